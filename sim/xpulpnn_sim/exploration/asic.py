@@ -87,7 +87,7 @@ class _Run:
         return sum(area * count for (_, area), count in sorted(types.items()))
 
     @cached_property
-    def told(self) -> tuple[MappedNetlist, dict[str, float]]:
+    def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
         """The mapped netlist with the instance of every gate."""
         return with_origins(self.source, self.flat, self.mapped)
 
@@ -135,8 +135,8 @@ class AsicFlow:
         runs = self._runs(design, yosys, files)
         by_area = _median(runs, [run.area for run in runs])
         by_delay = _median(runs, [run.delay or 0.0 for run in runs])
-        netlist, shares = by_area.told
-        path = longest_paths(by_delay.told[0], library)[0]
+        netlist, shares = by_area.with_instances
+        path = longest_paths(by_delay.with_instances[0], library)[0]
         if path is not None:
             others = {} if by_delay.delay is None else {"ABC": by_delay.delay}
             if opensta:
@@ -169,7 +169,9 @@ class AsicFlow:
             memory_bits=bits or None,
             wall_s=round(time.monotonic() - started, 2),
         )
-        return FlowOutput(result=result, files=files, netlist=packed_netlist(by_delay.told[0]) if self.keep else "")
+        return FlowOutput(
+            result=result, files=files, netlist=packed_netlist(by_delay.with_instances[0]) if self.keep else ""
+        )
 
     def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
         """All mappings of the design; their files go to ``files``."""
@@ -190,8 +192,8 @@ class AsicFlow:
                         results.append(_AS_WRITTEN)
                 else:
                     (folder / _IN_ORDER).write_text(shuffled(written, number))
-                    told = f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"
-                    read = [told, f"read_json {_IN_ORDER}"]
+                    comment = f"# {_IN_ORDER}: {DESIGN} after proc, its cells and nets in the order of seed {number}"
+                    read = [comment, f"read_json {_IN_ORDER}"]
                 cells = f"{self.library.name}, sha256 {self.library.sha256}"
                 header = f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {cells}"
                 script = [header, *read, *_flat(design), *after]
@@ -307,8 +309,8 @@ def _folder(number: int, repeat: int) -> str:
 
 def memory_bits(cells: Iterable[NetlistCell]) -> int:
     """Bits of the memories among some cells."""
-    found = (cell.parameters for cell in cells if cell.type == MEMORY)
-    return sum(int(one["SIZE"], 2) * int(one["WIDTH"], 2) for one in found)
+    memories = (cell.parameters for cell in cells if cell.type == MEMORY)
+    return sum(int(memory["SIZE"], 2) * int(memory["WIDTH"], 2) for memory in memories)
 
 
 def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:

@@ -59,20 +59,20 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
         hierarchy[path] = inside
         if inside not in apart:
             waiting += [(f"{path}.{name}", inner) for name, inner in modules[inside]["instances"].items()]
-    texts = {found[1]: found[0] for found in _MODULE.finditer(design.verilog)}
-    wanted = set(hierarchy.values())
+    texts = {match[1]: match[0] for match in _MODULE.finditer(design.verilog)}
+    required = set(hierarchy.values())
     for name in apart & texts.keys():
         header = _HEADER.match(texts[name])
         texts[name] = f"(* blackbox *)\n{header[0] if header else texts[name]}\nendmodule"
-    kept = [text for name, text in texts.items() if name in wanted]
+    required_texts = [text for name, text in texts.items() if name in required]
     return EmittedDesign(
         top=design.top,
         module=module,
         config=design.config,
-        verilog="\n\n".join(kept) + "\n",
+        verilog="\n\n".join(required_texts) + "\n",
         manifest={**design.manifest, "top": module, "hierarchy": hierarchy},
         apart=apart,
-        memories=tuple(sorted(name for name in wanted - apart if modules[name]["component"] in MACROS)),
+        memories=tuple(sorted(name for name in required - apart if modules[name]["component"] in MACROS)),
     )
 
 
@@ -87,18 +87,18 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
     apart = [cell for cell in top.apart if cell.type not in parts]
     offset = 0
 
-    def one(net: int) -> int:
+    def joined_net(net: int) -> int:
         """The one net of all that are joined."""
         while net in driver:
             net = driver[net]
         return net
 
     def all_of(nets: Mapping[str, int]) -> dict[str, int]:
-        return {name: one(net) for name, net in nets.items()}
+        return {name: joined_net(net) for name, net in nets.items()}
 
     def join(net: int, driven_by: int) -> None:
-        if one(net) != one(driven_by):
-            driver[one(net)] = one(driven_by)
+        if joined_net(net) != joined_net(driven_by):
+            driver[joined_net(net)] = joined_net(driven_by)
 
     def moved(net: int) -> int:
         """A net of the part behind those of all before."""
@@ -134,7 +134,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
         inputs=all_of(inputs),
         outputs=all_of(outputs),
         # the top has its own names for what its instances drive
-        names={one(net): name for net, name in reversed(names.items())},
+        names={joined_net(net): name for net, name in reversed(names.items())},
         apart=apart,
     )
     return netlist, all_of(pins)
@@ -174,16 +174,17 @@ class ClusterFlow:
         started = time.monotonic()
         instances = part_instances(design)
         modules = frozenset(instances.values())
-        found = {module: cached_flow(self._asic, part(design, module))[0] for module in modules}
+        mapped = {module: cached_flow(self._asic, part(design, module))[0] for module in modules}
         rest = cached_flow(self._asic, part(design, design.module, modules))[0]
-        outputs = [rest, *(found[module] for module in instances.values())]
+        outputs = [rest, *(mapped[module] for module in instances.values())]
         results = [output.result for output in outputs]
         files = {
             f"{module}/{name}": text
-            for module, output in {**found, design.module: rest}.items()
+            for module, output in {**mapped, design.module: rest}.items()
             for name, text in output.files.items()
         }
-        parts = {module: unpacked(output.netlist) for module, output in found.items()}
+        parts = {module: unpacked(output.netlist) for module, output in mapped.items()}
+        of_parts = {name: mapped[module].result for name, module in instances.items()}
         path, grant = self._paths(design, *assembled(unpacked(rest.netlist), parts), files)
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
         result = replace(
@@ -196,7 +197,7 @@ class ClusterFlow:
             delay_fo4=path.delay_ps / self.library.fo4_ps if path else None,
             path=path,
             grant=grant,
-            modules=list(_modules(design, rest.result, {name: found[kind].result for name, kind in instances.items()})),
+            modules=list(_modules(design, rest.result, of_parts)),
             origins=_origins(results),
             runs=[],
             area_run=1,
@@ -233,13 +234,13 @@ class ClusterFlow:
 
     def _conditions(self, design: EmittedDesign) -> list[str]:
         counted = Counter(part_instances(design).values())
-        told = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
+        counts = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
         return [
             *self._asic.circumstances(),
             (
-                f"Mapped part by part, each part flattened by itself and mapped once: {told}, and what is left. Areas "
-                "are the sums of these; nothing is optimised across the borders of parts, constants at their ports "
-                "included."
+                f"Mapped part by part, each part flattened by itself and mapped once: {counts}, and what is left. "
+                "Areas are the sums of these; nothing is optimised across the borders of parts, constants at their "
+                "ports included."
             ),
             *self._asic.repetitions(),
             (
@@ -260,15 +261,15 @@ class ClusterFlow:
 
 def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowResult]) -> Iterator[ModuleArea]:
     """Area of every instance, depth first, those of the parts in their places."""
-    for one in rest.modules:
-        name = one.path.removeprefix(f"{design.module}.")
+    for area in rest.modules:
+        name = area.path.removeprefix(f"{design.module}.")
         if name not in parts:
-            inside = sum(result.modules[0].total_ge for result in parts.values()) if one.path == design.module else 0.0
-            yield replace(one, total_ge=one.total_ge + inside)
+            inside = sum(result.modules[0].total_ge for result in parts.values()) if area.path == design.module else 0.0
+            yield replace(area, total_ge=area.total_ge + inside)
             continue
         for inner in parts[name].modules:
             _, dot, below = inner.path.partition(".")
-            yield replace(inner, path=f"{one.path}{dot}{below}")
+            yield replace(inner, path=f"{area.path}{dot}{below}")
 
 
 def _origins(results: list[FlowResult]) -> dict[str, float]:

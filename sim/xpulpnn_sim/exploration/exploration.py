@@ -37,14 +37,14 @@ _MINUTE_S, _HOUR_S = 60, 3600
 def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -> str:
     """Size of a run for people; ``jobs`` processes share the work, 0 for machines of unknown number."""
     counted = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in ((points, "point"), (steps, "step"))]
-    told = f", {known:,} known" if known else ""
+    cached = f", {known:,} known" if known else ""
     at_once = max(1, min(jobs, points))
     seconds /= at_once
     lasting = f"{seconds:.0f} s"
     if seconds >= 2 * _MINUTE_S:
         lasting = f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
     shared = f"{lasting} with {at_once} process{'es' if at_once > 1 else ''}" if jobs else f"{lasting} of work"
-    return f"{counted[0]} to run, {counted[1]}{told}, about {shared}"
+    return f"{counted[0]} to run, {counted[1]}{cached}, about {shared}"
 
 
 def _usual_s(task: Task, key: str) -> float:
@@ -168,7 +168,7 @@ class ExplorationLoop:
             self._ahead[kind] += factor * usual
         seconds = sum(self._ahead.values())
         counted = sum(bool(task.left) for task in tasks), len(self._usual), sum(len(task.known) for task in tasks)
-        count, steps, known = (round(factor * one) for one in counted)
+        count, steps, known = (round(factor * number) for number in counted)
         text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
         if count > options.max_points and not options.yes:
             raise InputError(
@@ -248,13 +248,13 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
         space, extra = plan()
         what = "Search" if options.search else "Exploration"
         title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"
-        tools = [one.tools for result in loop.results for one in (*result.flows, *result.energies)]
+        tools = [result_of.tools for result in loop.results for result_of in (*result.flows, *result.energies)]
         finished = FinishedRun(
             title=f"{title} (incomplete: {loop.interrupted})" if loop.interrupted else title,
             command=options.command,
             date=datetime.now().astimezone().isoformat(sep=" ", timespec="minutes"),
             baseline=options.baseline or space.points[0].label,
-            tools={name: version for one in tools for name, version in one.items()},
+            tools={name: version for versions in tools for name, version in versions.items()},
             wall_s=perf_counter() - started,
             known=tuple(loop.known),
             points=tuple(loop.results),
@@ -297,7 +297,7 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
     figures = _Figures(options)
-    wanted = objectives(
+    chosen = objectives(
         options.objective or "",
         [step.name for step in figures.flows],
         kernels=bool(options.kernel),
@@ -308,7 +308,7 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
         common=common,
         choices={PRESET: names, **(swept or structures(top, common))},
         obstacle=figures.obstacle,
-        objectives=wanted,
+        objectives=chosen,
         points=proposed,
         seed=options.search_seed,
     )
@@ -317,8 +317,8 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
         return loop.run(points, figures.steps(points, loop.notes), min(search.points, search.size))
 
     def plan() -> tuple[Space, tuple[NamedTable, ...]]:
-        found = search.run(evaluate, lambda: bool(loop.interrupted))
-        return found, (pareto_table(loop.results, wanted),)
+        space = search.run(evaluate, lambda: bool(loop.interrupted))
+        return space, (pareto_table(loop.results, chosen),)
 
     return plan
 
@@ -350,10 +350,10 @@ class _Figures:
         """
         rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
         steps: list[list[PointStep]] = [[*self.flows] for _ in points]
-        for spec, told in rules.items():
-            if all(told):
-                raise InputError(f"kernel {spec}: {told[0]}")
-            named = zip(points, told, strict=True)
+        for spec, obstacles in rules.items():
+            if all(obstacles):
+                raise InputError(f"kernel {spec}: {obstacles[0]}")
+            named = zip(points, obstacles, strict=True)
             notes += [f"-: {spec} does not run on {point.label}: {rule}" for point, rule in named if rule]
         for number, point in enumerate(points):
             able = [spec.on(point.config) for spec in self._specs if not rules[spec][number]]

@@ -81,10 +81,10 @@ class KernelSpec:
         if self.variant != FASTEST:
             return self
         named = (replace(self, variant=name) for name in reversed(list(VARIANTS)))
-        found = next((one for one in named if not one.obstacle(config)), None)
-        if found is None:
+        fastest = next((spec for spec in named if not spec.obstacle(config)), None)
+        if fastest is None:
             raise InputError(f"no variant of it computes with {self.bits} bit on this configuration")
-        return found
+        return fastest
 
     def case(self, config: Configuration) -> Case:
         """The kernel on a core or on all cores of a cluster, every instruction checked."""
@@ -192,11 +192,11 @@ _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNO
 
 def parse_clock(text: str) -> float:
     """A clock as a period in ns: ``5``, ``5ns`` or ``200MHz``; raises :class:`InputError` for anything else."""
-    found = _CLOCK.fullmatch(text.strip())
-    number = float(found["number"]) if found else 0.0
-    if found is None or not number:
+    match = _CLOCK.fullmatch(text.strip())
+    number = float(match["number"]) if match else 0.0
+    if match is None or not number:
         raise InputError(f"clock must be a positive period in ns or a frequency such as 200MHz, not {text or 'empty'}")
-    return _NS_MHZ / number if found["unit"].lower() == "mhz" else number
+    return _NS_MHZ / number if match["unit"].lower() == "mhz" else number
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,8 @@ class FlowStep:
         output, hit = cached_flow(self.flow, changed)
         if not self.structures or changed.code == design.code:
             return StepOutcome(result=output.result, cached=hit, files=output.files)
-        told = ", ".join(f"{key}={value}" for key, value in self.structures.items())
-        text = f"Structures: {told}, as this FPGA wants them, whatever the preset has; settings can choose others."
+        listed = ", ".join(f"{key}={value}" for key, value in self.structures.items())
+        text = f"Structures: {listed}, as this FPGA wants them, whatever the preset has; settings can choose others."
         result = replace(output.result, structures=self.structures, conditions=[text, *output.result.conditions])
         return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
@@ -263,8 +263,8 @@ def flow_steps(options: ExploreOptions) -> list[FlowStep]:
             flows.append(FpgaFlow(name, options.seeds, clock_ns=clock_ns, yosys=options.yosys))
             continue
         cells, keep = library(None if name == "builtin" else options.liberty), top in WHOLE_CLUSTERS
-        for one in SCRIPTS if script == "both" else (script,):
+        for script_name in SCRIPTS if script == "both" else (script,):
             how = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
-            flow = AsicFlow(cells, name, one, **how)
+            flow = AsicFlow(cells, name, script_name, **how)
             flows.append(ClusterFlow(flow) if keep else flow)
     return [FlowStep(flow, frozenset(map(plain_key, chosen))) for flow in flows]

@@ -188,7 +188,7 @@ class FpgaFlow:
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
         # the clock of the tables is the median, so that the path is to be that of the placement it is reached by
-        by_clock = sorted(placed, key=lambda one: one[0])
+        by_clock = sorted(placed, key=lambda placement: placement[0])
         _, path = by_clock[(len(by_clock) - 1) // 2]
         result = FlowResult(
             flow=self.name,
@@ -251,8 +251,8 @@ class FpgaFlow:
         options = [*self._family.options, *options, "--timing-allow-fail"]
         command, version = _find(self._nextpnr)
         done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
-        asked = shlex.join([self._nextpnr, *options])
-        (folder / f"nextpnr{seed}.log").write_text(f"$ {asked}\n{done.stdout}{done.stderr}")
+        shown = shlex.join([self._nextpnr, *options])
+        (folder / f"nextpnr{seed}.log").write_text(f"$ {shown}\n{done.stdout}{done.stderr}")
         if done.returncode or not (folder / report).exists():
             lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "ERROR" in line]
             raise ToolError(f"{self._nextpnr} must finish, not stop: {lines[0] if lines else 'no message'}")

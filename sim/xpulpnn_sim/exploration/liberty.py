@@ -34,11 +34,11 @@ class Expression:
     def __init__(self, text: str) -> None:
         names: dict[str, str] = {}
         python, after_operand = "((", False
-        for found in _TOKEN.finditer(text):
-            token = found[0]
-            if after_operand and (found[1] or token in "01!("):
+        for match in _TOKEN.finditer(text):
+            token = match[0]
+            if after_operand and (match[1] or token in "01!("):
                 python += _PYTHON[" "]
-            python += names.setdefault(token, f"v{len(names)}") if found[1] else _PYTHON.get(token, "?")
+            python += names.setdefault(token, f"v{len(names)}") if match[1] else _PYTHON.get(token, "?")
             after_operand = token not in "!(^*&+|"
         self.inputs = list(names)
         python = f"{python}))" if text.strip() else "ones"
@@ -108,24 +108,24 @@ def parse_library(text: str) -> LibertyGroup:
     inside: list[LibertyGroup] = []
     position, problem = 0, ""
     while not problem:
-        found = _STATEMENT.match(text, position)
-        assert found is not None  # all of it is optional
-        position, name = found.end(), found["name"]
-        items = [quoted or plain for quoted, plain in _ITEM.findall(found["arguments"] or "")]
-        if not inside and (name, found["open"]) != ("library", "{"):
+        match = _STATEMENT.match(text, position)
+        assert match is not None  # all of it is optional
+        position, name = match.end(), match["name"]
+        items = [quoted or plain for quoted, plain in _ITEM.findall(match["arguments"] or "")]
+        if not inside and (name, match["open"]) != ("library", "{"):
             problem = "library (NAME) { expected"
-        elif found["open"] == "{":
+        elif match["open"] == "{":
             inside.append(LibertyGroup(name, items))
-        elif found["arguments"] is not None:
+        elif match["arguments"] is not None:
             inside[-1].lists[name] = items
         elif name:
-            inside[-1].attributes[name] = found["plain"].strip() if found["quoted"] is None else found["quoted"]
-        elif found["mark"] == "}":
+            inside[-1].attributes[name] = match["plain"].strip() if match["quoted"] is None else match["quoted"]
+        elif match["mark"] == "}":
             group = inside.pop()
             if not inside:
                 return group
             inside[-1].groups.append(group)
-        elif not found["mark"]:
+        elif not match["mark"]:
             problem = "the file ends" if position == len(text) else "attribute or group expected"
     raise ValueError(f"line {text.count(chr(10), 0, position) + 1}: {problem}")
 
@@ -171,7 +171,7 @@ class _Units:
         self.volt = _scale(library.attributes.get("voltage_unit", "1V"), "V")
         number, unit = library.lists.get("capacitive_load_unit", ["1", "pf"])
         self.load = float(number) * _scale(unit, "F") / 1e-15
-        templates = (one for one in library.groups if one.kind.endswith("_template") and one.arguments)
+        templates = (group for group in library.groups if group.kind.endswith("_template") and group.arguments)
         self._templates = {group.arguments[0]: group for group in templates}
 
     def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
@@ -206,10 +206,10 @@ class _Units:
 
 def _scale(unit: str, base: str) -> float:
     """Factor to the SI unit ``base`` of a text such as ``10ps``."""
-    found = re.fullmatch(r"([\d.eE+-]*)\s*([fpnumk]?)" + base, unit.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"([\d.eE+-]*)\s*([fpnumk]?)" + base, unit.strip(), re.IGNORECASE)
+    if match is None:
         raise ValueError(f"unit {unit} is unknown")
-    return float(found[1] or 1) * _PREFIXES[found[2].lower()]
+    return float(match[1] or 1) * _PREFIXES[match[2].lower()]
 
 
 def _numbers(items: list[str]) -> NDArray[np.float64]:
@@ -257,14 +257,14 @@ class Pin:
         roles = (role for role in ("clock", "enable", "test", "out") if group.flag(f"clock_gate_{role}_pin"))
         self.clock_gate = next(roles, "")
         self.timing = [
-            TimingArc(related, one, units)
-            for one in group.inside("timing")
-            for related in one.attributes.get("related_pin", "").split()
+            TimingArc(related, arc, units)
+            for arc in group.inside("timing")
+            for related in arc.attributes.get("related_pin", "").split()
         ]
         self.internal_power = [
-            InternalPower(related, one, units)
-            for one in group.inside("internal_power")
-            for related in one.attributes.get("related_pin", "").split() or [""]
+            InternalPower(related, power, units)
+            for power in group.inside("internal_power")
+            for related in power.attributes.get("related_pin", "").split() or [""]
         ]
 
 

@@ -40,10 +40,10 @@ class Library:
         usable = [cell for cell in self.cells.values() if not cell.dont_use and cell.area > 0]
 
         def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
-            found = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
-            if not found:
+            suitable = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
+            if not suitable:
                 raise ToolError(f"liberty must hold {what}, not none as {source}")
-            return found
+            return suitable
 
         def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
             return (cell for cell in usable if len(cell.inputs) == inputs and cell.truth_table() == table)

@@ -83,31 +83,31 @@ class CombinationalCells:
 
 
 def mapped_module(
-    found: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
+    module: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
 ) -> MappedNetlist:
     """A flat module as library cells, and as those whose type is in ``apart``.
 
     Raises :class:`ToolError` if there are others.
     """
     gates: list[MappedGate] = []
-    others = [cell for cell in found.cells if cell.type in apart]
-    for cell in found.cells:
+    others = [cell for cell in module.cells if cell.type in apart]
+    for cell in module.cells:
         if cell.type in apart:
             continue
         if cell.type not in library:
-            raise ToolError(f"liberty must hold cells for all of {found.name}, not lack one for {cell.type}")
+            raise ToolError(f"liberty must hold cells for all of {module.name}, not lack one for {cell.type}")
         pins = {pin: nets[0] for pin, nets in cell.pins.items()}
         gates.append(MappedGate(cell.name, instance_path(cell.name), library[cell.type], pins))
-    inputs = {name: net for port in found.inputs.values() for name, net in port.bits}
-    outputs = {name: net for port in found.outputs.values() for name, net in port.bits}
+    inputs = {name: net for port in module.inputs.values() for name, net in port.bits}
+    outputs = {name: net for port in module.outputs.values() for name, net in port.bits}
     for cell in others:
         inputs |= dict(pin_bits(cell, outputs=True))
         outputs |= dict(pin_bits(cell, outputs=False))
-    names = {net: known[0] for net, known in net_names(found).items()}
+    names = {net: known[0] for net, known in net_names(module).items()}
     for gate in gates:
         for net in gate.driven:
             names.setdefault(net, f"{gate.path}.n{net}" if gate.path else f"n{net}")
-    return MappedNetlist(module=found.name, gates=gates, inputs=inputs, outputs=outputs, names=names, apart=others)
+    return MappedNetlist(module=module.name, gates=gates, inputs=inputs, outputs=outputs, names=names, apart=others)
 
 
 def pin_bits(cell: NetlistCell, *, outputs: bool) -> Iterator[tuple[str, int]]:
@@ -176,8 +176,8 @@ def with_origins(
     known = _Source(source, registers, {cell.type for cell in mapped.apart})
     part = CombinationalCells(mapped)
     values = _mapped_values(part)
-    told, shares = _told(mapped, part, known, values)
-    gates = [replace(gate, path=_lowest_above(told[gate])) for gate in mapped.gates]
+    instances, shares = _attributed(mapped, part, known, values)
+    gates = [replace(gate, path=_lowest_above(instances[gate])) for gate in mapped.gates]
     readable = dict(mapped.names)
     for gate in gates:
         for net in gate.driven:
@@ -247,8 +247,8 @@ class _Source:
         inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
         if not inside:
             return ""
-        name, found = min(inside, key=lambda item: (item[1] != value, *name_length(item[0])))
-        return name if found == value else f"!{name}"
+        name, own_value = min(inside, key=lambda item: (item[1] != value, *name_length(item[0])))
+        return name if own_value == value else f"!{name}"
 
 
 def _mapped_values(part: CombinationalCells) -> dict[int, int]:
@@ -263,16 +263,16 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
     return values
 
 
-def _told(
+def _attributed(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
     """Instances that each gate may belong to, one if that is told; and shares of the area by what told it."""
-    told: dict[MappedGate, frozenset[str]] = {}
+    instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 
     def tell(gate: MappedGate, paths: Iterable[str], what: str) -> None:
-        told[gate] = frozenset(paths)
-        if len(told[gate]) == 1:
+        instances[gate] = frozenset(paths)
+        if len(instances[gate]) == 1:
             area[what] += gate.cell.area
 
     registers = [gate for gate in mapped.gates if gate.cell.sequential]
@@ -291,22 +291,22 @@ def _told(
         for net in gate.read:
             readers[net].append(gate)
     for gate in (*reversed(part.gates), *registers):
-        if len(told[gate]) != 1:
+        if len(instances[gate]) != 1:
             reading = set[str]().union(*(above.get(net, ()) for net in gate.driven))
-            reading = reading.union(*(told[reader] for net in gate.driven for reader in readers[net]))
-            both = told[gate] & reading
-            if len(both) == 1 or not told[gate]:
+            reading = reading.union(*(instances[reader] for net in gate.driven for reader in readers[net]))
+            both = instances[gate] & reading
+            if len(both) == 1 or not instances[gate]:
                 tell(gate, both or reading, "readers")
     drivers = {net: gate for gate in (*part.gates, *registers) for net in gate.driven}
     for gate in part.gates:
-        if len(told[gate]) != 1:
-            feeding = set[str]().union(*(told[drivers[net]] for net in gate.read if net in drivers))
-            both = told[gate] & feeding
+        if len(instances[gate]) != 1:
+            feeding = set[str]().union(*(instances[drivers[net]] for net in gate.read if net in drivers))
+            both = instances[gate] & feeding
             if both or len(feeding) == 1:
                 tell(gate, both or feeding, "readers")
-    area["shared"] = sum(gate.cell.area for gate in (*part.gates, *registers) if len(told[gate]) != 1)
+    area["shared"] = sum(gate.cell.area for gate in (*part.gates, *registers) if len(instances[gate]) != 1)
     whole = sum(area.values()) or 1.0
-    return told, {what: one / whole for what, one in area.items()}
+    return instances, {what: part_area / whole for what, part_area in area.items()}
 
 
 def _lowest_above(paths: frozenset[str]) -> str:

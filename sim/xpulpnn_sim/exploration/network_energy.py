@@ -43,16 +43,16 @@ def layer_energies(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, LayerEnergy]:
     """The energy of each layer, by name."""
-    found: dict[str, LayerEnergy] = {}
+    energies: dict[str, LayerEnergy] = {}
     total = len(case.computed.stages)
     for stage, inputs, variant in layers(case):
         if progress is not None:
-            progress(stage.name, len(found), total)
+            progress(stage.name, len(energies), total)
         piece = piece_of(stage, inputs, PIECE_CYCLES / max(cycles[stage.name], 1))
         workload = piece_workload(piece, variant, config)
         result = estimate_energy(config, workload, library, PIECE_WINDOW_CYCLES)[0]
-        found[stage.name] = LayerEnergy(result=result, share=piece.share)
-    return found
+        energies[stage.name] = LayerEnergy(result=result, share=piece.share)
+    return energies
 
 
 def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> EnergyWorkload:
@@ -70,12 +70,12 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:
     """Put energies into the record of a network on one core: of a cycle of the piece, times the cycles of the layer."""
     for layer in record["layers"]:
-        one = energies[layer["name"]]
+        energy_of_piece = energies[layer["name"]]
         scale = layer["cycles"] / _FJ_PER_NJ
-        layer["energy_nj"] = round(one.result.energy_per_cycle_fj * scale, _DIGITS)
-        parts = {part: one.result.part_fj(part) * scale for part in ENERGY_PARTS}
+        layer["energy_nj"] = round(energy_of_piece.result.energy_per_cycle_fj * scale, _DIGITS)
+        parts = {part: energy_of_piece.result.part_fj(part) * scale for part in ENERGY_PARTS}
         layer["energy_parts_nj"] = {part: round(energy, _DIGITS) for part, energy in parts.items()}
-        layer["energy_share"] = round(one.share, _DIGITS)
+        layer["energy_share"] = round(energy_of_piece.share, _DIGITS)
     record["energy_nj"] = round(sum(layer["energy_nj"] for layer in record["layers"]), _DIGITS)
     first = next(iter(energies.values())).result
     # what is said of the run differs from layer to layer

@@ -190,8 +190,8 @@ class ExploreOptions:
             if value is True:
                 words.append(option)
             else:
-                for one in value if isinstance(value, tuple) else (value,):
-                    words += [option, str(one)]
+                for text in value if isinstance(value, tuple) else (value,):
+                    words += [option, str(text)]
         return join(words)
 
 

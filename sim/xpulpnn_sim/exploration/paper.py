@@ -87,7 +87,7 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
     """Ours beside the paper's overheads, and beside the authors' RTL if the library is that of the reference flow."""
-    found = {point.label: point for point in points}
+    by_label = {point.label: point for point in points}
     flows = {flow.script: flow.name for point in points for flow in point.flows}
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
     columns = [
@@ -115,10 +115,10 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 
     for (top, what, script), authors in _AUTHORS.items():
         figure, paper = ("size", _OVERHEADS[top]) if "area" in what else ("delay", "same clock")
-        results = [comparison.flow_of(found[f"{name} {top}"], flows.get(script, "")) for name in VARIANTS]
+        results = [comparison.flow_of(by_label[f"{name} {top}"], flows.get(script, "")) for name in VARIANTS]
         add(f"{top}, {what}, {script} script", comparison.of(results, figure), paper, authors)
     if any(point.energies or point.kernels for point in points):
-        _add_runs(add, [found[f"{name} core"] for name in VARIANTS])
+        _add_runs(add, [by_label[f"{name} core"] for name in VARIANTS])
     authors = ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
     return NamedTable(
         title="Table II of the XpulpNN paper, repeated",
@@ -142,7 +142,7 @@ def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
         return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, what)))
 
     same = "core with clock gates, energy per cycle on"
-    general = [next((one for one in core.energies if not one.macs), None) for core in cores]
+    general = [next((energy for energy in core.energies if not energy.macs), None) for core in cores]
     matmul = [_energy_of(core, KernelSpec.parse(MATMUL)) for core in cores]
     add(f"{same} 8-bit MatMul [pJ]", list(map(comparison.per_cycle_pj, matmul)), "+2.1 to +2.5")
     add(f"{same} general code [pJ]", list(map(comparison.per_cycle_pj, general)), "+2.17 to +3.7")
@@ -158,12 +158,12 @@ def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
 
 
 def _energy_of(point: PointResult, workload: KernelSpec) -> EnergyResult | None:
-    return next((one for one in point.energies if one.workload == str(workload)), None)
+    return next((energy for energy in point.energies if energy.workload == str(workload)), None)
 
 
 def _speed_of(point: PointResult, spec: KernelSpec) -> float | None:
-    wanted = (str(spec.layer), spec.bits, spec.variant)
-    records = [one for one in point.kernels if (one["layer"], one["bits"], one["variant"]) == wanted]
+    key = (str(spec.layer), spec.bits, spec.variant)
+    records = [record for record in point.kernels if (record["layer"], record["bits"], record["variant"]) == key]
     return records[0]["macs_per_cycle"] if records else None
 
 
@@ -200,7 +200,9 @@ def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]
     """The clusters that are compared and the steps of each."""
     space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
     flows = flow_steps(options)
-    return space, [[*flows, *([] if options.no_energy else _cluster_runs(options, one.label))] for one in space.points]
+    return space, [
+        [*flows, *([] if options.no_energy else _cluster_runs(options, point.label))] for point in space.points
+    ]
 
 
 def _cluster_own(cluster: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
@@ -220,19 +222,19 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
     """Ours beside the paper's overheads."""
-    found = {point.label: point for point in points}
+    by_label = {point.label: point for point in points}
     names = comparison.flow_names(points)
     rows: list[list[TableCell]] = []
     for (smaller, larger), (what, paper) in CLUSTERS_COMPARED.items():
         for figure in ("area [kGE]", "delay [FO4]", "grant path [FO4]"):
             for name in names:
-                flows = [comparison.flow_of(found[label], name) for label in (smaller, larger)]
+                flows = [comparison.flow_of(by_label[label], name) for label in (smaller, larger)]
                 ours = comparison.of(flows, {"area [kGE]": "size", "delay [FO4]": "delay"}.get(figure, "grant_fo4"))
                 more = overhead(*ours)
                 published = paper if figure == "area [kGE]" else None
                 ratio = more / published if more is not None and published else None
                 rows.append([what, f"{figure}, {name}", *ours, more, published, ratio])
-        rows += [[what, *row] for row in _cluster_energies(found[smaller], found[larger])]
+        rows += [[what, *row] for row in _cluster_energies(by_label[smaller], by_label[larger])]
     layer, macs = LAYER_ROWS[1], CLUSTER_MATMUL[1]
     return NamedTable(
         title="Table II of the XpulpNN paper, the cluster",
@@ -259,7 +261,7 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
 def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[TableCell]]:
     """Rows of what two clusters run; none if neither runs anything."""
     pair = (smaller, larger)
-    if not all(one.label in CLUSTER_VARIANTS and one.energies for one in pair):
+    if not all(point.label in CLUSTER_VARIANTS and point.energies for point in pair):
         return []
     rows: list[list[TableCell]] = []
 
@@ -267,15 +269,15 @@ def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[Ta
         rows.append([figure, *values, overhead(*values), published, None])
 
     powers = _POWERS if smaller.label == "cluster-ri5cy" else {}
-    same = [_energy_of(one, _SAME) for one in pair]
-    own = [_energy_of(one, _cluster_own(one.label, 8, CLUSTER_MATMUL)) for one in pair]
+    same = [_energy_of(point, _SAME) for point in pair]
+    own = [_energy_of(point, _cluster_own(point.label, 8, CLUSTER_MATMUL)) for point in pair]
     add("8-bit MatMul, same program, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, same)), powers.get("same"))
     add("8-bit MatMul, own kernels, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, own)), powers.get("own"))
     for what, workload in _WORKLOADS.items():
         for bits in BITS:
-            energies = [_energy_of(one, _cluster_own(one.label, bits, workload)) for one in pair]
+            energies = [_energy_of(point, _cluster_own(point.label, bits, workload)) for point in pair]
             add(f"{what} at {bits} bit, own kernels, energy [pJ/MAC]", list(map(comparison.per_mac_pj, energies)))
     for bits in BITS:
-        speeds = [_speed_of(one, _cluster_own(one.label, bits, LAYER)) for one in pair]
+        speeds = [_speed_of(point, _cluster_own(point.label, bits, LAYER)) for point in pair]
         add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", speeds)
     return rows

@@ -300,7 +300,7 @@ def from_json(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
 
 def _typed(hint: Any, value: Any) -> Any:
     """JSON value of a field: a record, a list of records, or what JSON knows."""
-    record: Any = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
+    record: Any = next((candidate for candidate in (hint, *get_args(hint)) if is_dataclass(candidate)), None)
     if record is None or value is None:
         return value
     return [from_json(record, item) for item in value] if isinstance(value, list) else from_json(record, value)
@@ -329,12 +329,12 @@ _Kept = TypeVar("_Kept", FlowOutput, EnergyResult)
 
 def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) -> tuple[_Kept, bool]:
     """The result kept as ``key``, and whether it was there; an entry that cannot be read is made anew."""
-    kept = cached_results(folder)
-    if (found := kept.find(key)) is not None:
+    cache = cached_results(folder)
+    if (values := cache.find(key)) is not None:
         with suppress(ValueError, TypeError, KeyError, AttributeError):
-            return from_json(kind, found), True
+            return from_json(kind, values), True
     result = make()
-    kept.keep(key, asdict(result))
+    cache.keep(key, asdict(result))
     return result, False
 
 

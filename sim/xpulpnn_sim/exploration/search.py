@@ -61,8 +61,8 @@ class Objective:
             return sum(float(record["cycles"]) for record in point.kernels) if point.kernels else None
         if self.name == "energy":
             energies = point.energies
-            return sum(one.energy_per_cycle_fj * one.cycles for one in energies) / 1e3 if energies else None
-        flow = next((one for one in point.flows if one.name == self.flow), None)
+            return sum(energy.energy_per_cycle_fj * energy.cycles for energy in energies) / 1e3 if energies else None
+        flow = next((flow for flow in point.flows if flow.name == self.flow), None)
         if flow is None:
             return None
         delay = flow.delay_ps / _PS_PER_NS if flow.delay_ps else None
@@ -79,27 +79,27 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
             raise InputError(f"objective must be a list out of {','.join(OBJECTIVES)}, not {name or 'empty'}")
         if at and flow not in flows:
             raise InputError(f"objective {name} must be of a flow out of {','.join(flows)}, not {flow or 'empty'}")
-        able = [one for one in flows if name in _OF_FLOWS[one.partition("-")[0]]]
-        wanted = {"cycles": kernels, "energy": energies}.get(name, bool(able))
-        if not wanted or (flow and flow not in able):
+        able = [flow_name for flow_name in flows if name in _OF_FLOWS[flow_name.partition("-")[0]]]
+        is_measured = {"cycles": kernels, "energy": energies}.get(name, bool(able))
+        if not is_measured or (flow and flow not in able):
             raise InputError(f"objective must be of what the run measures, not {text.strip()}")
         listed.append(Objective(name=name, flow="" if name in ("cycles", "energy") else flow or able[0]))
     return list(dict.fromkeys(listed))
 
 
-def measured(point: PointResult, wanted: Sequence[Objective]) -> list[float] | None:
+def measured(point: PointResult, objectives: Sequence[Objective]) -> list[float] | None:
     """All figures of a point; None if it failed, or lacks one."""
-    known = [value for objective in wanted if (value := objective.value(point)) is not None]
-    return known if len(known) == len(wanted) and not point.error else None
+    known = [value for objective in objectives if (value := objective.value(point)) is not None]
+    return known if len(known) == len(objectives) and not point.error else None
 
 
-def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> list[int]:
+def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective]) -> list[int]:
     """Numbers of the points that no other one is at least as good as in all objectives, and better in one."""
-    signs = [-1 if objective.direction == "maximize" else 1 for objective in wanted]
+    signs = [-1 if objective.direction == "maximize" else 1 for objective in objectives]
     costs = {
         number: [sign * value for sign, value in zip(signs, known, strict=True)]
         for number, point in enumerate(points)
-        if (known := measured(point, wanted)) is not None
+        if (known := measured(point, objectives)) is not None
     }
 
     def beaten(mine: list[float]) -> bool:
@@ -108,15 +108,22 @@ def pareto_front(points: Sequence[PointResult], wanted: Sequence[Objective]) -> 
     return [number for number, mine in costs.items() if not beaten(mine)]
 
 
-def pareto_table(points: Sequence[PointResult], wanted: Sequence[Objective]) -> NamedTable:
+def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective]) -> NamedTable:
     """The points that no other one beats, sorted by the first objective."""
-    front = [points[number] for number in pareto_front(points, wanted)]
-    rows: list[list[TableCell]] = [[point.label, *(one.value(point) for one in wanted)] for point in front]
+    front = [points[number] for number in pareto_front(points, objectives)]
+    rows: list[list[TableCell]] = [
+        [point.label, *(objective.value(point) for objective in objectives)] for point in front
+    ]
     rows.sort(key=lambda row: [cell for cell in row[1:2] if isinstance(cell, int | float)])
-    names = " and ".join(f"{'most' if one.direction == 'maximize' else 'least'} {one.name}" for one in wanted)
+    names = " and ".join(
+        f"{'most' if objective.direction == 'maximize' else 'least'} {objective.name}" for objective in objectives
+    )
     return NamedTable(
         title=f"Pareto front: {len(front)} of {len(points)} points",
-        columns=[Column(name="point"), *(replace(_HEADINGS[one.name], group=one.flow) for one in wanted)],
+        columns=[
+            Column(name="point"),
+            *(replace(_HEADINGS[objective.name], group=objective.flow) for objective in objectives),
+        ],
         rows=rows,
         notes=[f"No other point of the search is at least as good in all of {names}, and better in one."],
     )
@@ -155,7 +162,7 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
     Raises :class:`InputError` if there is none.
     """
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
-    found = {
+    choices = {
         name: list(get_args(hint))
         for name, hint in hints
         if get_origin(hint) is Literal
@@ -163,9 +170,9 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
         and name != "regfile"  # for simulators and FPGAs
         and name in _OF_TOP.get(top, frozenset({name}))
     }
-    if not found:
+    if not choices:
         raise InputError(f"sweep must be given to search {top}, which has no other structures, not left out")
-    return found
+    return choices
 
 
 @dataclass(kw_only=True)
@@ -238,7 +245,7 @@ class Search:
     def _unknown(self) -> tuple[str, ...]:
         """A combination not looked at yet; there is one."""
         values = list(self.choices.values())
-        drawn = (tuple(self._random.choice(one) for one in values) for _ in range(_PATIENCE))
+        drawn = (tuple(self._random.choice(listed) for listed in values) for _ in range(_PATIENCE))
         return next(key for key in chain(drawn, product(*values)) if key not in self._known)
 
     def _point(self, key: tuple[str, ...]) -> Point | None:

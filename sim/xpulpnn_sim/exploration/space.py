@@ -74,8 +74,8 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
         make_point(top, name, common | dict(zip(swept, values, strict=True)))
         for name, *values in product(names, *swept.values())
     ]
-    points = tuple(one for one in made if isinstance(one, Point))
-    skipped = tuple(one for one in made if isinstance(one, Skipped))
+    points = tuple(point for point in made if isinstance(point, Point))
+    skipped = tuple(combination for combination in made if isinstance(combination, Skipped))
     if not points:
         raise InputError(f"at least one combination must be possible, not none of {len(skipped)}: {skipped[0].rule}")
     return Space(points=points, skipped=skipped)

@@ -109,8 +109,8 @@ class Task:
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             record = json.loads((self.folder / RESULT).read_text())
             result = from_json(PointResult, record)
-            found = [zip(record["keys"][field], getattr(result, field), strict=True) for field in _FIELDS]
-            known = {key: one for results in found for key, one in results if key in self.steps}
+            results = [zip(record["keys"][field], getattr(result, field), strict=True) for field in _FIELDS]
+            known = {key: step_result for results in results for key, step_result in results if key in self.steps}
             if all((self.folder / name).is_file() for name in (CONFIGURATION, f"{top}.v", f"{top}.json")):
                 self.configuration, self.known = result.configuration, known
 
@@ -138,7 +138,7 @@ class Task:
         """The right results, of a point that an interrupted run did not finish."""
         names = ", ".join(step.name for key, step in self.steps.items() if key in self.left)
         error = "; ".join([f"{UNFINISHED} {names}", *filter(None, [self.result().error])])
-        right = {key: one for key, one in self.known.items() if key not in self.errors}
+        right = {key: step_result for key, step_result in self.known.items() if key not in self.errors}
         return replace(self.result(), error=error, **self._by_field(right))
 
     def accept(self, key: str, outcome: StepOutcome, output: str) -> None:
@@ -153,17 +153,17 @@ class Task:
         files = {**outcome.files, LOG: self._log}
         self._files |= {*files, RESULT}
         # by the keys a later run recognises what is right
-        keys = self._by_field({one: "" if one in self.errors else one for one in self.known})
+        keys = self._by_field({key_of: "" if key_of in self.errors else key_of for key_of in self.known})
         record = {**asdict(self.result()), "keys": keys, "files": sorted(self._files)}
         for name, text in {**files, RESULT: json.dumps(record, indent=1) + "\n"}.items():
             write_text(self.folder / name, text)
 
-    def _by_field(self, found: Mapping[str, Any]) -> dict[str, list[Any]]:
+    def _by_field(self, values: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Sort values by key into the fields of the result, in the order of the steps."""
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}
         for key, step in self.steps.items():
-            if key in found:
-                listed[step.kind].append(found[key])
+            if key in values:
+                listed[step.kind].append(values[key])
         return listed
 
 
@@ -243,12 +243,12 @@ def run_tasks(
         for key in task.known:
             report(task.point.label, task.steps[key].name, True)
     missing = [(task, key) for task in tasks for key in task.missing]
-    missing.sort(key=lambda one: _FIELDS.index(one[0].steps[one[1]].kind))
+    missing.sort(key=lambda pair: _FIELDS.index(pair[0].steps[pair[1]].kind))
     if not missing:
         return
     steps = {id(step): step for task, _ in missing for step in task.steps.values()}
-    told = partial(_versions, tuple(steps.values()))
-    with single_interrupt(), executor(jobs, dask=dask, timeout_s=timeout_s, versions=told) as pool:
+    versions = partial(_versions, tuple(steps.values()))
+    with single_interrupt(), executor(jobs, dask=dask, timeout_s=timeout_s, versions=versions) as pool:
         shared = {name: pool.share(step) for name, step in steps.items()}
         calls = {
             pool.submit(run_step, task.point, shared[id(task.steps[key])], emit_design, task.fresh_since): (task, key)
@@ -256,7 +256,7 @@ def run_tasks(
         }
 
         def tell() -> None:
-            for task, key in [one for call, one in calls.items() if not call.done()][:1]:
+            for task, key in [pair for call, pair in calls.items() if not call.done()][:1]:
                 begun(task.point.label, task.steps[key].name)
 
         tell()
@@ -275,7 +275,7 @@ def run_tasks(
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
     """All that the results of steps depend on besides the configuration."""
-    found = {"Python": versions_of()["Python"], "sources of xpulpnn": design_sources_digest()[:12]}
+    versions = {"Python": versions_of()["Python"], "sources of xpulpnn": design_sources_digest()[:12]}
     for step in steps:
-        found |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}
-    return found
+        versions |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}
+    return versions

@@ -125,8 +125,8 @@ def find_opensta() -> OpenSta | None:
 
 @cache
 def _installed(program: str) -> OpenSta | None:
-    found = re.search(r"\d+(?:\.\d+)+", printed_by([program, "-version"]))
-    return OpenSta(program, found[0]) if found else None
+    version = re.search(r"\d+(?:\.\d+)+", printed_by([program, "-version"]))
+    return OpenSta(program, version[0]) if version else None
 
 
 TOOL = "the explorer's timer on the delay tables of the library, with the conventions of ABC"
@@ -150,7 +150,7 @@ class _Arc:
 
 @cache
 def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
-    found: list[_Arc] = []
+    arcs_of_cell: list[_Arc] = []
     by_pin: defaultdict[str, list[TimingArc]] = defaultdict(list)
     for timing in cell.pins[output].timing:
         if timing.timing_type not in _SEQUENTIAL:
@@ -161,8 +161,8 @@ def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
         for cause, to in _EDGES.get(arcs[0].timing_sense, _BOTH):
             delay, slew = delays[to], slews[to]
             if delay is not None and slew is not None:
-                found.append(_Arc(pin, cause, to, delay, slew))
-    return found
+                arcs_of_cell.append(_Arc(pin, cause, to, delay, slew))
+    return arcs_of_cell
 
 
 def _largest(tables: Iterable[Table | None]) -> Table | None:
@@ -258,7 +258,7 @@ class _Analysis:
             if at.before is not None:
                 times.append(_ps(at.arrival[net][edge]))
             at = at.before
-        found = CriticalPath(
+        path = CriticalPath(
             tool=TOOL,
             netlist="mapped",
             start=self.part.starts.get(net, self.names.get(net, "")),
@@ -266,7 +266,7 @@ class _Analysis:
             delay_ps=_ps(worst),
             steps=steps[::-1],
         )
-        return found, times[::-1]
+        return path, times[::-1]
 
 
 def longest_paths(

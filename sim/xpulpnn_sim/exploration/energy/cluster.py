@@ -69,7 +69,7 @@ class _Netlists:
         self._library = library
         design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
         inner, known = part_instances(design), design.manifest["modules"]
-        macros = frozenset(name for name, one in known.items() if one["component"] in MACROS)
+        macros = frozenset(name for name, described in known.items() if described["component"] in MACROS)
         self.top = design.module
         # modules of the instances below the top, whose own path is empty
         self.instances = {"": design.module, **inner}
@@ -77,13 +77,16 @@ class _Netlists:
         self.designs[design.module] = part(design, design.module, frozenset(inner.values()))
         self.files = {f"{design.top}.v": design.verilog}
         self.places: dict[str, Path] = {}
-        for module, one in self.designs.items():
-            self.places[module], files = clock_gated_netlist(one, library, yosys)
+        for module, part_design in self.designs.items():
+            self.places[module], files = clock_gated_netlist(part_design, library, yosys)
             self.files |= {f"{module}/{name}": text for name, text in files.items()}
 
     def circuits(self) -> dict[str, Circuit]:
         """The netlist of each module."""
-        return {one: mapped_circuit(design, self.places[one], self._library) for one, design in self.designs.items()}
+        return {
+            module: mapped_circuit(design, self.places[module], self._library)
+            for module, design in self.designs.items()
+        }
 
 
 def estimate_cluster(
@@ -91,7 +94,7 @@ def estimate_cluster(
 ) -> tuple[EnergyResult, dict[str, str], bool]:
     """Energy per clock cycle of every instance of a cluster while it computes a kernel, and its accesses to memories.
 
-    Of each kind of part ``window`` cycles are charged, to which instances that are alike contribute in turn.
+    Of each kind of part ``window`` cycles are charged, to which its instances contribute in turn.
 
     The parts are mapped, each once, and so is what is left. The kernel runs on the cluster at register-transfer level
     and its results are checked; in every cycle the netlist of every instance gets what that has at its inputs, and must
@@ -114,23 +117,27 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     begin, end = _span(work, shadowed.library)
     starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
     together = instances_together(netlists.instances)
-    # instances that are alike share the pieces
-    own = {one: starts[number :: len(alike)] for alike in together.values() for number, one in enumerate(alike)}
+    # instances of one module share the pieces
+    own = {
+        instance: starts[number :: len(instances)]
+        for instances in together.values()
+        for number, instance in enumerate(instances)
+    }
     rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, own, chunk)
     watched, cycles, macs = len(starts) * chunk, end - begin, float(case.layer.macs)
     modules: list[ModuleEnergy] = []
     accesses: Counter[str] = Counter()
     area, clock_gates = 0.0, 0
-    for path, alike in together.items():
-        module, count = netlists.instances[alike[0]], len(alike)
-        found = np.concatenate([rows[one] for one in alike])
-        charges, seen = charged(circuits[module], found, chunk, library)
+    for path, instances in together.items():
+        module, count = netlists.instances[instances[0]], len(instances)
+        bits = np.concatenate([rows[instance] for instance in instances])
+        charges, seen = charged(circuits[module], bits, chunk, library)
         design = netlists.designs[module]
         named = charges.modules(seen, design.manifest["hierarchy"])
-        own = [one for one in named if one.module not in design.apart]
+        own = [energy for energy in named if energy.module not in design.apart]
         modules += placed_modules(own, ".".join(filter(None, (netlists.top, path))), count)
         area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
-        accesses += memory_accesses(circuits[module], found)
+        accesses += memory_accesses(circuits[module], bits)
     total = sum(module.total for module in modules)
     run = (
         "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
@@ -159,7 +166,7 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
     """Run a kernel on a model; return the cycles it begins and ends in. Raises :class:`ToolError` for wrong results."""
     assert isinstance(work.executable, Executable)
     outcome = run_program(work.executable, work.config, work.machine, library=library)
-    wrong = [one.report for one in work.compared(outcome) if one.wrong]
+    wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]
     if wrong or not outcome.exit.ok:
         text = wrong[0] if outcome.exit.ok else outcome.exit.text
         raise ToolError(f"the cluster must compute what the reference does, not {text}")
@@ -167,19 +174,19 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
 
 
 def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Instances by the path that stands for them: the cores are charged together, for they are alike."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    """Instances by the path that stands for them: the cores, which are of one module, are charged together."""
+    together: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
-        found[CORES if _CORE.fullmatch(path) else path].append(path)
-    return found
+        together[CORES if _CORE.fullmatch(path) else path].append(path)
+    return together
 
 
 def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
     """Energies of the instances of a part below the instance ``path``, which stands for ``count`` of them."""
     top = modules[0].path
-    for one in modules:
-        inner = "" if one.path == top else f".{one.path}"
-        yield replace(one, path=f"{path}{inner}", **{name: count * getattr(one, name) for name in ENERGY_PARTS})
+    for energy in modules:
+        inner = "" if energy.path == top else f".{energy.path}"
+        yield replace(energy, path=f"{path}{inner}", **{name: count * getattr(energy, name) for name in ENERGY_PARTS})
 
 
 def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
@@ -187,11 +194,11 @@ def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
     first = len(circuit.sources) + len(circuit.registers)
     names = (name for name, nets in circuit.outputs.items() for _ in nets)
     places = {name: number for number, name in enumerate(names, first)}
-    found: Counter[str] = Counter()
+    accesses: Counter[str] = Counter()
     for what, (pattern, writes) in _ACCESSES.items():
         for name in filter(re.compile(pattern).fullmatch, places):
             requests = rows[:, places[name]] == 1
             if writes is not None:
                 requests &= rows[:, places[name.replace("__req", "__we")]] == writes
-            found[what] += int(requests.sum())
-    return found
+            accesses[what] += int(requests.sum())
+    return accesses

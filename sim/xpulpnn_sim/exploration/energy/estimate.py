@@ -171,9 +171,9 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
     surroundings = [library.sha256, library.driving_cell, library.output_load_ff]
     commands = [abc_commands("area"), lines, list(_gated_registers())]
     key = digest(REVISION, tools.tools, surroundings, commands, design.module, design.code)
-    kept, name = cached_results("netlists"), f"{design.top}-{key}"
-    entry = kept.folder / name / "mapped.json"
-    if entry.exists() and (known := kept.find(name)) is not None:
+    cache, name = cached_results("netlists"), f"{design.top}-{key}"
+    entry = cache.folder / name / "mapped.json"
+    if entry.exists() and (known := cache.find(name)) is not None:
         return entry, known
     files: dict[str, str] = {}
     with flow_folder(files) as folder:
@@ -181,8 +181,8 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         (folder / "gated.v").write_text("".join(_gated_registers()))
         (folder / "gated_box.v").write_text(_GATED_BOX)
         tools.run("\n".join(lines), folder, what=design.module, results=["mapped.json", "mapped.v"])
-        found = (folder / "mapped.json").read_text()
-    kept.keep(name, files, files={entry.name: found})
+        mapped = (folder / "mapped.json").read_text()
+    cache.keep(name, files, files={entry.name: mapped})
     return entry, files
 
 
@@ -275,8 +275,8 @@ def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Libr
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
     first = len(circuit.sources)
-    kept = rows[:, : first + len(circuit.registers)]
-    sources, states = map(pack_cycles, np.split(kept, [first], axis=1))
+    inputs_and_states = rows[:, : first + len(circuit.registers)]
+    sources, states = map(pack_cycles, np.split(inputs_and_states, [first], axis=1))
     return charges, Activity(circuit, sources, states, chunk, delays)
 
 

@@ -71,8 +71,8 @@ class ShadowedCluster:
             rows[path] = gates.create(self._circuits[module], name, starts[path], cycles)
         run(self.library)
         for number, (path, module) in enumerate(instances.items()):
-            if (found := gates.difference(number)) is not None:
-                cycle, sink = found
+            if (difference := gates.difference(number)) is not None:
+                cycle, sink = difference
                 ports = [name for name, nets in self._circuits[module].outputs.items() for _ in nets]
                 what = ".".join(filter(None, (path, ports[sink])))
                 raise ToolError(f"{what} of the netlist must be what the design has in cycle {cycle}, not another")

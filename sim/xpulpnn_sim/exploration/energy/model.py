@@ -59,21 +59,21 @@ class Circuit:
     """
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
-        found = read_module(path, module)
+        netlist = read_module(path, module)
         gates: list[Gate] = []
         self.registers: list[Register] = []  # the state
-        for one in (cell for cell in found.cells if cell.type not in apart):
-            where = instance_path(one.name)
-            nets = {pin: max(bits[0], ZERO) for pin, bits in one.pins.items()}
-            cell = liberty.cells.get(flip_flop if one.type == GATED else one.type)
+        for netlist_cell in (cell for cell in netlist.cells if cell.type not in apart):
+            where = instance_path(netlist_cell.name)
+            nets = {pin: max(bits[0], ZERO) for pin, bits in netlist_cell.pins.items()}
+            cell = liberty.cells.get(flip_flop if netlist_cell.type == GATED else netlist_cell.type)
             if cell is None:
-                raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {one.type}")
+                raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {netlist_cell.type}")
             output, state = cell.outputs[0].name, cell.flip_flop
             if state is not None:
                 data, clock, enable = state.next_state, state.clocked_on, ONE
                 if data not in cell.pins or clock not in cell.pins:
                     raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
-                if one.type == GATED:
+                if netlist_cell.type == GATED:
                     nets, enable = {data: nets["D"], clock: nets["C"], output: nets["Q"]}, nets["E"]
                 else:
                     _check_reset(cell.name, state, nets)
@@ -84,25 +84,25 @@ class Circuit:
                 ]
                 self.registers.append(Register(where, cell, nets[data], data, clock, enable, outputs))
             elif cell.truth_table() is None:
-                raise ToolError(f"cells of the netlist must be gates or flip-flops, not {one.type}")
+                raise ToolError(f"cells of the netlist must be gates or flip-flops, not {netlist_cell.type}")
             elif output in nets:
                 gates.append(Gate(where, cell, output, nets[output], {pin.name: nets[pin.name] for pin in cell.inputs}))
         self.top = module
         # nets of each port, least significant bit first, the clock among them
         self.inputs, self.outputs = (
             {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
-            for group in (found.inputs, found.outputs)
+            for group in (netlist.inputs, netlist.outputs)
         )
-        for one in (cell for cell in found.cells if cell.type in apart):
-            for pin, nets in one.pins.items():
-                ports = self.inputs if pin in one.outputs else self.outputs
+        for netlist_cell in (cell for cell in netlist.cells if cell.type in apart):
+            for pin, nets in netlist_cell.pins.items():
+                ports = self.inputs if pin in netlist_cell.outputs else self.outputs
                 if pin != CLOCK:
-                    ports[f"{one.name}.{pin}"] = [max(net, ZERO) for net in nets]
+                    ports[f"{netlist_cell.name}.{pin}"] = [max(net, ZERO) for net in nets]
         # every gate comes after those that drive it
         self.gates = in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output])
         # nets of the inputs, without the clock, in the order of the ports
         self.sources = [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
-        used = (nets for cell in found.cells for nets in cell.pins.values())
+        used = (nets for cell in netlist.cells for nets in cell.pins.values())
         # likewise of the outputs
         self.sinks = [net for nets in self.outputs.values() for net in nets]
         # nets are numbered below this
@@ -139,7 +139,7 @@ class Gates:
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))
         self._loaded.gate_cycles.restype = self._loaded.gate_difference.restype = ctypes.c_uint64
-        self._kept: list[NDArray[Any]] = []  # rows that instances write to
+        self._rows: list[NDArray[Any]] = []  # rows that instances write to
         self._numbers: dict[int, int] = {}  # number of each netlist by the identity of its circuit
         self._loaded.gate_clear()
 
@@ -160,7 +160,7 @@ class Gates:
         begins = np.array(starts, np.uint64)
         width = len(circuit.sources) + len(circuit.registers) + len(circuit.sinks)
         rows = np.zeros((len(begins) * cycles, width), np.uint8)
-        self._kept.append(rows)
+        self._rows.append(rows)
         reset = circuit.inputs.get(RESET, [NO_RESET])[0]
         numbers = [reset, begins.ctypes.data, len(begins), cycles, rows.ctypes.data]
         places = map(ctypes.c_uint64, numbers)

@@ -157,9 +157,9 @@ def general_code() -> Executable:
     left, right = rng.integers(-(1 << 15), 1 << 15, (2, _SIDE, _SIDE)).astype(np.int16)
     values = rng.integers(0, 1 << 32, _NODES, dtype=np.uint32)
     places = text.size - pattern.size
-    found = sum(text[at : at + pattern.size].tobytes() == pattern.tobytes() for at in range(places))
+    occurrences = sum(text[at : at + pattern.size].tobytes() == pattern.tobytes() for at in range(places))
     sums = [values.sum(dtype=np.uint32), (values % 97).sum(dtype=np.uint32)]
-    results = np.array([zlib.crc32(message.tobytes()), found, *sums], np.uint32)
+    results = np.array([zlib.crc32(message.tobytes()), occurrences, *sums], np.uint32)
     product = left.astype(np.int32) @ right.astype(np.int32)
     data = ImageBuilder(_DATA)
     data.place("array", array.tobytes())

@@ -31,12 +31,12 @@ def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
     command = "xpulpnn cosim"
     page = Page(title="Kernels on clusters", command=command, writer=command)
     tiled = [record for record in records if "tiling" in record]
-    found = [("Layer in tiles", timeline_figure(record)) for record in tiled]
+    titled = [("Layer in tiles", timeline_figure(record)) for record in tiled]
     if len(tiled) < len(records) or len({record["cores"] for record in records}) > 1:
-        found.insert(0, ("Kernels over the cores", scaling_figure(records)))
+        titled.insert(0, ("Kernels over the cores", scaling_figure(records)))
     if any(gain is not None for gain in bank_gains(records)):
-        found.append(("Banks", banking_figure(records)))
-    for number, (title, figure) in enumerate(found):
+        titled.append(("Banks", banking_figure(records)))
+    for number, (title, figure) in enumerate(titled):
         page.section(f"plot-of-{number}", title, Plot(name=str(number), variants={(): figure}))
     page.write(path)
 
@@ -55,7 +55,9 @@ def speed_ups(records: Sequence[Record]) -> list[float | None]:
     single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
     alone = [single.get(_values(record, _LINE)) for record in records]
     pairs = zip(alone, records, strict=True)
-    return [None if one is None else one / max(record["cycles"], 1) for one, record in pairs]
+    return [
+        None if single_cycles is None else single_cycles / max(record["cycles"], 1) for single_cycles, record in pairs
+    ]
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
     for number, group in enumerate(dict.fromkeys(_values(record, _LINE) for record in records)):
         rows = [pair for pair in measured if _values(pair[0], _LINE) == group]
         rows.sort(key=lambda pair: pair[0]["cores"])
-        name = _told(rows[0][0], differing) or rows[0][0]["variant"]
+        name = _named(rows[0][0], differing) or rows[0][0]["variant"]
         line = {
             "mode": "lines+markers",
             "name": name,
@@ -82,7 +84,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
             "hovertemplate": f"%{{x}} cores: %{{y:.2f}} MAC/cycle, %{{customdata}} cycles<extra>{name}</extra>",
         }
         shares = {
-            "y": [one and _PERCENT * one / record["cores"] for record, one in rows],
+            "y": [speed_up and _PERCENT * speed_up / record["cores"] for record, speed_up in rows],
             "customdata": [speed_up for _, speed_up in rows],
             "hovertemplate": f"%{{x}} cores: %{{customdata:.2f}} times faster<extra>{name}</extra>",
             "xaxis": "x2",
@@ -90,7 +92,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
             "showlegend": False,
         }
         traces += [line | rates, *([line | shares] if compared else [])]
-    title = _told(records[0], [name for name in _LINE if name not in differing])
+    title = _named(records[0], [name for name in _LINE if name not in differing])
     cores = sorted({record["cores"] for record in records})
     lines = {"gridcolor": GRID, "linecolor": INK}
     across = {**lines, "title": {"text": "cores"}, "type": "log", "tickvals": cores, "ticktext": list(map(str, cores))}
@@ -106,7 +108,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
     return {"data": traces, "layout": shown}
 
 
-def _told(record: Record, names: Sequence[str]) -> str:
+def _named(record: Record, names: Sequence[str]) -> str:
     return ", ".join(f"{record[name]} banks" if name == "banks" else f"{record[name]}" for name in names)
 
 
@@ -146,16 +148,16 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
         {
             "type": "bar",
             "name": cluster,
-            "x": list(found),
-            "y": list(found.values()),
-            "text": [f"{value:.3f}" for value in found.values()],
+            "x": list(values),
+            "y": list(values.values()),
+            "text": [f"{value:.3f}" for value in values.values()],
             "textposition": "outside",
             "marker": {"color": _BAR_COLOURS[number % len(_BAR_COLOURS)]},
             "hovertemplate": f"%{{x}}: %{{y:.3f}} cycles<extra>{cluster}</extra>",
         }
-        for number, (cluster, found) in enumerate(bars.items())
+        for number, (cluster, values) in enumerate(bars.items())
     ]
-    common = _told(counted[0], [name for name in _NAMES if name not in names])
+    common = _named(counted[0], [name for name in _NAMES if name not in names])
     title = f"Cycles per SIMD sum of dot products, inner loops{f': {common}' if common else ''}"
     shown = layout(title, 420, barmode="group", xaxis={"linecolor": INK, "type": "category"})
     shown["yaxis"] |= {"title": {"text": "cycles per sdotp, of each core"}, "rangemode": "tozero"}
@@ -185,15 +187,15 @@ def timeline_figure(record: Record) -> dict[str, Any]:
             "orientation": "h",
             "name": lane,
             "showlegend": False,
-            "y": [lane] * len(found),
-            "base": [start for start, _, _ in found],
-            "x": [length for _, length, _ in found],
+            "y": [lane] * len(spans),
+            "base": [start for start, _, _ in spans],
+            "x": [length for _, length, _ in spans],
             "width": 0.6,
-            "customdata": [[text, start, start + length] for start, length, text in found],
-            "marker": {"color": [colours[number % len(colours)] for number in range(len(found))]},
+            "customdata": [[text, start, start + length] for start, length, text in spans],
+            "marker": {"color": [colours[number % len(colours)] for number in range(len(spans))]},
             "hovertemplate": "%{customdata[0]}<br>cycles %{customdata[1]} to %{customdata[2]}<extra></extra>",
         }
-        for (lane, found), colours in zip(bars.items(), _LANE_COLOURS.values(), strict=True)
+        for (lane, spans), colours in zip(bars.items(), _LANE_COLOURS.values(), strict=True)
     ]
     title = (
         f"{record['kernel']} {record['layer']}, {record['precision']}, {record['variant']}, {record['cores']} cores: "

@@ -67,8 +67,10 @@ def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
 def without_variant(workload: str) -> str:
     """A workload without the kernel variant in it, which differs between points that run the same layer."""
     parts = re.split(r"([\s:,/]+)", workload)
-    kept = [(parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS]
-    return "".join(separator + part for separator, part in kept).strip(" :,/") or workload
+    retained = [
+        (parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS
+    ]
+    return "".join(separator + part for separator, part in retained).strip(" :,/") or workload
 
 
 def workload_names(points: Sequence[PointResult]) -> list[str]:
@@ -119,7 +121,7 @@ class Figure:
 
 def figures(points: Sequence[PointResult]) -> list[Figure]:
     """Every figure, those of flows first, then of kernels and of energies; those that no point has are left out."""
-    found: list[Figure] = []
+    known: list[Figure] = []
 
     def add(
         name: str,
@@ -134,7 +136,7 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     ) -> None:
         column = Column(name=name, unit=unit, group=group, digits=digits, **{"better": "less", **more})
         listed = list(spreads)
-        found.append(Figure(column, list(values), compared, listed if any(listed) else []))
+        known.append(Figure(column, list(values), compared, listed if any(listed) else []))
 
     fpga = fpga_flows(points)
     for name in flow_names(points):
@@ -166,7 +168,7 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
         add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies), better=better)
         if has_macs:
             add("per MAC", "pJ", f"energy, {name}", 3, map(per_mac_pj, energies))
-    return found
+    return known
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -190,12 +192,14 @@ def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
     """Top and preset if they differ between points, and all parameters that were swept and differ."""
-    found = {"preset": [point.preset for point in points], "top": [point.top for point in points]}
+    varied = {"preset": [point.preset for point in points], "top": [point.top for point in points]}
     known = parameters(points)
     for key in _unique(key for point in points for key in point.settings):
         echoed = known.get(key) or next((known[name] for name in known if name.endswith(f".{key}")), None)
-        found[key] = [point.settings.get(key, echoed[number] if echoed else "-") for number, point in enumerate(points)]
-    return {name: values for name, values in found.items() if len(set(values)) > 1}
+        varied[key] = [
+            point.settings.get(key, echoed[number] if echoed else "-") for number, point in enumerate(points)
+        ]
+    return {name: values for name, values in varied.items() if len(set(values)) > 1}
 
 
 def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
@@ -203,27 +207,27 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
     pairs = enumerate(zip(xs, ys, strict=True))
     known = [(x, y, number) for number, (x, y) in pairs if x is not None and y is not None]
     known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))
-    kept: list[int] = []
+    numbers: list[int] = []
     least = float("inf")
     for _, y, number in known:
         if y < least:
             least = y
-            kept.append(number)
-    return kept[::-1] if more_x else kept
+            numbers.append(number)
+    return numbers[::-1] if more_x else numbers
 
 
 def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
     """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
     everyone = {number for number, _ in holders}
 
-    def show(told: Iterable[tuple[str, int]]) -> list[str]:
-        found: dict[str, set[int]] = {}
-        for text, number in told:
-            found.setdefault(text, set()).add(number)
-        return [text if numbers == everyone else f"{text} ({_points(numbers)})" for text, numbers in found.items()]
+    def show(texts: Iterable[tuple[str, int]]) -> list[str]:
+        holding: dict[str, set[int]] = {}
+        for text, number in texts:
+            holding.setdefault(text, set()).add(number)
+        return [text if numbers == everyone else f"{text} ({_points(numbers)})" for text, numbers in holding.items()]
 
-    tools = ((f"{tool} {version}", number) for number, one in holders for tool, version in one.tools.items())
-    sentences = ((sentence, number) for number, one in holders for sentence in one.conditions)
+    tools = ((f"{tool} {version}", number) for number, result in holders for tool, version in result.tools.items())
+    sentences = ((sentence, number) for number, result in holders for sentence in result.conditions)
     return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
 
 
@@ -234,7 +238,7 @@ def _points(numbers: set[int]) -> str:
 def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of each flow."""
     numbered = [(number, flow) for number, point in enumerate(points, 1) for flow in point.flows]
-    return [_collect(name, [one for one in numbered if one[1].name == name]) for name in flow_names(points)]
+    return [_collect(name, [pair for pair in numbered if pair[1].name == name]) for name in flow_names(points)]
 
 
 def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
@@ -242,17 +246,19 @@ def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
     numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     for name in workload_names(points):
-        holders = [one for one in numbered if without_variant(one[1].workload) == name]
+        holders = [pair for pair in numbered if without_variant(pair[1].workload) == name]
         entry = _collect(name, holders)
         merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(entry)
-    return [replace(alike[0], name=f"energy, {', '.join(one.name for one in alike)}") for alike in merged.values()]
+    return [replace(equal[0], name=f"energy, {', '.join(entry.name for entry in equal)}") for equal in merged.values()]
 
 
 def conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
     """Tools and conditions of all figures."""
     records = [record for point in points for record in point.kernels]
-    told = {kernel_conditions(record): dict[str, None]() for record in records}
+    names_by_text = {kernel_conditions(record): dict[str, None]() for record in records}
     for record in records:
-        told[kernel_conditions(record)][kernel_name(record)] = None
-    kernels = [SharedConditions(name=", ".join(names), tools=[], sentences=[text]) for text, names in told.items()]
+        names_by_text[kernel_conditions(record)][kernel_name(record)] = None
+    kernels = [
+        SharedConditions(name=", ".join(names), tools=[], sentences=[text]) for text, names in names_by_text.items()
+    ]
     return [*flow_conditions(points), *energy_conditions(points), *kernels]

@@ -105,7 +105,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
         "customdata": details,
         "marker": {"colors": fills, "line": {"color": "#fff", "width": 1}, "pad": {"t": 22, "l": 3, "r": 3, "b": 3}},
         "tiling": {"packing": "squarify"},
-        "text": [f"{one[4]}<br>{one[0]}<br>{one[1]}" for one in details],
+        "text": [f"{detail[4]}<br>{detail[0]}<br>{detail[1]}" for detail in details],
         "textinfo": "text",
         "textfont": {"size": 12, "color": INK},
         "pathbar": {"visible": True, "textfont": {"size": 12, "color": INK}},

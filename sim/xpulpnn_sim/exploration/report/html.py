@@ -87,9 +87,9 @@ def _figures(page: Page, run: FinishedRun) -> None:
         )
         grid = Markup('<div class="plots">\n{}\n</div>').format(shown)
         traces = [trace for _, plot in plots for figure in plot.variants.values() for trace in figure["data"]]
-        told = _FRONT * any(trace["mode"] == "lines" and trace["x"][1:] for trace in traces)
-        told += _BARS * any("error_x" in trace or "error_y" in trace for trace in traces)
-        page.section("trade-offs", "Trade-offs", options, grid, hint(told + _HOW_TO_READ), _SEE)
+        legend = _FRONT * any(trace["mode"] == "lines" and trace["x"][1:] for trace in traces)
+        legend += _BARS * any("error_x" in trace or "error_y" in trace for trace in traces)
+        page.section("trade-offs", "Trade-offs", options, grid, hint(legend + _HOW_TO_READ), _SEE)
     elif len(points) > 1:
         page.section("trade-offs", "Trade-offs", hint(_NO_PLOTS))
     records = [record for point in points for record in point.kernels if clustered(record)]
@@ -100,20 +100,20 @@ def _figures(page: Page, run: FinishedRun) -> None:
     conditions = Markup('<h3 id="conditions">Conditions of these figures</h3>\n{}').format(_conditions(entries))
     table = tables.figure_table(points, baseline)
     page.section("figures", table.title, table, notes(run.notes), *([conditions] if entries else []), link="Figures")
-    for name, link, found in (
+    for name, link, shown_table in (
         ("rates", "Rates", tables.rate_table(points)),
         ("best", "Best points", tables.best_table(points)),
         ("overhead", "Overhead", tables.overhead_table(points, baseline)),
     ):
-        if found:
-            page.section(name, found.title, found, _SEE, link=link)
+        if shown_table:
+            page.section(name, shown_table.title, shown_table, _SEE, link=link)
 
 
 def _details(page: Page, points: Sequence[PointResult]) -> None:
     """Hierarchy, path and energy of the point that is chosen."""
-    here, flow, workload = chosen_option("point"), chosen_option("flow"), chosen_option("workload")
+    point, flow, workload = chosen_option("point"), chosen_option("flow"), chosen_option("workload")
     blocks, area = area_plots(points)
-    one = Markup("<h3>{} of {}, {}</h3>")
+    heading = Markup("<h3>{} of {}, {}</h3>")
     several = len(points) > 1
     if blocks.variants:
         page.section(
@@ -121,7 +121,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
             "Area by hierarchy",
             controls(_flows(points), _points(points)),
             *([Markup("<h3>Parts of the top, all points</h3>"), blocks] if several else []),
-            one.format("Hierarchy", here, flow),
+            heading.format("Hierarchy", point, flow),
             area,
             hint("Click an instance to enlarge it, the bar above to go back."),
             _SEE,
@@ -130,7 +130,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
     path = path_plot(points)
     if path.variants:
         options = controls(_flows(points), _points(points))
-        page.section("path", "Critical path", options, Markup("<h3>{}, {}</h3>").format(here, flow), path, _SEE)
+        page.section("path", "Critical path", options, Markup("<h3>{}, {}</h3>").format(point, flow), path, _SEE)
     energies = tables.energy_table(points)
     if energies:
         whole, modules = energy_plots(points)
@@ -139,7 +139,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
             "Energy",
             controls(_named("workload", "Workload", comparison.workload_names(points)), _points(points)),
             *([Markup("<h3>All points, {}</h3>").format(workload), whole] if several else []),
-            *([one.format("Modules", here, workload), modules] if modules.variants else []),
+            *([heading.format("Modules", point, workload), modules] if modules.variants else []),
             energies,
             _conditions(comparison.energy_conditions(points)),
         )
@@ -169,5 +169,5 @@ def _points(points: Sequence[PointResult]) -> Markup:
 
 def _conditions(entries: Sequence[comparison.SharedConditions]) -> Markup:
     section = Markup('<section>\n<h4>{}</h4>\n<p class="tools">{}</p>\n{}</section>\n')
-    listed = (section.format(one.name, ", ".join(one.tools), notes(one.sentences)) for one in entries)
+    listed = (section.format(entry.name, ", ".join(entry.tools), notes(entry.sentences)) for entry in entries)
     return Markup('<div class="conditions">\n{}</div>').format(Markup().join(listed))

@@ -58,19 +58,19 @@ def _map(sweep: str, title: str) -> Grid:
 
 def _overflow(records: Sequence[Record]) -> list[Grid]:
     """The largest depth, and the iterations it leaves."""
-    found = dict[str, Grid]()
+    by_scheme = dict[str, Grid]()
     for record in records:
         name = record["scheme"]
         title = f"{name}: largest depth (iterations), each run at the largest operands"
         text = f"{record['most_depth']} ({record['most_iterations']}){'' if record['mismatches'] == 0 else ' wrong'}"
         row, column = f"W{record['weights']}", f"A{record['activations']}"
-        found.setdefault(name, _map("overflow", title)).put(row, column, text, record["most_depth"])
-    return list(found.values())
+        by_scheme.setdefault(name, _map("overflow", title)).put(row, column, text, record["most_depth"])
+    return list(by_scheme.values())
 
 
 def _best(records: Sequence[Record]) -> list[Grid]:
     """Fastest packing of every pair and its gain over bytes; the same against bit-serial."""
-    base, found = bytes_cycles(records), dict[str, Grid]()
+    base, by_rival = bytes_cycles(records), dict[str, Grid]()
     packed = [record for record in records if record["kind"] == "ulppack"]
     serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
     for record in sorted(packed, key=lambda record: record["cycles"]):
@@ -80,13 +80,13 @@ def _best(records: Sequence[Record]) -> list[Grid]:
             compared.append(("bit-serial", isa, "bit-serial", serial[_pair(record)]))
         for name, own, other, cycles in compared:
             title = f"{own}: the fastest packing, depth, iterations, and how many times faster than {other}"
-            grid = found.setdefault(name, _map("best", title))
+            grid = by_rival.setdefault(name, _map("best", title))
             if (row, column) not in grid.texts:
                 packing = f"{record['scheme']} {record['depth']} {min(record['iterations'], _SHOWN)}"
                 more = "+" if record["iterations"] > _SHOWN else ""
                 ratio = cycles / record["cycles"]
                 grid.put(row, column, f"{packing}{more} {ratio:.2f}x", ratio)
-    return [found[name] for name in (*ISAS, "bit-serial") if name in found]
+    return [by_rival[name] for name in (*ISAS, "bit-serial") if name in by_rival]
 
 
 _SHOWN = 99  # largest number of iterations told; more make no difference
@@ -94,16 +94,16 @@ _SHOWN = 99  # largest number of iterations told; more make no difference
 
 def _iterations(records: Sequence[Record]) -> list[Grid]:
     """Speed-up over bytes for every depth."""
-    base, found = bytes_cycles(records), dict[str, Grid]()
+    base, by_name = bytes_cycles(records), dict[str, Grid]()
     for record in (record for record in records if record["kind"] == "ulppack"):
         name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
-        grid = found.setdefault(name, Grid("iter", f"{name}: times faster than bytes", "iterations"))
+        grid = by_name.setdefault(name, Grid("iter", f"{name}: times faster than bytes", "iterations"))
         ratio = base[record["isa"], record["matmul"]] / record["cycles"]
         grid.put(f"depth {record['depth']}", str(record["iterations"]), f"{ratio:.2f}", ratio)
-    for grid in found.values():
+    for grid in by_name.values():
         grid.columns.sort(key=int)
         grid.rows.sort(key=lambda row: int(row.split()[1]))
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _over_bits(records: Sequence[Record]) -> list[Grid]:

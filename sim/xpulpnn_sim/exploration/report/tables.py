@@ -33,15 +33,15 @@ def _of_points(
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     """All figures of all points; of several variants of a kernel the fastest one counts."""
-    found, failed = comparison.figures(points), _failed(points)
+    figures, failed = comparison.figures(points), _failed(points)
     notes = [f"{number} {point.label}: {point.error}." for number, point in enumerate(points, 1) if point.unfinished]
     notes.append("An arrow tells which way is better.")
-    if any(figure.spreads for figure in found):
+    if any(figure.spreads for figure in figures):
         notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
     notes += _slack_notes(points)
     flows = [flow for point in points for flow in point.flows if flow.structures]
-    told = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
-    notes += [f"{name}: figures with {text}, whatever the preset has." for name, text in told.items()]
+    structures = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
+    notes += [f"{name}: figures with {text}, whatever the preset has." for name, text in structures.items()]
     notes += _energy_notes(points)
     kernels = comparison.kernel_names(points)
     if kernels:
@@ -51,10 +51,12 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     columns: list[tuple[Column, Sequence[TableCell]]] = []
     if failed:
         columns.append((Column(name=ERROR, group="failed"), [point.error * point.failed for point in points]))
-    for figure in found:
+    for figure in figures:
         if figure.column.group in kernels and figure.column.name == comparison.RATE:
             records = [comparison.best_record(point, figure.column.group) or {} for point in points]
-            columns.append((Column(name="variant", group=figure.column.group), [one.get("variant") for one in records]))
+            columns.append(
+                (Column(name="variant", group=figure.column.group), [record.get("variant") for record in records])
+            )
         columns.append((figure.column, figure.values))
         if figure.spreads:
             column, show = replace(figure.column, name="min..max", digits=None, better=""), figure.column.show
@@ -69,12 +71,12 @@ def _slack_notes(points: Sequence[PointResult]) -> list[str]:
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
         slacks = [(number, flow.slack_ps, flow.clock_ps) for number, flow in enumerate(flows, 1) if flow]
-        asked = {clock for _, slack, clock in slacks if slack is not None and clock is not None}
-        if asked:
+        clocks_ps = {clock for _, slack, clock in slacks if slack is not None and clock is not None}
+        if clocks_ps:
             met = [str(number) for number, slack, _ in slacks if slack is not None and slack >= 0]
             missed = [str(number) for number, slack, _ in slacks if slack is not None and slack < 0]
             parts = [f"{word} by {', '.join(those)}" for word, those in (("met", met), ("missed", missed)) if those]
-            clocks = ", ".join(f"{clock / _PS_PER_NS:g} ns" for clock in sorted(asked))
+            clocks = ", ".join(f"{clock / _PS_PER_NS:g} ns" for clock in sorted(clocks_ps))
             notes.append(f"{name}: clock of {clocks} {'; '.join(parts)}.")
     return notes
 
@@ -267,10 +269,10 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
     """Parameters that differ between the points, as echoed from the emitted Verilog."""
-    parameters = {name: found for name, found in comparison.parameters(points).items() if len(set(found)) > 1}
+    parameters = {name: values for name, values in comparison.parameters(points).items() if len(set(values)) > 1}
     given = {name: [getattr(point, name) for point in points] for name in ("top", "preset", "folder")}
     shown = {"top": given["top"], "preset": given["preset"], **parameters, "folder": given["folder"]}
     columns = [(Column(name=name), cells) for name, cells in shown.items()]
-    same = [f"{name} = {found[0]}" for name, found in comparison.parameters(points).items() if len(set(found)) == 1]
+    same = [f"{name} = {values[0]}" for name, values in comparison.parameters(points).items() if len(set(values)) == 1]
     notes = [f"The same in all points: {', '.join(same)}."] if same else []
     return _of_points("Configurations", points, columns, notes=notes)

@@ -76,12 +76,12 @@ def placed(
         if up:
             low, high = (pixel((mark.at[0], end)) for end in up)
             taken.append((low[0] - 3, high[1], low[0] + 3, low[1]))
-    groups.sort(key=lambda one: -any(mark.is_best for mark in one[1]))
+    groups.sort(key=lambda group: -any(mark.is_best for mark in group[1]))
     if names:
         texts = [", ".join(names[mark.point] for mark in group) for _, group in groups]
-        found = _texts(groups, texts, list(taken), height)
-        if len(found) == len(groups):
-            return found
+        named = _texts(groups, texts, list(taken), height)
+        if len(named) == len(groups):
+            return named
     texts = list[str]()
     for _, group in groups:
         numbers = [str(mark.point + 1) for mark in group]
@@ -93,7 +93,7 @@ def _texts(
     groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
 ) -> dict[int, tuple[str, str]]:
     """Text and position for the first point of each group that has room for it beside what is ``taken``."""
-    found: dict[int, tuple[str, str]] = {}
+    labels: dict[int, tuple[str, str]] = {}
     for (at, group), text in zip(groups, texts, strict=True):
         half = 3.6 * len(text) + 2.5
         for position, side, down in _PLACES:
@@ -102,13 +102,13 @@ def _texts(
             inside = box[0] > 2 and box[2] < _WIDTH and box[1] > 0 and box[3] < height
             if inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
-                found[group[0].point] = text, position
+                labels[group[0].point] = text, position
                 break
-    return found
+    return labels
 
 
-def _overlap(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _overlap(box: _Box, other: _Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
 _TRADE_OFFS = (
@@ -151,9 +151,9 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
         yield axis("delay", chosen, delay, comparison.of(flows, "delay"), comparison.of(flows, "delay_spread"))
         for kernel in kernels:
             known = {
-                one.point: one.gmacs
-                for one in speeds
-                if one.flow.name == name and comparison.kernel_name(one.record) == kernel
+                rate.point: rate.gmacs
+                for rate in speeds
+                if rate.flow.name == name and comparison.kernel_name(rate.record) == kernel
             }
             values = [known.get(number) for number in range(1, len(points) + 1)]
             yield axis("speed", chosen | {"kernel": kernel}, Column(name="GMAC/s", digits=2, better="more"), values)
@@ -176,7 +176,7 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
         variants: dict[tuple[str, ...], Figure] = {}
         choices: tuple[str, ...] = ()
         comparable = False
-        pairs = product([one for one in axes if one.name == across], [one for one in axes if one.name == upwards])
+        pairs = product([axis for axis in axes if axis.name == across], [axis for axis in axes if axis.name == upwards])
         for (x, y), (colour, groups) in product(pairs, colours.items()):
             chosen = {**y.chosen, **x.chosen}
             # area, delay and speed are of the same flow
@@ -198,11 +198,11 @@ def _figure(
     points: Sequence[PointResult], axes: Sequence[comparison.Figure], groups: Sequence[Any], *, more_x: bool
 ) -> tuple[Figure, list[Mark]]:
     """The plot of two figures, and the points that have both."""
-    one, other = axes
-    front = comparison.front(one.values, other.values, more_x=more_x)
+    x_figure, y_figure = axes
+    front = comparison.front(x_figure.values, y_figure.values, more_x=more_x)
     marks = [
-        Mark(number, (x, y), (_ends(one, number), _ends(other, number)), is_best=number in front)
-        for number, (x, y) in enumerate(zip(one.values, other.values, strict=True))
+        Mark(number, (x, y), (_ends(x_figure, number), _ends(y_figure, number)), is_best=number in front)
+        for number, (x, y) in enumerate(zip(x_figure.values, y_figure.values, strict=True))
         if x is not None and y is not None
     ]
     if not marks:
@@ -211,8 +211,8 @@ def _figure(
     corners = [at[number] for number in front]
     # what is at least as good as some point lies on one side of the line
     line = corners[:1]
-    for before, here in pairwise(corners):
-        line += [(before[0], here[1]) if more_x else (here[0], before[1]), here]
+    for before, corner in pairwise(corners):
+        line += [(before[0], corner[1]) if more_x else (corner[0], before[1]), corner]
     ranges = _range(marks, 0), _range(marks, 1)
     names = list(dict.fromkeys(groups))
     margin = {"l": 62, "r": 20, "t": 32, "b": 50 + (28 if len(names) > 1 else 0)}
@@ -258,7 +258,9 @@ def _trace(
     name: str,
 ) -> dict[str, Any]:
     columns = [axis.column for axis in axes]
-    lines = [f"%{{{key}:.{one.digits}f}} {one.unit or one.name}" for key, one in zip("xy", columns, strict=True)]
+    lines = [
+        f"%{{{key}:.{column.digits}f}} {column.unit or column.name}" for key, column in zip("xy", columns, strict=True)
+    ]
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers+text",

@@ -43,7 +43,7 @@ class ExampleBlock:
 
 def blocks(page: Path) -> list[ExampleBlock]:
     """The blocks of a page that can be executed."""
-    found: list[ExampleBlock] = []
+    listed: list[ExampleBlock] = []
     inside: str | None = None
     content: list[str] = []
     start, before = 0, ""
@@ -52,13 +52,13 @@ def blocks(page: Path) -> list[ExampleBlock]:
         if inside is None and fence and fence["info"]:
             inside, content, start = fence["info"], [], number + 1
         elif inside is not None and line == "```":
-            found += _block(page.name, start, inside, content, slow=before == _SLOW)
+            listed += _block(page.name, start, inside, content, slow=before == _SLOW)
             inside, before = None, ""
         elif inside is not None:
             content.append(line)
         elif line.strip():
             before = line.strip()
-    return found
+    return listed
 
 
 def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) -> Iterator[ExampleBlock]:
@@ -140,14 +140,14 @@ def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
         text = "\n".join(block.lines).replace("\\\n", " ")
         lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
         return [(line, None) for line in lines]
-    found: list[tuple[str, list[str] | None]] = []
+    commands: list[tuple[str, list[str] | None]] = []
     for line in block.lines:
         if line.startswith(_PROMPT):
-            found.append((line.removeprefix(_PROMPT), None))
+            commands.append((line.removeprefix(_PROMPT), None))
         else:
-            command, expected = found[-1]
-            found[-1] = command, [*(expected or []), line]
-    return found
+            command, expected = commands[-1]
+            commands[-1] = command, [*(expected or []), line]
+    return commands
 
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:

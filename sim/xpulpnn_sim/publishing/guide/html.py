@@ -12,8 +12,8 @@ E = TypeVar("E", bound=Enum)
 
 def comments_beside(kind: type[E]) -> dict[E, str]:
     """Return the comment beside each member that has one, in the order of the source."""
-    found = re.findall(r"^    (\w+) = .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE)
-    return {kind[name]: text for name, text in found}
+    comments = re.findall(r"^    (\w+) = .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE)
+    return {kind[name]: text for name, text in comments}
 
 
 def code(text: str) -> str:

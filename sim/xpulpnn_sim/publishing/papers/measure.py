@@ -35,15 +35,15 @@ def named_table(measured: MeasuredTable) -> NamedTable:
     ]
     rows = [
         [
-            one.row.figure,
-            one.row.metric.unit,
-            one.row.published and one.row.published.text,
-            f"{one.ours:.{one.row.metric.digits}f}",
-            one.ratio,
-            one.verdict.value,
-            one.row.published and one.row.published.where,
+            row.row.figure,
+            row.row.metric.unit,
+            row.row.published and row.row.published.text,
+            f"{row.ours:.{row.row.metric.digits}f}",
+            row.ratio,
+            row.verdict.value,
+            row.row.published and row.row.published.where,
         ]
-        for one in measured.rows
+        for row in measured.rows
     ]
     return NamedTable(
         title=measured.table.title,
@@ -75,9 +75,9 @@ _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
     """The plots of a table: bars where its rows say so, then how many times better ours is, row by row."""
     titles = dict.fromkeys(row.row.bar.chart for row in measured.rows if row.row.bar is not None)
-    found = [_bars(measured, title) for title in titles]
+    bar_charts = [_bars(measured, title) for title in titles]
     compared = [row for row in measured.rows if row.advantage is not None]
-    return [*found, _advantages(compared)] if compared else found
+    return [*bar_charts, _advantages(compared)] if compared else bar_charts
 
 
 def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
@@ -103,12 +103,12 @@ def _series(
     rows: Sequence[MeasuredRow], title: str, value: Callable[[MeasuredRow], float | None]
 ) -> dict[str, dict[str, float]]:
     """The figures of a chart by series and place, without those that are missing."""
-    found: dict[str, dict[str, float]] = {}
+    series: dict[str, dict[str, float]] = {}
     for row in rows:
         bar, figure = row.row.bar, value(row)
         if bar is not None and bar.chart == title and figure is not None:
-            found.setdefault(bar.series, {})[bar.group] = figure
-    return found
+            series.setdefault(bar.series, {})[bar.group] = figure
+    return series
 
 
 def _trace(name: str, values: Mapping[str, float], colour: str) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
 def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
     """Write the page in one step: tables, plots, and for every row the commands that repeat it."""
     link = Markup('<a href="#{0}">{0}</a>')
-    facts = [(link.format(one.table.name), one.summary) for one in tables]
+    facts = [(link.format(measured.table.name), measured.summary) for measured in tables]
     page = Page(
         title="Papers' tables",
         heading="The papers' tables, measured",
@@ -208,19 +208,19 @@ def runs_of(tables: Sequence[PaperTable], *, quick: bool) -> list[Run]:
 
 def measure_tables(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[tuple[Run, Record]]:
     """Each run and its record, in the order they come; records in the cache come first."""
-    kept = cached_results("papers")
+    cache = cached_results("papers")
     keys = {run: digest(results.sources_digest(_WITHOUT), repr(run), check) for run in runs}
     with executor(jobs) as pool:
         missing: list[Run] = []
         for run, key in keys.items():
-            record = kept.find(key)
+            record = cache.find(key)
             if record is None:
                 missing.append(run)
             else:
                 yield run, record
         for run, record in completed(pool, _measured, missing, check):
             if not record["mismatches"]:
-                kept.keep(keys[run], record)
+                cache.keep(keys[run], record)
             yield run, record
 
 

@@ -69,7 +69,7 @@ def joined_cells(first: str, second: str) -> str | None:
     words, others = first.split(), second.split()
     if len(words) != len(others):
         return None
-    different = [place for place, (one, other) in enumerate(zip(words, others, strict=True)) if one != other]
+    different = [place for place, (word, other) in enumerate(zip(words, others, strict=True)) if word != other]
     if len(different) != 1 or words[different[0] - 1] not in _LISTS:
         return None
     place = different[0]

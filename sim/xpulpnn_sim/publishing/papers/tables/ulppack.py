@@ -46,12 +46,12 @@ class PackedRun:
             return _measured(SweepPoint(layer=layer, w=self.w, a=self.a, variant=self.product), check=check)
         if self.product == BIT_SERIAL:
             return _measured(SweepPoint(layer=layer, w=self.w, a=self.a), check=check)
-        wanted = Wanted(layer=layer)
+        request = Wanted(layer=layer)
         if self.product == BYTES:
-            return _measured(wanted.bytes_point("xpulpv2", self.w, self.a), check=check)
-        plan = wanted.plan(self.w, self.a, [method for method in METHODS if method.product == self.product])
+            return _measured(request.bytes_point("xpulpv2", self.w, self.a), check=check)
+        plan = request.plan(self.w, self.a, [method for method in METHODS if method.product == self.product])
         assert plan is not None
-        return _measured(wanted.point(plan), check=check)
+        return _measured(request.point(plan), check=check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
