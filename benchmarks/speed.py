@@ -92,7 +92,7 @@ def cluster_simulation(checked: bool) -> float:
 
 
 def vectors() -> float:
-    """Vectors per second of ``check-vectors`` on the RTL, file reading included."""
+    """Vectors per second of ``verify vectors`` on the RTL, file reading included."""
     insn = find("pv.sdotusp.n")
     word = insn.encode(rd=10, rs1=11, rs2=12)
     rng = np.random.default_rng(0)
@@ -108,8 +108,8 @@ def vectors() -> float:
             )
         )
         for _ in range(2):
-            if cli.main(["check-vectors", str(file), "--json", str(result)]):
-                sys.exit("check-vectors failed")
+            if cli.main(["verify", "vectors", str(file), "--json", str(result)]):
+                sys.exit("verify vectors failed")
         return json.loads(result.read_text())["vectors_per_s"]
 
 
@@ -144,7 +144,7 @@ def main() -> int:
         }
         | {
             f"model of {ENGINE} of 8 cores, compiled by {compiler()} (s)": cluster_compilation(),
-            f"check-vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
+            f"verify vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
             "Verilog of the back end, preset xpulpnn-full (s)": emission(),
         }
     )

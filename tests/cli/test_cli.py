@@ -16,8 +16,7 @@ from tests.programs import plots_of, read_results
 from xpulpnn import user_cache
 from xpulpnn_sim.cli import common, doctor
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.main import current
-from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, complete
+from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, expanded
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.top_names import ALL_TOPS
@@ -31,7 +30,7 @@ FIELDS = {
 
 BAD_INPUT = {
     "unknown command": (["frobnicate"], 'Unknown command "frobnicate". Available commands: doctor, '),
-    "unknown command of a group": (["prove", "riscv"], 'Invalid value "riscv" for PARTS. Choose from: '),
+    "unknown command of a group": (["prove", "riscv"], 'Unknown command "riscv". Available commands: units, '),
     "a misspelt command": (["generat", "dotp"], 'Unknown command "generat". Did you mean "generate"?'),
     "a misspelt command of a group": (["verify", "clustr"], 'Unknown command "clustr". Did you mean "cluster"?'),
     "a misspelt proof": (["prove", "unit"], 'Unknown command "unit". Did you mean "units"?'),
@@ -73,10 +72,10 @@ BAD_INPUT = {
     "a setting that an option says": (["cosim", "conv", "--cores", "2", "--set", "cores=4"], "--set cores must be "),
     "too many cores": (["cosim", "conv", "--cores", "1+17"], "cores must be 1 to 16, not 17"),
     "a window": (["cosim", "conv", "--waves", "w.fst", "--wave-window", "9:3"], "must be FROM:TO with FROM <= TO"),
-    "several presets": (["verify", "--coverage", "--preset", "ri5cy,xpulpnn"], "--preset must be one for coverage, "),
-    "a list of aims": (["verify", "--coverage", "--aim", "1,x"], "--aim must be a list of numbers such as 8,16, "),
+    "several presets": (["verify", "coverage", "--preset", "ri5cy,xpulpnn"], "--preset must be one for coverage, "),
+    "a list of aims": (["verify", "coverage", "--aim", "1,x"], "--aim must be a list of numbers such as 8,16, "),
     "aims without coverage": (["verify", "--aim", "1"], "Unknown option: --aim."),
-    "coverage of clusters": (["verify", "--coverage", "--cores", "2"], "Unknown option: --cores. Did you mean"),
+    "coverage of clusters": (["verify", "coverage", "--cores", "2"], "Unknown option: --cores. Did you mean"),
     "no such unit": (["mutate", "nothing"], "UNIT must be all, or one that --list shows, not nothing"),
     "no unit": (["mutate"], "UNIT must be given: all, or one or more that --list shows"),
     "no campaigns": (["mutate", "--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: "),
@@ -106,45 +105,12 @@ def test_bad_input_is_one_line_that_names_the_argument(case, refused, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-OLD_WORDS = {
-    "costs --preset ri5cy": "verify costs --preset ri5cy",
-    "check-vectors a.jsonl": "verify vectors a.jsonl",
-    "verify --seed 3": "verify --seed 3",
-    "verify --litmus 9 --cores 2": "verify litmus --rounds 9 --cores 2",
-    "verify --cores 2 --litmus": "verify litmus --cores 2",
-    "verify --c-programs 9 --c-levels 2": "verify c --programs 9 --levels 2",
-    "verify --cores 4 --banks 8,4": "verify cluster --cores 4 --banks 8,4",
-    "verify --coverage=a.html --aim 3": "verify coverage --report a.html --aim 3",
-    "verify --preset ri5cy --coverage": "verify coverage --preset ri5cy",
-    "equivalence": "prove units",
-    "equivalence mult --timeout 9": "prove units mult --timeout 9",
-    "equivalence emitter --top dotp": "prove emitter --top dotp",
-    "prove event-unit": "prove cluster event-unit",
-    "prove": "prove cluster",
-    "sequences mac_load --faults": "prove pipeline mac_load --self-test",
-    "formal --checks reg --resume": "prove riscv-formal --checks reg",
-    "formal --instructions pv.add.b,p.clip": "prove instructions pv.add.b p.clip",
-    "formal --instructions --faults": "prove instructions --self-test",
-    "mutate alu --resume": "mutate alu",
-    "run a.elf --check --lockstep": "run a.elf --check all --lockstep",
-    "cosim conv --no-check --plot a.html": "cosim conv --check results --report a.html",
-    "library --kernels conv,maxpool": "library --kernel conv,maxpool",
-    "bench --html a.html": "bench --report a.html",
-}
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize("old", OLD_WORDS)
-def test_old_names_mean_the_new_ones(old):
-    assert current(old.split()) == OLD_WORDS[old].split()
-
-
 @pytest.mark.unit
 def test_usual_commands_of_groups():
-    assert complete(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
-    assert complete(["net", "digits.json"]) == ["net", "run", "digits.json"]
-    assert complete(["cosim", "bnn"]) == ["cosim", "bnn"]
-    assert complete(["verify", "--help"]) == ["verify", "--help"]
+    assert expanded(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
+    assert expanded(["net", "digits.json"]) == ["net", "run", "digits.json"]
+    assert expanded(["cosim", "bnn"]) == ["cosim", "bnn"]
+    assert expanded(["verify", "--help"]) == ["verify", "--help"]
 
 
 @pytest.mark.flow
@@ -178,9 +144,9 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, ref
     with gzip.open(empty, "wt") if suffix.endswith("gz") else empty.open("w") as file:
         file.write(content)
     for files in ([empty], [full, empty], [empty, full]):
-        told = refused("check-vectors", "--engine", "golden", *files)
+        told = refused("verify", "vectors", "--engine", "golden", *files)
         assert told == f"vector file must hold vectors, not nothing: {empty}"
-    assert cli.main(["check-vectors", "--engine", "golden", str(full)]) == 0
+    assert cli.main(["verify", "vectors", "--engine", "golden", str(full)]) == 0
 
 
 @pytest.mark.unit
@@ -191,8 +157,8 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, ref
         ["generate", "dotp", "-o", "/proc/none"],
         ["doctor", "--json", "/proc/none/x.json"],
         ["cosim", "conv", "--waves", "/proc/none/x.fst"],
-        ["check-vectors", "--json", "/proc/none/x.json", "absent.jsonl"],
-        ["bench", "--html", "/proc/none/x.html"],
+        ["verify", "vectors", "--json", "/proc/none/x.json", "absent.jsonl"],
+        ["bench", "--report", "/proc/none/x.html"],
     ],
 )
 def test_unwritable_folders_are_found_before_any_work(arguments, refused):
@@ -414,7 +380,7 @@ def test_cosim_on_a_cluster(tmp_path, capsys):
     arguments = ["cosim", "conv", "--layer", "6x6x8:8x3x3", "--bits", "4", "--variant", "nn_4x4", "--cores", "4"]
     # the cluster FOUR, whose model is compiled anyway
     arguments += [word for name in ADDED for word in ("--set", f"{name}=true")]
-    assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--plot", str(plot)]) == 0
+    assert cli.main([*arguments, "--placement", "all", "--json", str(report), "--report", str(plot)]) == 0
     records = read_results(report)
     assert [record["placement"] for record in records] == ["padded", "aligned"]
     added = {"banks", "arbiter", "placement", "icache", "l2_latency", "shares", "barrier", "stalls_by_core"}
@@ -430,7 +396,7 @@ def test_cosim_without_checks_gives_the_same_cycles(tmp_path):
     arguments = ["cosim", "matmul", "--layer", "8x40x6", "--bits", "4", "--variant", "simd_4x2,nn_4x4", "--json"]
     reports = tmp_path / "checked.json", tmp_path / "unchecked.json"
     assert cli.main([*arguments, str(reports[0])]) == 0
-    assert cli.main([*arguments, str(reports[1]), "--no-check"]) == 0
+    assert cli.main([*arguments, str(reports[1]), "--check", "results"]) == 0
     checked, unchecked = (read_results(report) for report in reports)
     assert [record["cycles"] for record in checked] == [record["cycles"] for record in unchecked]
 
@@ -439,7 +405,7 @@ def test_cosim_without_checks_gives_the_same_cycles(tmp_path):
 def test_wrong_result_in_memory_fails(capsys, monkeypatch):
     right = layers.products
     monkeypatch.setattr(layers, "products", lambda *operands: right(*operands) + 1)
-    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2", "--no-check"]
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2", "--check", "results"]
     assert cli.main(arguments) == 1
     assert "output[0][0]: expected" in capsys.readouterr().out
 

@@ -340,7 +340,7 @@ def cluster_command(library, tmp_path, monkeypatch) -> Callable[..., int]:
 
 def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     record, trace = tmp_path / "run.json", tmp_path / "trace.txt"
-    options = ("--check", "--profile", "--json", str(record), "--trace", str(trace), "--l2-latency", "3")
+    options = ("--check", "all", "--profile", "--json", str(record), "--trace", str(trace), "--l2-latency", "3")
     assert cluster_command(program(rounds=3), *options) == 0
     told = read_results(record)[0]
     assert (told["reason"], told["engine"], told["mismatches"]) == ("pass", "cluster", 0)

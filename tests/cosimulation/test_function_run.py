@@ -118,7 +118,7 @@ def test_a_pair_of_widths(tmp_path, capsys):
 def test_sweeps_and_their_plots(tmp_path, capsys):
     page = tmp_path / "plots.html"
     arguments = [*COMMAND, "--sweep", "iter", "--isa", "rv32im", "--scheme", "P1-32"]
-    assert cli.main([*arguments, "--plot", str(page)]) == 0
+    assert cli.main([*arguments, "--report", str(page)]) == 0
     shown = capsys.readouterr().out
     assert "W1A1 rv32im mul P1-32: times faster than bytes" in shown
     assert next(row for row in shown.splitlines() if row.startswith(" depth 8")).count("-") == 12
@@ -165,7 +165,7 @@ def test_equal_widths_hold_for_what_is_narrower():
     [
         ("--weights 2", "--weights"),
         ("--matmul 4x4", "layer"),
-        ("--plot /dev/null/plot.html", ""),
+        ("--report /dev/null/plot.html", ""),
         ("--weights 7 --activations 7 --depth 3", "packing"),
     ],
 )

@@ -47,7 +47,7 @@ def test_answers_and_record(network, tmp_path, capsys):
     (tmp_path / "wrong_1.png").write_bytes((tmp_path / "side_0.png").read_bytes())
     records = tmp_path / "records.json"
     command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
-    assert cli.main([*command, "--json", str(records), "--plot", str(tmp_path / "net.html")]) == 0
+    assert cli.main([*command, "--json", str(records), "--report", str(tmp_path / "net.html")]) == 0
     (found,) = read_results(records)
     assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
         (0, 0, 0, True),

@@ -33,7 +33,7 @@ def run(*arguments):
 
 def test_pass(core_elf, tmp_path, capfd):
     record = tmp_path / "out.json"
-    assert run(core_elf(LOOPING), "--json", record, "--profile", "--check", "--lockstep") == 0
+    assert run(core_elf(LOOPING), "--json", record, "--profile", "--check", "all", "--lockstep") == 0
     captured = capfd.readouterr()
     assert captured.err.startswith(f"pass ({CYCLES} cycles, {INSTRUCTIONS} instructions)\n")
     assert "198 (47.9%): taken branch" in captured.err
@@ -86,7 +86,7 @@ def test_a_fetch_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf,
     dump = tmp_path / "dump.bin"
     program = core_elf(UNREADABLE, vectors="handler")
     options = ("--bus-error", "0x20000000:4", "--dump", f"{DATA:#x}:8:{dump}")
-    for command in (("run", "--check", "--lockstep"), ("iss",)):
+    for command in (("run", "--check", "all", "--lockstep"), ("iss",)):
         assert main([command[0], str(program), *options, *command[1:]]) == 0
         assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
         dump.unlink()
@@ -122,7 +122,11 @@ def test_an_access_that_the_bus_answers_with_an_error_is_an_access_fault(core_el
     options += ("--dump", f"0x20000ffc:4:{low}")
     words = (5, labels["load"], 7, labels["store"], 5, 0x20000FFE)
     results = b"".join(word.to_bytes(4, "little") for word in words)
-    for command in (("run", "--check", "--lockstep"), ("run", "--response-latency", "5", "--check"), ("iss",)):
+    for command in (
+        ("run", "--check", "all", "--lockstep"),
+        ("run", "--response-latency", "5", "--check", "all"),
+        ("iss",),
+    ):
         assert main([command[0], str(program), *options, *command[1:]]) == 0
         assert (dump.read_bytes(), low.read_bytes()) == (results, b"\0\0\2\0")
         dump.unlink()
@@ -143,7 +147,7 @@ def test_trace_and_dumps(core_elf, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bin", "program.elf", "trace.txt", "two.bin"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--lockstep", "--check"], ["--response-latency", "4"]])
+@pytest.mark.parametrize("arguments", [[], ["--lockstep", "--check", "all"], ["--response-latency", "4"]])
 def test_the_programs_output_is_passed_on(core_elf, capfdbinary, arguments):
     run_printing(lambda descriptor: run(core_elf(printing(descriptor)), *arguments), capfdbinary)
 
@@ -208,7 +212,7 @@ def test_slow_memory_and_interrupts(core_elf, tmp_path):
     ],
     ids=["fail", "jump to itself", "wfi", "jump", "load", "store", "trap loop", "vector to itself", "max-cycles"],
 )
-@pytest.mark.parametrize("checks", [[], ["--check", "--lockstep"]], ids=["plain", "checked"])
+@pytest.mark.parametrize("checks", [[], ["--check", "all", "--lockstep"]], ids=["plain", "checked"])
 def test_every_program_ends(core_elf, capsys, source, options, line, checks):
     assert run(core_elf(source, end="\n nop; nop; nop; nop", **options), "--max-cycles", 2000, *checks) == 1
     text = capsys.readouterr().err
@@ -267,5 +271,5 @@ def test_memory_that_differs_after_the_run(core_elf, capsys, monkeypatch):
         return check
 
     monkeypatch.setattr(program_run, "retirement_check", spoilt)
-    assert run(core_elf(LOOPING), "--check") == 1
+    assert run(core_elf(LOOPING), "--check", "all") == 1
     assert "memory word at 0x1000000c must be 0x1 after the run, not 0x0" in capsys.readouterr().out

@@ -100,7 +100,7 @@ def check(tmp_path, capsys):
         path, report = tmp_path / name, tmp_path / "report.json"
         text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-        code = main(["check-vectors", str(path), "--json", str(report), *options])
+        code = main(["verify", "vectors", str(path), "--json", str(report), *options])
         result = read_results(report)[0] if report.exists() else None
         return code, result, capsys.readouterr().err
 
@@ -196,7 +196,7 @@ def test_malformed_lines_are_named(check, case):
 )
 def test_unreadable_files_are_named(tmp_path, refused, name, content):
     (tmp_path / name).write_bytes(content)
-    told = refused("check-vectors", "--engine", "golden", tmp_path / name)
+    told = refused("verify", "vectors", "--engine", "golden", tmp_path / name)
     assert told.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
 
 
@@ -297,7 +297,7 @@ def test_drawn_vectors_are_those_of_the_configuration(option, absent):
 @pytest.mark.unit
 def test_drawn_vectors_become_a_file(tmp_path, capfd, refused):
     path = tmp_path / "drawn.jsonl.gz"
-    command = ["check-vectors", str(path), "--preset", "xpulpnn2", "--engine", "golden", "--seed", "3"]
+    command = ["verify", "vectors", str(path), "--preset", "xpulpnn2", "--engine", "golden", "--seed", "3"]
     assert main([*command, "--draw", "20"]) == 0
     first = path.read_bytes()
     assert "20 vectors on golden, 0 mismatches" in capfd.readouterr().out
@@ -305,8 +305,8 @@ def test_drawn_vectors_become_a_file(tmp_path, capfd, refused):
     assert path.read_bytes() == first
     for wrong, named in (
         ([*command[:-1], "-1", "--draw", "1"], "--seed"),
-        (["check-vectors", str(path), str(path), "--draw", "1"], "FILE"),
-        (["check-vectors", str(path), "--draw", "1", "--preset", "ri5cy"], "mac_load_nn"),
+        (["verify", "vectors", str(path), str(path), "--draw", "1"], "FILE"),
+        (["verify", "vectors", str(path), "--draw", "1", "--preset", "ri5cy"], "mac_load_nn"),
     ):
         assert re.match(rf".*{named}.* must be ", refused(*wrong))
     assert path.read_bytes() == first

@@ -39,9 +39,13 @@ class BenchOptions(Jobs, Report, Json):
         return not self.quick and self.check == "all"
 
 
-@command
+@command("bench")
 def bench_command(options: BenchOptions) -> int:
-    """Measure the tables; fails if a run's results are wrong."""
+    """Measure the tables; fails if a run's results are wrong.
+
+    xpulpnn bench --report build/papers.html  # all tables of the papers, and a page with plots
+    xpulpnn bench --table xpulpnn --quick  # the rows of one table that take seconds
+    """
     tables = tables_of(options.table, options.models, options.liberty)
     quick, checked = options.quick, options.checks_instructions
     runs = runs_of(tables, quick=quick)

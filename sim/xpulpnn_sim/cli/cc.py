@@ -148,9 +148,17 @@ class CcOptions(Configuration, CompilerChoice, Json):
         return stages[0] if stages else None
 
 
-@command
+@command("cc")
 def cc_command(asked: CcOptions) -> int:
-    """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them."""
+    """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them.
+
+    xpulpnn cc hello.c -o hello.elf  # a program
+    xpulpnn cc -O3 -Wall -I include main.c dot.S -lm -j 4 -o prog.elf  # options as of any C compiler
+    xpulpnn cc -c conv.c pool.c -o libnn.a  # a library; then: xpulpnn cc main.c -L . -lnn
+    xpulpnn cc -S --preset ri5cy dot.c  # assembly text for another core
+    xpulpnn cc --cluster --cores 8 team.c -o team.elf  # for the cores of a cluster
+    xpulpnn cc --headers build/sdk  # all that a build with plain GCC needs
+    """
     config = asked.with_number_of_cores(asked.cores).core
     if asked.headers is not None:
         require_folder(asked.headers, "--headers")

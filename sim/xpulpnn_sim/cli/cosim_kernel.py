@@ -137,9 +137,15 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
             raise InputError("--layer must be left out with --random")
 
 
-@command
+@command("cosim kernel")
 def cosim_kernel_command(options: CosimOptions) -> int:
-    """Run every combination of layer, width and variant; fails if a check does."""
+    """Run every combination of layer, width and variant; fails if a check does.
+
+    xpulpnn cosim conv  # the papers' layer: all widths, the variants of the XpulpNN paper
+    xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul
+    xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2  # on the whole core
+    xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
+    """
     options.require_fitting()
     beyond = options.beyond
     if not options.preset:

@@ -92,9 +92,14 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
         )
 
 
-@command
+@command("cosim ulppack")
 def cosim_ulppack_command(options: UlppackOptions) -> int:
-    """Run the table or the sweeps; fails if a check does."""
+    """Run the table or the sweeps; fails if a check does.
+
+    xpulpnn cosim ulppack  # products of packed operands, bit-serial and ordinary ones side by side
+    xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
+    xpulpnn cosim ulppack --sweep all --report build/ulppack.html  # the maps and curves of the ULPPACK paper
+    """
     wanted, names, plot = options.wanted, options.sweep, options.report
     everything = sweep_points(names, wanted)
     machine = Machine.of(options, max_cycles=MOST_CYCLES)
@@ -170,9 +175,13 @@ class Cifar10Options(NetworkRuns, Jobs):
     """Comparison: the results of every layer, or every instruction too."""
 
 
-@command
+@command("cosim cifar10")
 def cosim_cifar10_command(options: Cifar10Options) -> int:
-    """Run the network for every width or image; fails if a check does."""
+    """Run the network for every width or image; fails if a check does.
+
+    xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
+    xpulpnn cosim cifar10 --bits 8 --cores 1,8 --report build/net.html  # shared by eight cores; its memory
+    """
     if (options.network is None) != (options.images is None):
         given, missing = ("images", "network") if options.network is None else ("network", "images")
         raise InputError(f"--{given} must be given together with --{missing}, not by itself")
@@ -231,9 +240,12 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
     """Comparison: the results in memory, or every instruction too."""
 
 
-@command
+@command("cosim bnn")
 def cosim_bnn_command(options: BnnOptions) -> int:
-    """Classify an image in every way asked for; fails if a check does."""
+    """Classify an image in every way asked for; fails if a check does.
+
+    xpulpnn cosim bnn --popcount hardware --cores 1,8  # the binarised vehicle classifier, then shared by eight cores
+    """
     ways = _ways(options)
     core = options.simulated_core
     machine = Machine.of(options, max_cycles=MOST_CYCLES)

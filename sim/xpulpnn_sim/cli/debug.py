@@ -44,9 +44,13 @@ class DebugOptions(ProgramOptions, ClusterOptions):
     """Let gdb end behind these commands."""
 
 
-@command
+@command("debug")
 def debug_command(options: DebugOptions) -> int:
-    """Let gdb debug the program, which waits before its first instruction."""
+    """Let gdb debug the program, which waits before its first instruction.
+
+    xpulpnn debug prog.elf  # gdb before the first instruction
+    xpulpnn debug prog.elf --batch --ex 'break main' --ex continue --ex 'info registers'  # commands alone
+    """
     if options.batch and not options.execute:
         raise InputError("--batch must come with --ex COMMAND, what gdb is to do, not alone")
     options = with_named_core(options)

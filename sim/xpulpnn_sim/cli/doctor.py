@@ -125,9 +125,13 @@ class DoctorOptions(Json):
     """Empty the cache; models and results are made anew."""
 
 
-@command
+@command("doctor")
 def doctor_command(options: DoctorOptions) -> int:
-    """Print the table; fails if a tool that co-simulation needs is missing."""
+    """Print the table; fails if a tool that co-simulation needs is missing.
+
+    xpulpnn doctor  # what is there, what is missing and how to install it
+    xpulpnn doctor --json build/tools.json  # the same for scripts
+    """
     if options.clean_cache:
         clean_cache()
     findings = [(tool, *(tool.find() or ("", ""))) for tool in TOOLS]

@@ -13,9 +13,15 @@ from xpulpnn_sim.exploration.task import POINTS
 _FIELDS = {field.name for field in fields(ExploreOptions)}
 
 
-@command
+@command("explore")
 def explore_command(options: ExploreOptions) -> int:
-    """Run every point; fails if one does."""
+    """Run every point; fails if one does.
+
+    xpulpnn explore --preset ri5cy,xpulpnn2 --kernel matmul:8  # two configurations side by side, each at its fastest
+    xpulpnn explore --top dotp --sweep multipliers=shared,replicated --liberty cells.lib  # a sweep, your cells
+    xpulpnn explore --top dotp --flow ecp5,ice40 --seeds 5  # on FPGAs
+    xpulpnn explore --top cluster --sweep banks=16,32 --kernel conv:8:nn_4x4  # whole clusters, minutes each
+    """
     with progress_bar("steps", None) as bar:
 
         def begun(label: str, step: str) -> None:

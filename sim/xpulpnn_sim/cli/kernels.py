@@ -117,9 +117,14 @@ class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoic
     """Folder of sources and program."""
 
 
-@command
+@command("kernel")
 def kernel_command(options: KernelOptions) -> int:
-    """Write the sources and, unless told otherwise, the program NAME.elf."""
+    """Write the sources and, unless told otherwise, the program NAME.elf.
+
+    xpulpnn kernel conv --bits 4 -o build/conv  # a convolution as a function, with a main that tests it
+    xpulpnn kernel matmul --layer 16x288x16 --bits 8 --variant nn_4x2 --no-build  # sources only
+    xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu  # Compute&Update needs its core
+    """
     config = options.core
     chosen = options.precisions(options.kernel)
     if len(chosen) != 1:
@@ -177,9 +182,14 @@ class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
     """Folder of library, headers and README."""
 
 
-@command
+@command("library")
 def library_command(options: LibraryOptions) -> int:
-    """Write library, headers and README."""
+    """Write library, headers and README.
+
+    xpulpnn library -o build/library  # headers, libxpulpnn.a and a table of its functions
+    xpulpnn library --kernel conv+maxpool --precision 8x8x8+4x4x4 --preset ri5cy  # a few of them
+    xpulpnn library --pulp-nn -o build/pulp_nn  # with the public names of PULP-NN, for its applications
+    """
     config = options.core
     selection = Selection(
         kernels=options.kernel,
@@ -254,9 +264,13 @@ class PackOptions(Requantising, Json):
     """NAME.c, and NAME.h beside it; NAME.h, with the arrays in it; or NAME.npz."""
 
 
-@command
+@command("pack")
 def pack_command(options: PackOptions) -> int:
-    """Pack and write."""
+    """Pack and write.
+
+    xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c  # layer.c and layer.h
+    xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz  # for scripts
+    """
     path: Path = options.output
     if path.suffix not in _SUFFIXES:
         raise InputError(f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")

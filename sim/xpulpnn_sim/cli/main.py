@@ -1,4 +1,4 @@
-"""The command line ``xpulpnn``, also with commands and options as they were called before the tree of commands."""
+"""The command line ``xpulpnn``."""
 
 import gc
 import os
@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
-from itertools import pairwise
+from typing import Any
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
-from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, complete, leaf_of, meant
+from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, command_name, expanded
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
 _SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of the command whose value may follow at once
@@ -50,90 +50,14 @@ def _separated(word: str, left: Iterator[str]) -> Iterator[str]:
         yield word
 
 
-_COMMANDS = {
-    "costs": ("verify", "costs"),
-    "check-vectors": ("verify", "vectors"),
-    "sequences": ("prove", "pipeline"),
-    "formal": ("prove", "riscv-formal"),
-    "equivalence": ("prove", "units"),
-}
-"""Commands that have become one of a group."""
-
-_PROOFS = ("units", "emitter", "instructions", "pipeline", "cluster", "riscv-formal")
-
-_OPTIONS = {
-    "--no-check": ("--check", "results"),
-    "--resume": (),
-    "--faults": ("--self-test",),
-    "--html": ("--report",),
-    "--plot": ("--report",),
-    "--kernels": ("--kernel",),
-    "--c-compilers": ("--compilers",),
-    "--c-levels": ("--levels",),
-    "--c-rtl": ("--rtl",),
-}
-"""Options of any command; their values follow as before."""
-
-_NUMBERED = {"--litmus": ("litmus", "--rounds"), "--c-programs": ("c", "--programs")}
-"""Options that have become a command of ``verify``, with the option that has their value, which may be left out."""
-
-
-def current(words: Sequence[str]) -> list[str]:
-    """The words as they would be typed today."""
-    if not words:
-        return []
-    first, *rest = words
+def split_words(words: Sequence[str]) -> list[str]:
+    """The words, with those that are for a compiler or a script of LiteX set apart."""
+    first, *rest = words or [""]
     if first == "cc":
         return [first, *separated(rest)]
-    if first == "litex":
-        return [first, "--", *rest] if rest[:1] not in ([], ["--help"], ["-h"]) else [first, *rest]
-    rest = list(_options(first, [part for word in rest for part in _parted(word)]))
-    if first == "equivalence" and "emitter" in rest:
-        return ["prove", "emitter", *(word for word in rest if word != "emitter")]
-    if first == "formal" and "--instructions" in rest:
-        found, rest = _taken(rest, "--instructions")
-        return ["prove", "instructions", *(word for value in found for word in value.split(",")), *rest]
-    if first == "prove" and not any(meant(word, (*_PROOFS, "--help", "-h")) for word in rest[:1]):
-        return ["prove", "cluster", *rest]
-    if first == "verify":
-        return [first, *_verify(rest)]
-    return [*_COMMANDS.get(first, (first,)), *rest]
-
-
-def _parted(word: str) -> list[str]:
-    """An option and its value as two words, for options that have another name now."""
-    name, equals, value = word.partition("=")
-    return [name, value] if equals and name in (*_OPTIONS, *_NUMBERED, "--coverage", "--instructions") else [word]
-
-
-def _options(command: str, words: Sequence[str]) -> Iterator[str]:
-    for word, following in pairwise((*words, "")):
-        if command == "run" and word == "--check" and following not in ("none", "results", "all"):
-            yield from ("--check", "all")
-        elif command != "explore" or word != "--no-report":
-            yield from _OPTIONS.get(word, (word,))
-        else:
-            yield word
-
-
-def _taken(words: list[str], option: str) -> tuple[list[str], list[str]]:
-    """The value of an option, which may be left out, and the words without both."""
-    place = words.index(option)
-    value = [word for word in words[place + 1 : place + 2] if not word.startswith("-")]
-    return value, [*words[:place], *words[place + 1 + len(value) :]]
-
-
-def _verify(words: list[str]) -> list[str]:
-    for option, (name, value_option) in _NUMBERED.items():
-        if option in words:
-            value, rest = _taken(words, option)
-            return [name, *((value_option, *value) if value else ()), *rest]
-    if "--coverage" in words:
-        value, rest = _taken(words, "--coverage")
-        return ["coverage", *(("--report", *value) if value else ()), *rest]
-    if "--cores" in words and not words[0].isalpha():
-        return ["cluster", *words]
-    return words
+    if first == "litex" and rest[:1] not in ([], ["--help"], ["-h"]):
+        return [first, "--", *rest]
+    return list(words)
 
 
 BAD_INPUT = 2
@@ -152,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except XpulpnnError as error:
         return _report(with_suggestion(str(error)), BAD_INPUT)
     except ImportError as error:
-        return _report(_missing(error, leaf_of(complete(current(typed)))), BAD_INPUT)
+        return _report(_missing(error, command_name(expanded(split_words(typed)))), BAD_INPUT)
     except BrokenPipeError:
         # the reader of our output has gone; keep the interpreter from complaining while it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -187,30 +111,29 @@ def execute_command(typed: Sequence[str]) -> int:
 
 def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArguments]:
     """The command that the words call, and its arguments; raises :class:`InputError`."""
-    words = complete(current(typed)) or ["--help"]
+    words = expanded(split_words(typed)) or ["--help"]
     try:
         run, bound, _ = app().parse_args(words, verbose=False)
     except MissingArgumentError as error:
         name = error.argument.name if error.argument else "a word"
         if name in words:
             raise InputError(f"{name} must be followed by its value") from None
-        command = f"{PROGRAM} {leaf_of(words)}"
+        command = f"{PROGRAM} {command_name(words)}"
         raise InputError(f"{command} needs {name}: {command} --help shows examples") from None
     except UnusedCliTokensError as error:
         spare = " ".join(error.unused_tokens or [])
-        raise InputError(f"{PROGRAM} {leaf_of(words)} takes no further word, not {spare}") from None
+        raise InputError(f"{PROGRAM} {command_name(words)} takes no further word, not {spare}") from None
     except CoercionError as error:
-        found = _NOT_CONVERTED.fullmatch(str(error))
-        if found is None:
+        kind = _KINDS.get(error.target_type)
+        if kind is None or error.token is None:
             raise InputError(str(error)) from None
-        kind = {"int": "a whole number", "float": "a number"}.get(found["kind"], found["kind"])
-        raise InputError(f"{found['name']} must be {kind}, not {found['value']}") from None
+        raise InputError(f"{error.token.keyword or 'word'} must be {kind}, not {error.token.value}") from None
     except CycloptsError as error:
         raise InputError(str(error)) from None
     return run, bound
 
 
-_NOT_CONVERTED = re.compile(r'Invalid value for (?P<name>\S+): unable to convert "(?P<value>.*)" into (?P<kind>\w+)\.')
+_KINDS: dict[Any, str] = {int: "a whole number", float: "a number"}
 _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)")
 
 

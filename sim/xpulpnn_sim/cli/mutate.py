@@ -81,9 +81,14 @@ class UnitMutationOptions(MutationOptions):
     """Show what all campaigns in the folder have found, and go."""
 
 
-@command
+@command("mutate units")
 def mutate_units_command(options: UnitMutationOptions) -> int:
-    """Print the table and the survivors; survivors are no failure."""
+    """Print the table and the survivors; survivors are no failure.
+
+    xpulpnn mutate units --list  # the units that have a bench
+    xpulpnn mutate units dotp-shared --mutants 200  # faults in the dot-product unit, and those that nothing finds
+    xpulpnn mutate units alu mult --mutants 1000 --json build/mutants.json  # going on where a run ended
+    """
     if options.listing:
         tell(*UNITS)
         return OK
@@ -216,9 +221,12 @@ class CoreMutationOptions(MutationOptions, Settings):
         return self.output.resolve() / "-".join(["core", name, *words])
 
 
-@command
+@command("mutate core")
 def mutate_core_command(options: CoreMutationOptions) -> int:
-    """Print the table and the survivors; survivors are no failure."""
+    """Print the table and the survivors; survivors are no failure.
+
+    xpulpnn mutate core --preset ri5cy --mutants 50  # faults in a whole core
+    """
     plans = {name: options.plan(name) for name in options.preset}
     if options.proof:
         find_abc()

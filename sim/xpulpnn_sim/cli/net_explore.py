@@ -66,9 +66,12 @@ class NetExploreOptions(Simulated, Samples, Report, Json):
     """Write the networks of the front as net run reads them."""
 
 
-@command
+@command("net explore")
 def net_explore_command(asked: NetExploreOptions) -> int:
-    """Search, show and write; fails if a run on the design does."""
+    """Search, show and write; fails if a run on the design does.
+
+    xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
+    """
     _check(asked)
     config = asked.with_cores(asked.cores)
     bits = tuple(int(name) for name in asked.bits)

@@ -215,9 +215,13 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
     """Cell library for energies of the layers on one core: pieces of them at gate level, as in explore."""
 
 
-@command
+@command("net run")
 def net_run_command(options: NetRunOptions) -> int:
-    """Run the network for every image; fails if a check does."""
+    """Run the network for every image; fails if a check does.
+
+    xpulpnn net digits.json  # a network for a random input, on one core
+    xpulpnn net run digits.json --images pictures --cores 1,8  # for images with labels, also on eight cores
+    """
     described = read_network(options.network)
     task = _task(options, described)
     if options.dask:
@@ -266,9 +270,12 @@ class ReferenceOptions(ImageOptions, Json):
     """Write the results of the last layer, scores[image][result], and the number of the greatest, answers[image]."""
 
 
-@command
+@command("net reference")
 def net_reference_command(options: ReferenceOptions) -> int:
-    """Compute the network for every image, and show how many answers are right if there are labels."""
+    """Compute the network for every image, and show how many answers are right if there are labels.
+
+    xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right
+    """
     described = read_network(options.network)
     images = read_images(options.images, options.labels).first(options.limit)
     started = perf_counter()

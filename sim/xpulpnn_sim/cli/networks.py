@@ -121,9 +121,13 @@ class ImportArguments(Samples, ImageOptions, Seed, Json):
     that moves in each layer, for --images or a few random inputs."""
 
 
-@command
+@command("net import")
 def net_import_command(asked: ImportArguments) -> int:
-    """Import and write."""
+    """Import and write.
+
+    xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
+    xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # one in floating point
+    """
     path: Path = asked.output
     if path.suffix != ".json":
         raise InputError(f"--output must end in .json, not {path}")
@@ -244,9 +248,12 @@ class NetGenerateOptions(Cores, ImageOptions, Specialising, Seed, CompilerChoice
     """Compile it at once, to DIR/network.elf."""
 
 
-@command
+@command("net generate")
 def net_generate_command(asked: NetGenerateOptions) -> int:
-    """Write the program, and maybe build it."""
+    """Write the program, and maybe build it.
+
+    xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled
+    """
     if asked.compiler is not None and not asked.build:
         raise InputError(f"--compiler must come with --build, not alone with {asked.compiler}")
     config = asked.target

@@ -36,9 +36,14 @@ class ObjdumpOptions(Json):
     """Without the lines of the sources."""
 
 
-@command
+@command("objdump")
 def objdump_command(options: ObjdumpOptions) -> int:
-    """Show the files; fails on one that cannot be read."""
+    """Show the files; fails on one that cannot be read.
+
+    xpulpnn objdump prog.elf  # the code, with all instructions by name and the lines of the sources
+    xpulpnn objdump prog.elf --function main --no-source  # one function
+    xpulpnn objdump libnn.a --headers  # sections and symbols
+    """
     objects = [item for path in options.files for item in read_objects(path)]
     _require_names(options, objects)
     records: list[dict[str, Any]] = []

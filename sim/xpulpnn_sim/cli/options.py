@@ -15,10 +15,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
-from cyclopts import Parameter, Token
+from cyclopts import App, Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.tree import COMMANDS, sentence
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_place, require_writable
 from xpulpnn_sim.tools.top_names import chosen_names, words
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
@@ -32,19 +33,33 @@ def arguments(kind: type[Options]) -> type[Options]:
     return dataclass(frozen=True, kw_only=True)(kind)
 
 
-def command(run: Callable[[Options], int]) -> Callable[..., int]:
-    """Let the fields of the options that ``run`` takes be the parameters of a command. Fields that are not keyword-only
-    are words without a name."""
-    (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
+def command(words: str) -> Callable[[Callable[[Any], int]], App]:
+    """Register the function of the command that ``words`` call; the fields of the options that it takes are the
+    parameters. Fields that are not keyword-only are words without a name. Its docstring ends with examples."""
 
-    @wraps(run)
-    def entry(*words: Any, **given: Any) -> int:
-        return run(kind(*words, **given))
+    def register(run: Callable[[Any], int]) -> App:
+        (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
 
-    signature = inspect.Signature(_parameters(kind))
-    entry.__dict__["__signature__"] = signature
-    entry.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
-    return entry
+        @wraps(run)
+        def entry(*words: Any, **given: Any) -> int:
+            return run(kind(*words, **given))
+
+        signature = inspect.Signature(_parameters(kind))
+        entry.__dict__["__signature__"] = signature
+        entry.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        lines = [f"  {line}\n      {text}" for line, text in examples(run)]
+        name, text = words.rpartition(" ")[2], sentence(COMMANDS[words].text)
+        app = App(name=name, help=text, help_epilogue="\n".join(["Examples:", *lines]))
+        app.default(entry)
+        return app
+
+    return register
+
+
+def examples(run: Callable[..., Any]) -> list[tuple[str, str]]:
+    """The examples of a command, each with what it does: the lines of the docstring behind the first paragraph."""
+    lines = (inspect.getdoc(run) or "").partition("\n\n")[2].splitlines()
+    return [(line, text) for line, _, text in (line.partition("  # ") for line in lines)]
 
 
 def _parameters(kind: type) -> list[inspect.Parameter]:

@@ -198,9 +198,15 @@ class IssOptions(ProgramOptions):
     ] = None
 
 
-@command
+@command("iss")
 def iss_command(options: IssOptions) -> int:
-    """Run the program; fails unless it reports success."""
+    """Run the program; fails unless it reports success.
+
+    xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
+    xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction
+    xpulpnn iss prog.elf --dump result:64:build/result.bin  # memory after the run
+    xpulpnn iss --cores 8 team.elf  # on eight cores, which take turns
+    """
     options = with_named_core(options)
     target = options.target
     config = target.core

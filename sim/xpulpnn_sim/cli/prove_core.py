@@ -33,9 +33,14 @@ class PipelineOptions(ProofOptions):
     """Search the cycles after reset up to this one, in place of a proof for every cycle."""
 
 
-@command
+@command("prove pipeline")
 def prove_pipeline_command(options: PipelineOptions) -> int:
-    """Print the table; fails if a property fails or time is up, or a fault is not found."""
+    """Print the table; fails if a property fails or time is up, or a fault is not found.
+
+    xpulpnn prove pipeline --list  # the properties, and what they leave out
+    xpulpnn prove pipeline mac_load --preset xpulpnn2  # one of them
+    xpulpnn prove pipeline --self-test  # whether they find faults put into the core
+    """
     known = pipeline_properties(options.core)
     names = [each.name for each in known]
     chosen = matching(options.rules or names, known, f"PROPERTY must be one of {', '.join(names)}")
@@ -120,9 +125,14 @@ class RiscvFormalOptions(ProofOptions, Jobs):
     """Cut nothing: for a failure that the core itself may not be able to show (slow)."""
 
 
-@command
+@command("prove riscv-formal")
 def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
-    """Print the table; fails if a check fails or time is up, or a fault is not found."""
+    """Print the table; fails if a check fails or time is up, or a fault is not found.
+
+    xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
+    xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out
+    xpulpnn prove riscv-formal --checks 'insn_c_*' --depth 12  # the compressed instructions, to cycle 12
+    """
     config = options.core
     suite = find_suite(options.suite)
     known = suite.checks(config, options.depth)

@@ -37,9 +37,13 @@ class InstructionOptions(ProofOptions, Jobs):
     """Instructions such as pv.add.b or p.clip*."""
 
 
-@command
+@command("prove instructions")
 def prove_instructions_command(options: InstructionOptions) -> int:
-    """Print the table; fails unless all chosen instructions are proved, or with ``--self-test`` all faults found."""
+    """Print the table; fails unless all chosen instructions are proved, or with ``--self-test`` all faults found.
+
+    xpulpnn prove instructions 'pv.add.*'  # the packed additions
+    xpulpnn prove instructions --self-test  # whether the proofs find wrong statements and faults
+    """
     config = options.core
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]
     chosen = matching(options.mnemonics, rows, "MNEMONIC must be one or more that the core has", "mnemonic")

@@ -36,9 +36,13 @@ class ClusterProofOptions(Settings, Timeout, Json):
     """Seconds for each half of the proof of a claim."""
 
 
-@command
+@command("prove cluster")
 def prove_cluster_command(options: ClusterProofOptions) -> int:
-    """Print the table; fails unless every claim is proved, or refuted where it must be."""
+    """Print the table; fails unless every claim is proved, or refuted where it must be.
+
+    xpulpnn prove cluster  # what arbiters and event unit of the 8-core cluster promise
+    xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
+    """
     config = apply_settings(CLUSTER_PRESETS[options.preset], options.assignments)
     obligations = [each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)]
     run = ProofRun(count=len(obligations))
@@ -119,9 +123,12 @@ class EmitterOptions(Configuration, Timeout, Json):
         return {name: replace(self, preset=name).for_top(self.top) for name in names}
 
 
-@command
+@command("prove emitter")
 def prove_emitter_command(options: EmitterOptions) -> int:
-    """Print the table; fails unless every module was proved equal."""
+    """Print the table; fails unless every module was proved equal.
+
+    xpulpnn prove emitter --preset ri5cy  # the emitted Verilog against Amaranth's own
+    """
     designs = options.designs()
     presets: dict[EmissionSource, list[str]] = {}
     run = ProofRun(count=0)

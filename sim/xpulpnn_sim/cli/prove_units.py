@@ -173,9 +173,12 @@ def _is_shown(result: Result) -> bool:
     return result.outcome.verdict in (EQUAL, LANES, SAMPLED)
 
 
-@command
+@command("prove units")
 def prove_units_command(options: UnitOptions) -> int:
-    """Print the table; fails unless every fault was found and every claim proved."""
+    """Print the table; fails unless every fault was found and every claim proved.
+
+    xpulpnn prove units  # all structures of the dot-product unit against its definition
+    """
     if options.unit != DOTP and (options.formats or options.method or options.all_widths):
         raise InputError(f"--formats, --method and --all-widths must be left out for {options.unit}")
     run, faults = ProofRun(count=0), list[dict[str, Any]]()

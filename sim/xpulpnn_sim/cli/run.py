@@ -108,9 +108,16 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     """Raise an interrupt line until it is taken; repeatable."""
 
 
-@command
+@command("run")
 def run_command(options: RunOptions) -> int:
-    """Run the program; fails unless it reports success and no check finds a difference."""
+    """Run the program; fails unless it reports success and no check finds a difference.
+
+    xpulpnn run prog.elf  # on the core, cycle by cycle
+    xpulpnn run prog.elf --profile  # where the cycles go
+    xpulpnn run prog.elf --check all --grant-stalls 0.3 --irq-rate 0.001  # every instruction checked under stress
+    xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000  # waveforms
+    xpulpnn run prog.elf --jtag 9823  # for a debugger that is started by hand
+    """
     options = with_named_core(options)
     config = _debugged(options, options.simulated_target)
     executable, ram = load_program(options, config), options.windows

@@ -71,9 +71,12 @@ def with_models(plans: Sequence[ClusterPlan], engine: str) -> list[ClusterPlan]:
         return [replace(plan, library=model_library(_MODELS[engine], plan.config)) for plan in bar.each(plans)]
 
 
-@command
+@command("verify cluster")
 def verify_cluster_command(options: ClusterPrograms) -> int:
-    """Run programs until there are enough instructions; fails if one of them does."""
+    """Run programs until there are enough instructions; fails if one of them does.
+
+    xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
+    """
     if options.self_test:
         return _self_test(options)
     plans = with_models(options.plans(), options.engine)
@@ -157,9 +160,12 @@ class LitmusOptions(ClusterPrograms):
     """Rounds of each test."""
 
 
-@command
+@command("verify litmus")
 def verify_litmus_command(options: LitmusOptions) -> int:
-    """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference."""
+    """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference.
+
+    xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
+    """
     plans = with_models(options.plans(), options.engine)
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []

@@ -45,9 +45,12 @@ class CProgramsOptions(Configuration, Seed, Jobs, Json):
     """Run one of K groups of programs on the RTL in lock step, others on the ISS; 0: none."""
 
 
-@command
+@command("verify c")
 def verify_c_command(options: CProgramsOptions) -> int:
-    """Run the programs; fails if a result differs."""
+    """Run the programs; fails if a result differs.
+
+    xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
+    """
     config = options.core
     if not config.xpulpv2:
         raise InputError("--preset must have XpulpV2, not leave it out")
@@ -125,9 +128,13 @@ class VectorOptions(Configuration, Seed, Json):
     """Engine that executes them."""
 
 
-@command
+@command("verify vectors")
 def verify_vectors_command(options: VectorOptions) -> int:
-    """Check every file; fails if a vector does."""
+    """Check every file; fails if a vector does.
+
+    xpulpnn verify vectors vectors.jsonl.gz  # every vector on the back end
+    xpulpnn verify vectors vectors.jsonl --engine golden --json build/vectors.json  # on the reference models
+    """
     config = options.core
     if options.draw is not None:
         _draw(options, config, options.draw)
@@ -165,9 +172,12 @@ class CostOptions(Configuration, Json):
     """Configuration to start from, for both forms of Mac&Load."""
 
 
-@command
+@command("verify costs")
 def verify_costs_command(options: CostOptions) -> int:
-    """Print the table; fails if a documented figure is not met."""
+    """Print the table; fails if a documented figure is not met.
+
+    xpulpnn verify costs  # every cycle cost of the pipeline, measured
+    """
     config = options.core
     measured, difference = measured_costs(config, cost_rows(config))
     lines = lines_of(measured)

@@ -46,9 +46,13 @@ class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
         return [simulated(Configuration(preset=name, settings=self.settings).core) for name in self.preset]
 
 
-@command
+@command("verify kernels")
 def verify_kernels_command(options: KernelSweepOptions) -> int:
-    """Run all layers; fails if one is wrong."""
+    """Run all layers; fails if one is wrong.
+
+    xpulpnn verify kernels --every 100  # one in a hundred combinations
+    xpulpnn verify kernels --kernel pointwise --preset xpulpnn3 --passes 2  # all of a kernel on one core, twice
+    """
     found = list(combinations(options.kernel, options.cores))
     if not found:
         raise InputError("--kernel must be one that a core of --preset can run")

@@ -107,9 +107,13 @@ class RandomOptions(StressedPrograms, Dask):
         return [replace(plan, label=plan.label + words) for plan in super().plans()]
 
 
-@command
+@command("verify random")
 def verify_random_command(options: RandomOptions) -> int:
-    """Run programs until there are enough instructions; fails if one of them does."""
+    """Run programs until there are enough instructions; fails if one of them does.
+
+    xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
+    xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
+    """
     plans = options.plans()
     if options.self_test:
         if options.engine not in MODELS:
@@ -315,9 +319,12 @@ class CoverageOptions(StressedPrograms, Report):
         return covered.aimed(plan, self.aim)
 
 
-@command
+@command("verify coverage")
 def verify_coverage_command(options: CoverageOptions) -> int:
-    """Run programs until there are enough instructions, and tell what they reach; fails if one of them does."""
+    """Run programs until there are enough instructions, and tell what they reach; fails if one of them does.
+
+    xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
+    """
     plan = options.plan()
     total = Total(plan.config)
 

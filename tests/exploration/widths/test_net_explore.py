@@ -35,7 +35,7 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     folder = model.parent
     record, page = folder / "found.json", folder / "found.html"
     command = split(model, *CORE, "--bits", "8,2", "--floor", "90")
-    output = ["-o", str(folder / "out"), "--plot", str(page), "--json", str(record)]
+    output = ["-o", str(folder / "out"), "--report", str(page), "--json", str(record)]
     assert cli.main([*command, "--verify", "9", *output]) == 0
     found = read_results(record)[0]
     # weights of 8 bits for the image in any case, four ways for each of the other two layers

@@ -60,7 +60,7 @@ def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
 @needs_abc
 def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result, names = tmp_path / "result.json", "pv.mlsdotsup.b,p.beqimm,csrrw"
-    words = ["formal", "--instructions", names, "-o", str(tmp_path), "--json", str(result)]
+    words = ["prove", "instructions", *names.split(","), "-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
     found = read_results(result)[0]
     assert found["left"] == ["csrrw rd,csr,rs1"]
@@ -72,7 +72,7 @@ def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @needs_abc
 def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = tmp_path / "result.json"
-    words = ["formal", "--preset", "ri5cy", "--instructions", "pv.dotusp.h", "--faults"]
+    words = ["prove", "instructions", "--preset", "ri5cy", "pv.dotusp.h", "--self-test"]
     words += ["-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
     found = read_results(result)[0]["faults"]

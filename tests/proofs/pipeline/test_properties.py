@@ -47,7 +47,7 @@ def test_rules_follow_from_the_core():
 
 
 def test_list(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["sequences", "--list", "--preset", "ri5cy"]) == 0
+    assert cli.main(["prove", "pipeline", "--list", "--preset", "ri5cy"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert shown == ["property", *_OF_RI5CY]
 
@@ -75,7 +75,7 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
     monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_harness", lambda config: None)
     monkeypatch.setattr("xpulpnn_sim.cli.proof_shell.find_abc", lambda: "abc")
-    words = ["sequences", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
+    words = ["prove", "pipeline", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
     assert cli.main(words) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert {"loops 15 2.0 passes", "obi any 1.5 proved"} <= {*lines}

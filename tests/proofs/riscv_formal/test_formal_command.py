@@ -50,15 +50,17 @@ def test_checks_follow_from_core_and_suite(small: Path):
 
 @pytest.mark.unit
 def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["formal", "--riscv-formal", str(small), "--list", "--checks", "insn_*,reg"]) == 0
+    assert cli.main(["prove", "riscv-formal", "--riscv-formal", str(small), "--list", "--checks", "insn_*,reg"]) == 0
     shown = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()[1:]]
     rows = [["reg", "15", "moves"], ["insn_add", "15", "operation"], ["insn_c_lw", "15", "access"]]
     assert [row[:3] for row in shown[:3]] == rows
     assert shown[1][3].strip() == "no hardware loops"
     assert shown[4][:2] == ["moves", "fetched"]
-    assert cli.main(["formal", "--riscv-formal", str(small), "--list", "--checks", "reg", "--uncut"]) == 0
+    assert (
+        cli.main(["prove", "riscv-formal", "--riscv-formal", str(small), "--list", "--checks", "reg", "--uncut"]) == 0
+    )
     assert "nothing" in capsys.readouterr().out.splitlines()[1]
-    assert cli.main(["formal", "--riscv-formal", str(small), "--checks", "insn_mul"]) == 2
+    assert cli.main(["prove", "riscv-formal", "--riscv-formal", str(small), "--checks", "insn_mul"]) == 2
     assert capsys.readouterr().err == "error: --checks must be names of checks (--list shows them), not insn_mul\n"
 
 
@@ -109,13 +111,13 @@ def test_a_check_holds_and_a_fault_is_found(
     if shutil.which("yosys"):
         # several times as fast as the wheel
         monkeypatch.setenv("XPULPNN_YOSYS", "native")
-    words = ["formal", "--preset", "ri5cy", "--depth", "7", "--jobs", "1", "-o", str(tmp_path), "--checks", "ill"]
-    words += ["--set", "xpulpv2=false"]
+    words = ["prove", "riscv-formal", "--preset", "ri5cy", "--depth", "7", "--jobs", "1"]
+    words += ["-o", str(tmp_path), "--checks", "ill", "--set", "xpulpv2=false"]
     assert cli.main(words) == 0
     (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(" ill ")]
     assert (row[1], row[3]) == ("7", "passes")
-    assert cli.main([*words, "--resume"]) == 0
-    assert cli.main([*words, "--faults"]) == 0
+    assert cli.main(words) == 0
+    assert cli.main([*words, "--self-test"]) == 0
     assert "1 of 1 faults found" in capsys.readouterr().out
     with monkeypatch.context() as patch:
         patch.setattr("xpulpnn_sim.proofs.riscv_formal.suite.Suite.checks", that_assumes_anything(Suite.checks))

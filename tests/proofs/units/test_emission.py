@@ -97,7 +97,7 @@ def proved(design: EmittedVerilog, name: str, text: str) -> Outcome:
 
 
 def run(*options: str) -> int:
-    return execute_command(["equivalence", *options])
+    return execute_command(["prove", "emitter", *options])
 
 
 @pytest.mark.flow
@@ -170,7 +170,7 @@ def test_modules_of_a_core(tmp_path: Path):
     # xpulpnn prove emitter --preset all has every module
     report, modules = tmp_path / "report.json", ["core", "rvfi_tap", "reg_file", "lsu", "decoder"]
     options = "--separator", "_", "--set", "rvfi=true", "--modules", ",".join(modules), "--json", str(report)
-    assert run("emitter", "--preset", "ri5cy", *options) == 0
+    assert run("--preset", "ri5cy", *options) == 0
     records = read_results(report)
     assert {record["verdict"] for record in records} == {EQUAL}
     assert {record["module"] for record in records} == set(modules)
@@ -186,7 +186,7 @@ def test_command_fails_and_names_module_signal_and_case(
         return replace(design, modules={"words": BY_HAND.replace("data[6:1]", "data[7:2]")})
 
     monkeypatch.setattr(prove_modules, "emit_top", faulty)
-    assert run("emitter") == 1
+    assert run() == 1
     names = re.escape("(no register of the Verilog is word0, word1, word2, word3)")
     shown = rf"^words: different\nword is 0x\w+, must be 0x\w+ {names} when index=0x"
     assert re.search(shown, capsys.readouterr().out, re.MULTILINE)

@@ -179,7 +179,7 @@ def test_two_commands_are_one_where_one_will_do():
 def test_table_and_page(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(measure, "TABLES", {"small": SMALL})
     page, path = tmp_path / "page.html", tmp_path / "rows.json"
-    assert cli.main(["bench", "--jobs", "1", "--html", str(page), "--json", str(path)]) == 0
+    assert cli.main(["bench", "--jobs", "1", "--report", str(page), "--json", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "2 better, 1 worse, 1 without a printed figure" in shown
     rows = read_results(path)

@@ -34,7 +34,7 @@ ARRAYS = {
     "lambda": np.array([1000, 2000]),
     "shift": np.array(6),
 }
-FEW = ["--kernels", "linear,relu", "--precision", "4x4x4,i4x4xi4"]
+FEW = ["--kernel", "linear,relu", "--precision", "4x4x4,i4x4xi4"]
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--kernels pool", "--kernel"),
-        ("--kernels conv,", "--kernel"),
+        ("--kernel pool", "--kernel"),
+        ("--kernel conv,", "--kernel"),
         ("--precision 8x8", "precision"),
         ("--variant nn_4x4 --preset ri5cy", "--variant"),
         ("--windows 3", "layer"),

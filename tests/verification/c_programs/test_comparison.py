@@ -36,8 +36,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.mark.flow
 def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     level = {"gcc": "2", "zig": "s"}[kind]
-    options = ("--seed", SEED, "--c-compilers", kind, "--c-levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
-    assert main(["verify", "--c-programs", "4", *map(str, options)]) == 0
+    options = ("--seed", SEED, "--compilers", kind, "--levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
+    assert main(["verify", "c", "--programs", "4", *map(str, options)]) == 0
     summary = read_results(tmp_path / "c.json")[0]
     assert (summary["programs"], summary["differences"], summary["failing_seeds"]) == (4, 0, [])
     assert summary["hardware_loops"] > summary["loops"] // 2 > 20

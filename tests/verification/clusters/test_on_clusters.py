@@ -165,12 +165,12 @@ OPTIONS = ("--cores", "4", "--preset", "ri5cy", "--banks", "8", "--icache", "512
 def command(library, monkeypatch):
     for module in (verify_clusters, program_run):
         monkeypatch.setattr(module, "model_library", lambda *_arguments, **_options: library)
-    return lambda *options: main(["verify", *OPTIONS, "--jobs", "1", *options])
+    return lambda name, *options: main(["verify", name, *OPTIONS, "--jobs", "1", *options])
 
 
 def test_the_command(command, tmp_path, capfd):
     record = tmp_path / "found.json"
-    assert command("--instructions", "1000", "--seed", "9", "--json", str(record)) == 0
+    assert command("cluster", "--instructions", "1000", "--seed", "9", "--json", str(record)) == 0
     found = read_results(record)[0]
     assert (found["differences"], found["failing_seeds"], found["complete"]) == (0, [], True)
     assert found["instructions"] >= 1000
@@ -183,7 +183,7 @@ def test_the_command(command, tmp_path, capfd):
 def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeypatch, capfd):
     for module in (cluster_trials, verify_clusters):
         monkeypatch.setattr(module, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE))
-    assert command("--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
+    assert command("cluster", "--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
     told = capfd.readouterr().out
     assert "program 1 fails:\ndifference at hart" in told
     assert "again: xpulpnn verify cluster --cores 4 --preset ri5cy" in told
@@ -194,7 +194,7 @@ def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeyp
 
 def test_the_command_runs_litmus_tests(command, tmp_path, capfd):
     record = tmp_path / "found.json"
-    assert command("--litmus", "5", "--json", str(record)) == 0
+    assert command("litmus", "--rounds", "5", "--json", str(record)) == 0
     found = read_results(record)[0]
     assert (found["forbidden"], found["rounds"], found["failures"]) == (0, 5, [])
     assert {one["test"] for one in found["tests"]} == set(BY_NAME)

@@ -186,5 +186,5 @@ def test_few_holes_are_aimed_at_by_several_programs():
 
 def test_a_failing_program_is_repeated_by_its_aims():
     plan = aimed(PLAN, (3, 5))
-    assert plan.command(7) == "xpulpnn verify --preset xpulpnn2 --seed 7 --instructions 1 --coverage --aim 3,5"
+    assert plan.command(7) == "xpulpnn verify coverage --preset xpulpnn2 --seed 7 --instructions 1 --aim 3,5"
     assert plan.case(7) == aimed(PLAN, (3, 5)).case(7)

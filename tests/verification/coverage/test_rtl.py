@@ -96,8 +96,8 @@ def test_programs_on_the_core(tmp_path, capsys):
     start, family = crosses.starts["wait"], crosses.families["wait"]
     numbers = [number for number in range(start, start + family.states.size) if crosses.label(number) in names]
     assert len(numbers) == len(names)
-    options = f"--preset ri5cy --set xpulpv2=false --instructions 1 --jobs 1 --coverage {page} --json {record}".split()
-    assert main(["verify", *options, "--aim", ",".join(map(str, numbers))]) == 0
+    options = f"--preset ri5cy --set xpulpv2=false --instructions 1 --jobs 1 --report {page} --json {record}".split()
+    assert main(["verify", "coverage", *options, "--aim", ",".join(map(str, numbers))]) == 0
     found = read_results(record)[0]["coverage"]
     assert not {*names} & {*found["holes"]}
     assert found["impossible"] == []

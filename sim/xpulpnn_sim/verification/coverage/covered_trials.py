@@ -211,7 +211,8 @@ class AimedPlan(Plan):
     def command(self, seed: int) -> str:
         """The command that runs the program ``seed`` again."""
         # slots and zero-argument super do not go together
-        return f"{Plan.command(self, seed)} --coverage --aim {','.join(map(str, self.aims))}"
+        random = Plan.command(self, seed)
+        return f"{random.replace('verify', 'verify coverage', 1)} --aim {','.join(map(str, self.aims))}"
 
 
 @cache
