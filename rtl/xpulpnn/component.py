@@ -1,9 +1,9 @@
-"""Base of the hardware components and of their signatures; values that follow others, by name or by case."""
+"""Base of the hardware components and of their signatures; assignments by name and by case."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from amaranth.hdl import Module, ShapeLike, Signal, ValueLike
+from amaranth.hdl import Const, Module, ShapeLike, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -12,10 +12,11 @@ __all__ = [
     "In",
     "Out",
     "PortSignature",
+    "assign_by_name",
     "connect",
     "flipped",
     "follow_case",
-    "following",
+    "optional",
     "pass_ports",
     "signals",
 ]
@@ -47,25 +48,30 @@ def signals(shape: ShapeLike, names: str) -> list[Signal]:
     return [Signal(shape, name=name) for name in names.split()]
 
 
-def following(target: Any, source: Any, *names: str, into: str = "", of: str = "") -> list[Any]:
-    """Statements that let ports of ``target`` follow those of ``source`` with the same names.
+def optional(interface: Any, name: str) -> Value:
+    """A member of an interface, or constant 0 where the configuration leaves the member out."""
+    return getattr(interface, name, Const(0))
+
+
+def assign_by_name(target: Any, source: Any, *names: str, into: str = "", of: str = "") -> list[Any]:
+    """Statements that assign members of ``source`` to those of ``target`` with the same names.
 
     In the target ``into`` stands before the names, in the source ``of``.
     """
     return [getattr(target, into + name).eq(getattr(source, of + name)) for name in names]
 
 
-def pass_ports(m: Module, outer: Component, inner: Component, *, besides: Collection[str] = ()) -> None:
-    """Lead the ports of ``inner`` to those of ``outer`` with the same names."""
+def pass_ports(m: Module, outer: Component, inner: Component, *, without: Collection[str] = ()) -> None:
+    """Connect the ports of ``inner``, ``without`` these, to those of ``outer`` with the same names."""
     for name, member in inner.signature.members.items():
-        if name in besides:
+        if name in without:
             continue
         inside, outside = getattr(inner, name), getattr(outer, name)
         if not member.is_signature:
             m.d.comb += outside.eq(inside) if member.flow is Out else inside.eq(outside)
             continue
-        for one, other in zip(inside, outside, strict=True) if member.dimensions else [(inside, outside)]:
-            connect(m, one, flipped(other))
+        for element, outer_element in zip(inside, outside, strict=True) if member.dimensions else [(inside, outside)]:
+            connect(m, element, flipped(outer_element))
 
 
 def set_and_clear(m: Any, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:

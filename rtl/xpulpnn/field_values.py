@@ -52,15 +52,15 @@ def check_choices(config: Any) -> None:
 def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
     """Path and type of every field by the names of its setting: its own, also after that of the configuration it is
     in (``dotp.widths``)."""
-    found: dict[str, tuple[tuple[str, ...], Any]] = {}
+    settings: dict[str, tuple[tuple[str, ...], Any]] = {}
     for item in fields(config):
         inner = getattr(config, item.name)
         if is_dataclass(inner):
             for name, (path, kind) in _settings(inner).items():
-                found[name] = found[f"{item.name}.{name}"] = (item.name, *path), kind
+                settings[name] = settings[f"{item.name}.{name}"] = (item.name, *path), kind
         else:
-            found[item.name] = (item.name,), item.type
-    return found
+            settings[item.name] = (item.name,), item.type
+    return settings
 
 
 def with_setting(config: object, key: str, text: str) -> tuple[tuple[str, ...], Any]:

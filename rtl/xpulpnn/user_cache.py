@@ -78,8 +78,8 @@ def alone(lock: Path) -> Generator[None]:
 
 
 def _ours(folder: Path) -> list[Path]:
-    found = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
-    return found + [path for pattern in _FILES for path in sorted(folder.glob(pattern))]
+    folders = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
+    return folders + [path for pattern in _FILES for path in sorted(folder.glob(pattern))]
 
 
 def cache_size() -> tuple[int, int]:

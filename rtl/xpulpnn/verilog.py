@@ -35,7 +35,7 @@ Separator = Literal["__", "_"]
 """Between the name of an interface and that of its member in ports: ``instr__req`` or ``instr_req``."""
 
 _CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # Modules that are instantiated in RTLIL.
-_KEPT = 1 << 10  # Modules of which the text is kept for designs to come.
+_CACHED_MODULES = 1 << 10  # Modules of which the text is kept for designs to come.
 LICENCE = "Apache-2.0"  # SPDX identifier of the licence of emitted text.
 
 
@@ -81,7 +81,7 @@ def plain(value: object) -> Any:
         left_out = {
             item.name for item in fields(value) if "if_set" in item.metadata and values[item.name] == item.default
         }
-        return {name: plain(each) for name, each in values.items() if name not in left_out}
+        return {name: plain(item) for name, item in values.items() if name not in left_out}
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):
@@ -93,7 +93,7 @@ def plain(value: object) -> Any:
     return value
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED_MODULES)
 def _written(
     text: str,
     ports: tuple[tuple[str, str], ...],

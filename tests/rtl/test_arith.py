@@ -110,9 +110,9 @@ def test_hand_values(mnemonic: str, a: int, b: int, shift: int, result: int, cyc
         done = []
         for _ in range(cycles):
             done.append(ctx.get(dut.done))
-            found = ctx.get(dut.result)
+            output = ctx.get(dut.result)
             await ctx.tick()
-        assert (done, found) == ([0] * (cycles - 1) + [1], result)
+        assert (done, output) == ([0] * (cycles - 1) + [1], result)
 
     simulate(dut, testbench, clocked=True)
 
@@ -146,13 +146,13 @@ def test_every_instruction_of_the_alu(name: str) -> None:
         for insn in distinct_users(CONFIGS[name]):
             executions = sources(insn, VECTORS, rng)
             operands = operands_of(insn, executions)
-            wanted = alu_expectation(insn, execute(insn, executions), operands)
+            expectation = alu_expectation(insn, execute(insn, executions), operands)
             ctx.set(dut.ctrl, AluCtrl.const(alu_control(insn)))
             for number in range(VECTORS):
                 given = [int(operands[port][number]) for port in PORTS]
                 ctx.set(ports, sum(value << 32 * place for place, value in enumerate(given)))
-                got = {output: ctx.get(getattr(dut, output)) for output in wanted}
-                right = {output: int(values[number]) for output, values in wanted.items()}
+                got = {output: ctx.get(getattr(dut, output)) for output in expectation}
+                right = {output: int(values[number]) for output, values in expectation.items()}
                 assert got == right, f"{insn.mnemonic} {given} (seed {SEED})"
 
     simulate(dut, testbench)

@@ -40,16 +40,16 @@ def splat(fmt: ElemFmt, element: int) -> int:
 def operations(config: DotpConfig, count: int) -> list[tuple]:
     """Corners of every format and sign combination and random operations, shuffled so that formats alternate."""
     rng = random.Random(SEED)
-    found = []
+    rows = []
     for fmt, a_signed, b_signed in product(config.formats, (False, True), (False, True)):
         top = 1 << (fmt.width - 1)
         corners = [splat(fmt, value) for value in (top, 2 * top - 1)]
-        found += [(fmt, a_signed, b_signed, True, a, b, 2**32 - 1) for a, b in product(corners, repeat=2)]
+        rows += [(fmt, a_signed, b_signed, True, a, b, 2**32 - 1) for a, b in product(corners, repeat=2)]
     for _ in range(count):
         signs = (bool(rng.getrandbits(1)) for _ in range(3))
-        found.append((rng.choice(config.formats), *signs, *(rng.getrandbits(32) for _ in range(3))))
-    rng.shuffle(found)
-    return found
+        rows.append((rng.choice(config.formats), *signs, *(rng.getrandbits(32) for _ in range(3))))
+    rng.shuffle(rows)
+    return rows
 
 
 def set_factors(ctx: SimulatorContext, dut: DotpUnit, operation: tuple) -> None:
@@ -60,14 +60,14 @@ def set_factors(ctx: SimulatorContext, dut: DotpUnit, operation: tuple) -> None:
 
 
 def operate(config: DotpConfig, count: int) -> None:
-    dut, found = DotpUnit(config), operations(config, count)
+    dut, rows = DotpUnit(config), operations(config, count)
 
     async def testbench(ctx: SimulatorContext) -> None:
         ctx.set(dut.enable, 1)
-        set_factors(ctx, dut, found[0])
-        for operation, following in zip(found, found[1:] + found[:1], strict=True):
+        set_factors(ctx, dut, rows[0])
+        for operation, successor in zip(rows, rows[1:] + rows[:1], strict=True):
             await ctx.tick()
-            set_factors(ctx, dut, following)
+            set_factors(ctx, dut, successor)
             ctx.set(dut.rd, operation[-1])
             assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
 
@@ -90,9 +90,9 @@ def test_results_apart(widths: set[int], isolation: str) -> None:
         for operation in operations(config, 10):
             set_factors(ctx, dut, operation)
             ctx.set(dut.rd, operation[-1])
-            wanted = expected(*operation)
-            assert ctx.get(dut.result) == wanted
-            assert [ctx.get(word) for word in dut.apart] == [wanted * (fmt == operation[0]) for fmt in config.formats]
+            result = expected(*operation)
+            assert ctx.get(dut.result) == result
+            assert [ctx.get(word) for word in dut.apart] == [result * (fmt == operation[0]) for fmt in config.formats]
 
     simulate(dut, testbench, clocked=False)
 

@@ -19,7 +19,7 @@ from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, BankSignature, DmaPortSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -172,7 +172,7 @@ class Cluster(Component):
         m.d.comb += [
             control.boot_addr.eq(self.boot_addr),
             enabled.eq(control.fetch_enable | self.fetch_enable.replicate(config.cores)),
-            *following(self, control, "eoc", "return_value"),
+            *assign_by_name(self, control, "eoc", "return_value"),
             self.busy.eq((started & self.core_clock_en).any() | busy),
             event_unit.timer_events.eq(timer.events),
             event_unit.cluster_events.eq(self.events),
@@ -180,7 +180,7 @@ class Cluster(Component):
         m.d.sync += started.eq(started | enabled)
         if config.rvfi:
             m.d.comb += self.ext_hart.eq(external.owner)
-            m.d.comb += following(self, timer, "events", "armed", into="timer_")
+            m.d.comb += assign_by_name(self, timer, "events", "armed", into="timer_")
             for name in _DMA_LINES if config.dma else ():
                 m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
             for bank in range(config.banks):
@@ -224,7 +224,7 @@ class Cluster(Component):
             core.boot_addr.eq(control.boot_addresses[number]),
             core.fetch_enable.eq(enabled),
             core.irq[Interrupt.EXTERNAL].eq(event_unit.irq[number]),
-            *following(fetches, core.instr, "req", "gnt", "rvalid"),
+            *assign_by_name(fetches, core.instr, "req", "gnt", "rvalid"),
             event_unit.fetch_idle[number].eq(fetches.idle),
             self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),
         ]
@@ -239,8 +239,8 @@ class Cluster(Component):
         if not self.config.core.late_results:
             connect(m, core, port)
             return
-        m.d.comb += [*following(port, core, "req", "addr"), core.gnt.eq(port.gnt)]
-        m.d.sync += following(core, port, "rvalid", "rdata", "err")
+        m.d.comb += [*assign_by_name(port, core, "req", "addr"), core.gnt.eq(port.gnt)]
+        m.d.sync += assign_by_name(core, port, "rvalid", "rdata", "err")
 
     def _dma(self, m, dma, demuxes, tcdm, event_unit):
         """The DMA engine: a master of the memory behind the cores, commanded by them."""
@@ -251,15 +251,15 @@ class Cluster(Component):
             if self.config.core.late_results:
                 m.submodules[f"dma_kept{number}"] = kept = KeptRequest()
                 m.d.comb += [
-                    *following(kept.initiator, inner, "req", *REQUEST_FIELDS),
-                    *following(inner, kept.initiator, "gnt"),
-                    *following(port, kept.target, "req", *REQUEST_FIELDS),
-                    *following(kept.target, port, "gnt"),
-                    *following(inner, port, "rvalid", *RESPONSE_FIELDS),
+                    *assign_by_name(kept.initiator, inner, "req", *REQUEST_FIELDS),
+                    *assign_by_name(inner, kept.initiator, "gnt"),
+                    *assign_by_name(port, kept.target, "req", *REQUEST_FIELDS),
+                    *assign_by_name(kept.target, port, "gnt"),
+                    *assign_by_name(inner, port, "rvalid", *RESPONSE_FIELDS),
                 ]
             else:
                 connect(m, inner, port)
-        m.d.comb += following(event_unit, dma, "events", "interrupts", into="dma_")
+        m.d.comb += assign_by_name(event_unit, dma, "events", "interrupts", into="dma_")
 
     def _host(self, m, tcdm, peripherals, external):
         """The port for the outside: what a core sees, without what is its own; with debug mode also the outside."""

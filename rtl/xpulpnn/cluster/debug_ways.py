@@ -6,7 +6,7 @@ from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.one_access import OneAccess
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.port_demux import PortDemux
@@ -47,13 +47,13 @@ class DebugWays(Component):
             kept = m.submodules[f"fetch{core}_kept"] = Funnel(1)
             request, way = kept.requests[0], port.cores[2 * core + 1]
             m.d.comb += [
-                *following(request, fetch.target, "req", *REQUEST_FIELDS),
+                *assign_by_name(request, fetch.target, "req", *REQUEST_FIELDS),
                 fetch.target.gnt.eq(request.gnt),
-                *following(way, kept.selected, "req", *REQUEST_FIELDS),
+                *assign_by_name(way, kept.selected, "req", *REQUEST_FIELDS),
                 kept.selected.gnt.eq(way.gnt),
-                *following(fetch.target, way, "rvalid", *RESPONSE_FIELDS),
-                *following(fetch.initiator, instr.debug, "req", "addr"),
+                *assign_by_name(fetch.target, way, "rvalid", *RESPONSE_FIELDS),
+                *assign_by_name(fetch.initiator, instr.debug, "req", "addr"),
                 fetch.initiator.be.eq(-1),
-                *following(instr.debug, fetch.initiator, "gnt", "rvalid", "rdata", "err"),
+                *assign_by_name(instr.debug, fetch.initiator, "gnt", "rvalid", "rdata", "err"),
             ]
         return m

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.kept_request import KeptRequest
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import (
@@ -69,7 +69,7 @@ class CoreDemux(Component):
         asked = others = core
         if late:
             m.submodules.kept = kept = KeptRequest()
-            m.d.comb += [*following(kept.initiator, core, "req", *REQUEST_FIELDS), core.gnt.eq(kept.initiator.gnt)]
+            m.d.comb += [*assign_by_name(kept.initiator, core, "req", *REQUEST_FIELDS), core.gnt.eq(kept.initiator.gnt)]
             asked, others = kept.target, kept.request
         places = {
             Destination.TCDM: self.tcdm,
@@ -90,7 +90,7 @@ class CoreDemux(Component):
         grants = []
         for destination, port in places.items():
             shown = asked if destination is Destination.TCDM else others
-            m.d.comb += [port.req.eq(shown.req & meant[destination]), *following(port, shown, *REQUEST_FIELDS)]
+            m.d.comb += [port.req.eq(shown.req & meant[destination]), *assign_by_name(port, shown, *REQUEST_FIELDS)]
             grants.append((shown.req & meant[destination] if late else meant[destination]) & port.gnt)
             with m.If(shown.req & meant[destination] & port.gnt):
                 m.d.sync += answering.eq(destination)
@@ -98,7 +98,7 @@ class CoreDemux(Component):
         with m.Switch(answering):
             for destination, port in places.items():
                 with m.Case(destination):
-                    m.d.comb += following(core, port, "rvalid", *RESPONSE_FIELDS)
+                    m.d.comb += assign_by_name(core, port, "rvalid", *RESPONSE_FIELDS)
         self._events(m)
         return m
 

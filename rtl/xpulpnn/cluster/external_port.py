@@ -5,7 +5,7 @@ from amaranth.lib.fifo import SyncFIFO
 
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
@@ -37,7 +37,7 @@ class ExternalPort(Component):
         m.d.comb += [
             ext.req.eq(selected.req),
             selected.gnt.eq(ext.gnt),
-            *following(ext, selected, *REQUEST_FIELDS),
+            *assign_by_name(ext, selected, *REQUEST_FIELDS),
             self.owner.eq(funnel.owner),
             order.w_data.eq(funnel.owner),
             order.w_en.eq(ext.req & ext.gnt),
@@ -48,7 +48,7 @@ class ExternalPort(Component):
             request = funnel.requests[number]
             m.d.sync += answered[number].eq(ext.rvalid & (order.r_data == number))
             m.d.comb += [
-                *following(request, core, "req", *REQUEST_FIELDS),
+                *assign_by_name(request, core, "req", *REQUEST_FIELDS),
                 core.gnt.eq(request.gnt),
                 core.rvalid.eq(answered[number]),
                 *(getattr(core, name).eq(kept) for name, kept in response.items()),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -25,8 +25,8 @@ class OneAccess(Component):
             target.req.eq(initiator.req & free),
             initiator.gnt.eq(target.gnt & free),
             initiator.rvalid.eq(target.rvalid),
-            *following(target, initiator, *REQUEST_FIELDS),
-            *following(initiator, target, *RESPONSE_FIELDS),
+            *assign_by_name(target, initiator, *REQUEST_FIELDS),
+            *assign_by_name(initiator, target, *RESPONSE_FIELDS),
         ]
         m.d.sync += outstanding.eq(target.req & target.gnt | outstanding & ~target.rvalid)
         return m

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Value
 
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.core.alu_ctrl import AluCtrl, AluResult
 from xpulpnn.core.bit_count import COUNT_BITS, BitCount
 from xpulpnn.core.bit_field import INDEX_BITS
@@ -33,8 +33,8 @@ class Alu(Component):
         m = Module()
         m.submodules.simd_alu = simd_alu = SimdAlu(self.config)
         m.d.comb += [
-            *following(simd_alu, self, "ctrl", "op_a", "op_b", "op_c", "shamt"),
-            *following(self, simd_alu, "result", "comparison", "sum"),
+            *assign_by_name(simd_alu, self, "ctrl", "op_a", "op_b", "op_c", "shamt"),
+            *assign_by_name(self, simd_alu, "result", "comparison", "sum"),
         ]
         if self.config.xpulpv2:
             m.submodules.bit_count = bit_count = BitCount(late=self.config.late_results)

@@ -1,8 +1,10 @@
 """Back end of the core: ID, EX and WB fed by a stream of instruction words."""
 
-from amaranth.hdl import Module, Mux
+from typing import NamedTuple
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
+from amaranth.hdl import Module, Mux, Signal
+
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, optional, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core import pipeline
 from xpulpnn.core.control import CsrOp, System
@@ -16,6 +18,15 @@ from xpulpnn.core.wait_tap import WaitTap
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.machine import FIRST_WEIGHT, XLEN
 from xpulpnn.isa.retirement import WaitCause
+
+
+class Stages(NamedTuple):
+    """The parts of the back end."""
+
+    id_stage: IdStage
+    ex_stage: ExStage
+    wb_stage: WbStage
+    lsu: Lsu
 
 
 class Backend(Component):
@@ -64,12 +75,15 @@ class Backend(Component):
             ports["fault_halts"] = In(1)
             #: watched: The access in EX, which triggers may stop; only with debug mode.
             ports["watched"] = Out(pipeline.WatchedSignature())
-            #: kept, kept_we, kept_wdata: A register that accesses across a word boundary overwrite, as of the
-            #:   load-store unit; only with debug mode.
+            #: kept: Register of the load-store unit that accesses across a word boundary overwrite, free for dscratch1;
+            #:   only with debug mode.
+            #: kept_we, kept_wdata: That register is written while nothing is outstanding, and the word; only with debug
+            #:   mode.
             ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
         if config.nn_csrs:
-            #: nn_csr_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``, like the next one.
-            #: nn_csr_we, nn_csr_wdata: It is written; the word.
+            #: nn_csr_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``.
+            #: nn_csr_we, nn_csr_wdata: A CSR instruction writes that word of the NN-RF, and the new word; only with
+            #:   ``nn_csrs``.
             ports |= {"nn_csr_value": Out(32), "nn_csr_we": In(1), "nn_csr_wdata": In(32)}
         if config.performance_counters:
             #: events: Events to count; only with performance counters.
@@ -88,32 +102,59 @@ class Backend(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.id_stage = id_stage = IdStage(self.config)
-        m.submodules.ex_stage = ex_stage = ExStage(self.config)
-        m.submodules.wb_stage = wb_stage = WbStage(self.config)
-        m.submodules.lsu = lsu = Lsu(debug=self.config.debug, late=self.config.late_results)
-        id_ex = id_stage.id_ex
+        config = self.config
+        m.submodules.id_stage = id_stage = IdStage(config)
+        m.submodules.ex_stage = ex_stage = ExStage(config)
+        m.submodules.wb_stage = wb_stage = WbStage(config)
+        m.submodules.lsu = lsu = Lsu(debug=config.debug, late=config.late_results)
+        stages = Stages(id_stage, ex_stage, wb_stage, lsu)
+        ex_ready, ex_fires = signals(1, "ex_ready ex_fires")
         connect(m, flipped(self.insn), id_stage.insn)
         connect(m, lsu.data, flipped(self.data))
         connect(m, lsu.fault, flipped(self.fault))
         connect(m, wb_stage.wb, id_stage.wb)
         for name in ("jump", "trap", "system", "hwloop", "intent"):
             connect(m, getattr(id_stage, name), flipped(getattr(self, name)))
+        self._advance(m, stages, ex_ready, ex_fires)
+        self._forward(m, stages, ex_ready, ex_fires)
+        self._access(m, stages, ex_fires)
+        self._hand_to_wb(m, stages)
+        for present, option in (
+            (config.debug, self._watch),
+            (config.widths, self._multiply),
+            (config.mac_load, self._connect_nnrf),
+            (config.qnt, self._quantise),
+            (config.performance_counters, self._count),
+        ):
+            if present:
+                option(m, stages, ex_fires)
+        if config.rvfi:
+            self._observe(m, stages, ex_ready)
+        return m
 
-        ex_ready, ex_fires, ex_done = signals(1, "ex_ready ex_fires ex_done")
-        address_sum = ex_stage.sum
-        if self.config.late_results:
-            # by itself, without the complement of a difference in front
-            address_sum = (id_ex.op_a + id_ex.op_b)[:XLEN]
+    def _advance(self, m, stages, ex_ready, ex_fires):
+        """Decide which instructions go on, and tell the hardware loops, counters and controller."""
+        id_ex, lsu, ex_stage = stages.id_stage.id_ex, stages.lsu, stages.ex_stage
+        ex_done = Signal()
         m.d.comb += [
             ex_done.eq(Mux(id_ex.lsu.valid, lsu.ex_done, ex_stage.done)),
             ex_fires.eq(id_ex.valid & ex_done & lsu.wb_done),
             ex_ready.eq(lsu.wb_done & (~id_ex.valid | ex_done)),
-            self.busy.eq(id_ex.valid | ~lsu.wb_done | wb_stage.wb.we),
-            *following(self.flow, id_stage, "id_leaves", "id_late"),
+            self.busy.eq(id_ex.valid | ~lsu.wb_done | stages.wb_stage.wb.we),
+            self.flow.id_leaves.eq(stages.id_stage.id_leaves),
+            self.flow.id_late.eq(stages.id_stage.id_late),
             self.flow.ex_granted.eq(lsu.ex_granted),
             self.flow.ex_leaves.eq(ex_fires),
             self.flow.wb_leaves.eq(lsu.wb_done),
+            self.branch.valid.eq(ex_fires & id_ex.branch & ex_stage.comparison),
+            self.branch.target.eq(id_ex.op_c),
+        ]
+
+    def _forward(self, m, stages, ex_ready, ex_fires):
+        """Operands of EX, results back to ID, and the writes of WB."""
+        id_stage, ex_stage, wb_stage, lsu = stages
+        id_ex = id_stage.id_ex
+        m.d.comb += [
             id_stage.flush.eq(lsu.fault.valid),
             id_stage.hold.eq(self.hold),
             id_stage.drained.eq(~self.busy),
@@ -121,18 +162,38 @@ class Backend(Component):
             id_stage.ex_result.eq(ex_stage.result),
             id_stage.ex_write.eq(ex_fires & id_ex.ex_we),
             id_stage.kill.eq(self.branch.valid),
-            *following(id_stage, wb_stage, "wb_write", "wb_wdata"),
+            id_stage.wb_write.eq(wb_stage.wb_write),
+            id_stage.wb_wdata.eq(wb_stage.wb_wdata),
+            *assign_by_name(ex_stage, id_ex, "valid", "ctrl", "op_a", "op_b", "op_c", "shamt"),
+            ex_stage.advance.eq(ex_fires),
             wb_stage.ex_ready.eq(ex_ready),
             wb_stage.ex_base.eq(ex_stage.sum),
             wb_stage.lsu_done.eq(lsu.wb_done),
             wb_stage.fault.eq(lsu.fault.valid),
             wb_stage.lsu_rdata.eq(lsu.wb_rdata),
+        ]
+        if self.config.late_results:
+            m.d.comb += ex_stage.slow.eq(id_ex.slow)
+        if self.config.requantise:
+            m.d.comb += ex_stage.requantise.eq(id_ex.requantise.valid)
+        if self.config.requantise_exact:
+            m.d.comb += [
+                id_stage.nn_lambda.eq(ex_stage.id_nn_lambda),
+                id_stage.summand_pending.eq(wb_stage.summand_pending),
+            ]
+
+    def _access(self, m, stages, ex_fires):
+        """Access memory and CSRs."""
+        id_ex, ex_stage, lsu = stages.id_stage.id_ex, stages.ex_stage, stages.lsu
+        address_sum = ex_stage.sum
+        if self.config.late_results:
+            # by itself, without the complement of a difference in front
+            address_sum = (id_ex.op_a + id_ex.op_b)[:XLEN]
+        m.d.comb += [
             lsu.ex_ctrl.eq(id_ex.lsu),
             lsu.ex_base.eq(id_ex.op_a),
             lsu.ex_sum.eq(address_sum),
             lsu.ex_wdata.eq(id_ex.op_c),
-            self.branch.valid.eq(ex_fires & id_ex.branch & ex_stage.comparison),
-            self.branch.target.eq(id_ex.op_c),
             self.csr.valid.eq(ex_fires & (id_ex.csr != CsrOp.NONE)),
             self.csr.addr.eq(id_ex.op_b),
             self.csr.op.eq(id_ex.csr),
@@ -140,77 +201,71 @@ class Backend(Component):
             self.csr.wdata.eq(id_ex.op_a),
             ex_stage.csr_rdata.eq(self.csr.rdata),
         ]
-        ex = wb_stage.ex
-        keeps_rd = is_mac_load = id_ex.wb_base if self.config.mac_load else 0
-        if self.config.requantise:
-            keeps_rd |= id_ex.requantise.valid
-            m.d.comb += [ex_stage.requantise.eq(id_ex.requantise.valid), ex.product.eq(ex_stage.product)]
-        if self.config.requantise_exact:
+
+    def _hand_to_wb(self, m, stages):
+        """The instruction in EX as WB takes it."""
+        config, id_ex, ex_stage, ex = self.config, stages.id_stage.id_ex, stages.ex_stage, stages.wb_stage.ex
+        uses_rd = optional(id_ex, "wb_base")
+        if config.requantise:
+            uses_rd |= id_ex.requantise.valid
+            m.d.comb += ex.product.eq(ex_stage.product)
+        if config.requantise_exact:
             m.d.comb += [
-                id_stage.nn_lambda.eq(ex_stage.id_nn_lambda),
-                id_stage.summand_pending.eq(wb_stage.summand_pending),
                 ex.rounds.eq(id_ex.requantise.valid & id_ex.ctrl.mult.a_signed),
                 ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),
             ]
-        if self.config.late_results:
-            m.d.comb += following(ex, ex_stage, "late_result", *self.config.late_words)
-            m.d.comb += ex_stage.slow.eq(id_ex.slow)
-        if self.config.has_whole_products:
+        if config.late_results:
+            m.d.comb += assign_by_name(ex, ex_stage, "late_result", *config.late_words)
+        if config.has_whole_products:
             m.d.comb += ex.upper.eq(ex_stage.upper)
-        if self.config.multiplies_by_dotp:
+        if config.multiplies_by_dotp:
             m.d.comb += ex.mult.eq(id_ex.ctrl.mult)
-        if self.config.mac_load_pair:
-            m.d.comb += following(ex, ex_stage, "first", "second")
-        m.d.comb += [getattr(ex, name).eq(getattr(id_ex, name)) for name in ex.signature.shared(self.config)]
+        if config.mac_load_pair:
+            m.d.comb += assign_by_name(ex, ex_stage, "first", "second")
         m.d.comb += [
+            *assign_by_name(ex, id_ex, *ex.signature.shared(config)),
             ex.access.eq(id_ex.lsu.valid),
             # the accumulator of a Mac&Load or the old rd of pv.rq*, else the base
-            ex.old.eq(Mux(keeps_rd, id_ex.op_c, id_ex.op_a)),
+            ex.old.eq(Mux(uses_rd, id_ex.op_c, id_ex.op_a)),
         ]
-        if self.config.debug:
-            self._watch(m, id_stage, lsu, ex_fires)
+
+    def _multiply(self, m, stages, ex_fires):
+        """Factors of dot products."""
+        id_stage, ex_stage, id_ex = stages.id_stage, stages.ex_stage, stages.id_stage.id_ex
+        if self.config.dotp_operands_in_id:
+            formats = ("dotp_fmt", "dotp_a_signed", "dotp_b_signed")
+            if self.config.multiplies_by_dotp:
+                formats = ("dotp_format", "dotp2_format", "dotp_form")
+            m.d.comb += assign_by_name(ex_stage, id_ex, *formats, "dotp_a", "dotp_b")
+        else:
+            m.d.comb += assign_by_name(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
+        if self.config.mac_load_pair:
+            m.d.comb += assign_by_name(ex_stage, id_ex, "pair", "later_pair", "second_sum")
+
+    def _connect_nnrf(self, m, stages, ex_fires):
+        """The NN-RF, which ID reads and WB writes."""
+        id_stage, ex_stage, wb_stage, lsu = stages
+        m.d.comb += [
+            ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),
+            id_stage.nn_wgt.eq(ex_stage.id_nn_wgt),
+            ex_stage.wb_nn_we.eq(wb_stage.nn_we),
+            ex_stage.wb_nn_addr.eq(wb_stage.nn_addr),
+            ex_stage.wb_nn_data.eq(lsu.wb_rdata),
+        ]
+        if self.config.mac_load_nn:
+            m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
         if self.config.nn_csrs:
             first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
             m.d.comb += [
                 ex_stage.nn_csr_addr.eq(self.csr.addr[:NN_ENTRY_BITS] - first),
-                *following(ex_stage, self, "nn_csr_we", "nn_csr_wdata"),
+                ex_stage.nn_csr_we.eq(self.nn_csr_we),
+                ex_stage.nn_csr_wdata.eq(self.nn_csr_wdata),
                 self.nn_csr_value.eq(ex_stage.nn_csr_rdata),
             ]
-        self._execute(m, id_stage, ex_stage, wb_stage, lsu, ex_fires)
-        if self.config.qnt:
-            self._quantise(m, id_ex, ex_stage, lsu)
-        if self.config.performance_counters:
-            self._count(m, id_stage, wb_stage, ex_fires)
-        if self.config.rvfi:
-            self._observe(m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load)
-        return m
 
-    def _execute(self, m, id_stage, ex_stage, wb_stage, lsu, ex_fires):
-        id_ex = id_stage.id_ex
-        m.d.comb += [
-            *following(ex_stage, id_ex, "valid", "ctrl", "op_a", "op_b", "op_c", "shamt"),
-            ex_stage.advance.eq(ex_fires),
-        ]
-        if self.config.widths and self.config.dotp_operands_in_id:
-            told = ("dotp_fmt", "dotp_a_signed", "dotp_b_signed")
-            if self.config.multiplies_by_dotp:
-                told = ("dotp_format", "dotp2_format", "dotp_form")
-            m.d.comb += following(ex_stage, id_ex, *told, "dotp_a", "dotp_b")
-        elif self.config.widths:
-            m.d.comb += following(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
-        if self.config.mac_load_pair:
-            m.d.comb += following(ex_stage, id_ex, "pair", "later_pair", "second_sum")
-        if self.config.mac_load_nn:
-            m.d.comb += [ex_stage.id_nn_act_addr.eq(id_stage.nn_act_addr), id_stage.nn_act.eq(ex_stage.id_nn_act)]
-        if self.config.mac_load:
-            m.d.comb += [
-                ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),
-                id_stage.nn_wgt.eq(ex_stage.id_nn_wgt),
-                *following(ex_stage, wb_stage, "nn_we", "nn_addr", into="wb_"),
-                ex_stage.wb_nn_data.eq(lsu.wb_rdata),
-            ]
-
-    def _watch(self, m, id_stage, lsu, ex_fires):
+    def _watch(self, m, stages, ex_fires):
+        """Let the triggers of debug mode stop an access before it is requested."""
+        id_stage, lsu = stages.id_stage, stages.lsu
         watched, access = self.watched, id_stage.id_ex.lsu
         m.d.comb += [
             id_stage.debug_mode.eq(self.debug_mode),
@@ -220,13 +275,16 @@ class Backend(Component):
             watched.older_done.eq(lsu.wb_done),
             watched.gone.eq(ex_fires | lsu.fault.valid | watched.hit),
             id_stage.flush.eq(lsu.fault.valid | watched.hit),
-            *following(lsu, self, "kept_we", "kept_wdata"),
+            lsu.kept_we.eq(self.kept_we),
+            lsu.kept_wdata.eq(self.kept_wdata),
             self.kept.eq(lsu.kept),
         ]
         with m.If(watched.blocked):
             m.d.comb += lsu.ex_ctrl.valid.eq(0)
 
-    def _quantise(self, m, id_ex, ex_stage, lsu):
+    def _quantise(self, m, stages, ex_fires):
+        """Let the quantiser access memory."""
+        id_ex, ex_stage, lsu = stages.id_stage.id_ex, stages.ex_stage, stages.lsu
         m.d.comb += [
             ex_stage.quantise.eq(id_ex.quantise),
             ex_stage.threshold_granted.eq(lsu.ex_done),
@@ -236,28 +294,44 @@ class Backend(Component):
         with m.If(id_ex.quantise.valid):
             m.d.comb += [lsu.ex_ctrl.valid.eq(ex_stage.threshold_request), lsu.ex_base.eq(ex_stage.threshold_address)]
 
-    def _count(self, m, id_stage, wb_stage, ex_fires):
-        events = self.events
-        granted = self.flow.ex_granted
+    def _count(self, m, stages, ex_fires):
+        id_stage, events, granted = stages.id_stage, self.events, self.flow.ex_granted
         m.d.comb += [
-            *following(events, id_stage, "load_use_stall", "jump_register_stall"),
+            events.load_use_stall.eq(id_stage.load_use_stall),
+            events.jump_register_stall.eq(id_stage.jump_register_stall),
             events.load.eq(granted & ~self.data.we),
             events.store.eq(granted & self.data.we),
             events.jump.eq(self.jump.valid),
             events.branch.eq(ex_fires & id_stage.id_ex.branch),
             events.taken_branch.eq(self.branch.valid),
             events.compressed.eq(id_stage.issue & ~self.trap.valid & self.insn.payload.compressed),
-            events.elw_stall.eq(wb_stage.elw_stall),
+            events.elw_stall.eq(stages.wb_stage.elw_stall),
         ]
 
-    def _observe(self, m, id_stage, ex_stage, wb_stage, lsu, ex_ready, is_mac_load):
+    def _observe(self, m, stages, ex_ready):
+        """The retirement port."""
         m.submodules.wait_tap = waits = WaitTap()
         m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair, debug=self.config.debug)
         connect(m, tap.rvfi, flipped(self.rvfi))
         connect(m, flipped(self.info), tap.id_info)
         connect(m, flipped(self.info), waits.info)
-        id_ex, payload = id_stage.id_ex, self.insn.payload
-        with m.If(~id_ex.lsu.valid):
+        self._observe_waits(m, stages, waits, ex_ready)
+        self._observe_instructions(m, stages, tap, ex_ready)
+        m.d.comb += tap.wait_cause.eq(waits.cause)
+        if self.config.debug:
+            m.d.comb += [
+                tap.drop.eq(self.watched.hit | self.fault_halts),
+                waits.fault.eq(stages.lsu.fault.valid | self.watched.hit),
+            ]
+            with m.If(self.debug_mode | self.debug_enters):
+                m.d.comb += tap.id_issue.eq(0)
+            with m.If(self.debug_mode | self.fault_halts):
+                m.d.comb += tap.fault.eq(0)
+
+    def _observe_waits(self, m, stages, waits, ex_ready):
+        """Causes of bubbles."""
+        lsu, system = stages.lsu, self.system
+        with m.If(~stages.id_stage.id_ex.lsu.valid):
             m.d.comb += waits.ex_wait.eq(WaitCause.MULTICYCLE)
         with m.Elif(~self.data.req):
             m.d.comb += waits.ex_wait.eq(WaitCause.RESPONSE)
@@ -266,9 +340,8 @@ class Backend(Component):
         with m.Else():
             m.d.comb += waits.ex_wait.eq(WaitCause.MISALIGNED)
         if self.config.qnt:
-            with m.If(ex_stage.threshold_request & self.data.req & ~self.data.gnt):
+            with m.If(stages.ex_stage.threshold_request & self.data.req & ~self.data.gnt):
                 m.d.comb += waits.ex_wait.eq(WaitCause.GRANT)
-        system = self.system
         m.d.comb += [
             waits.insn_valid.eq(self.insn.valid),
             waits.hold.eq(self.hold),
@@ -276,18 +349,25 @@ class Backend(Component):
             waits.jump.eq(self.jump.valid),
             waits.trap.eq(self.trap.valid | (system.valid & (system.kind == System.MRET))),
             waits.sync.eq(system.valid & (system.kind == System.FENCE_I)),
-            waits.stage_wait.eq(id_stage.id_wait),
+            waits.stage_wait.eq(stages.id_stage.id_wait),
             waits.ex_ready.eq(ex_ready),
             waits.wb_leave.eq(lsu.wb_done),
             waits.fault.eq(lsu.fault.valid),
-            tap.wait_cause.eq(waits.cause),
+        ]
+
+    def _observe_instructions(self, m, stages, tap, ex_ready):
+        """Operands, results and accesses of instructions."""
+        id_stage, ex_stage, wb_stage, lsu = stages
+        id_ex, payload, wb = id_stage.id_ex, self.insn.payload, wb_stage.wb
+        m.d.comb += [
             tap.id_issue.eq(id_stage.issue),
             tap.id_insn.eq(Mux(payload.error, 0, payload.word)),
             tap.id_compressed.eq(payload.compressed & ~payload.error),
             tap.id_pc.eq(payload.pc),
             tap.id_trap.eq(self.trap.valid),
             tap.id_cause.eq(self.trap.cause),
-            *following(tap, id_stage, "rs1", "rs2", into="id_"),
+            tap.id_rs1.eq(id_stage.rs1),
+            tap.id_rs2.eq(id_stage.rs2),
             tap.id_rd.eq(id_stage.rs3),
             tap.id_act.eq(id_stage.dotp_a),
             tap.id_wgt.eq(id_stage.dotp_b),
@@ -295,7 +375,7 @@ class Backend(Component):
             tap.ex_taken.eq(self.branch.valid),
             tap.ex_target.eq(self.branch.target),
             tap.ex_we.eq(id_ex.valid & id_ex.ex_we),
-            tap.ex_is_base.eq(id_ex.lsu.valid & id_ex.lsu.post & ~is_mac_load),
+            tap.ex_is_base.eq(id_ex.lsu.valid & id_ex.lsu.post & ~optional(id_ex, "wb_base")),
             tap.ex_addr.eq(id_ex.ex_addr),
             tap.ex_data.eq(ex_stage.result),
             tap.ex_access.eq(id_ex.lsu.valid),
@@ -306,20 +386,12 @@ class Backend(Component):
             tap.wb_leave.eq(lsu.wb_done),
             tap.fault.eq(lsu.fault.valid),
             tap.fault_store.eq(lsu.fault.store),
-            tap.wb_we.eq(wb_stage.wb.we),
+            tap.wb_we.eq(wb.we),
             tap.wb_is_base.eq(wb_stage.wb_is_base),
-            *following(tap, wb_stage.wb, "addr", "data", into="wb_"),
+            tap.wb_addr.eq(wb.addr),
+            tap.wb_data.eq(wb.data),
             tap.wb_rdata.eq(lsu.wb_rdata),
         ]
-        if self.config.debug:
-            m.d.comb += [
-                tap.drop.eq(self.watched.hit | self.fault_halts),
-                waits.fault.eq(lsu.fault.valid | self.watched.hit),
-            ]
-            with m.If(self.debug_mode | self.debug_enters):
-                m.d.comb += tap.id_issue.eq(0)
-            with m.If(self.debug_mode | self.fault_halts):
-                m.d.comb += tap.fault.eq(0)
         if self.config.mac_load:
             first = 0 if self.config.mac_load_nn else FIRST_WEIGHT
             m.d.comb += [tap.wb_nn_we.eq(wb_stage.nn_we), tap.wb_nn_addr.eq(wb_stage.nn_addr + first)]
@@ -328,6 +400,6 @@ class Backend(Component):
                 tap.id_pair.eq(id_stage.id_pair),
                 # the entry itself, before it is widened
                 tap.id_wgt.eq(Mux(id_stage.id_pair, id_stage.nn_wgt, id_stage.dotp_b)),
-                tap.wb_pair.eq(wb_stage.wb.pair),
-                tap.wb_odd.eq(wb_stage.wb.odd),
+                tap.wb_pair.eq(wb.pair),
+                tap.wb_odd.eq(wb.odd),
             ]

@@ -1,6 +1,10 @@
 """Controller: interrupts, sleep, traps and every redirect of instruction fetching."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out, set_and_clear, signals
 from xpulpnn.config import CoreConfig
@@ -10,6 +14,21 @@ from xpulpnn.isa.csr import DebugCause
 from xpulpnn.isa.machine import IRQ_PRIORITY, XLEN, ExceptionCause
 
 _PAGE_BITS = 12  # low bits in which the addresses of debug mode differ
+
+
+class DebugEntry(NamedTuple):
+    """How debug mode is entered and what it changes; constant 0 in a core without it."""
+
+    mode: Value = Const(0)  #: The core is in debug mode.
+    step: Value = Const(0)  #: One instruction is executed outside of it.
+    irq_masked: Value = Const(0)  #: No interrupt is taken.
+    asks: Value = Const(0)  #: The debug module wants the core to halt.
+    halting: Value = Const(0)  #: ID waits until the core can halt.
+    halts: Value = Const(0)  #: It is entered in place of the instruction in ID.
+    dropped: Value = Const(0)  #: It is entered in place of an access that a trigger has stopped.
+    aborted: Value = Const(0)  #: It is entered in place of an access that has failed while the core was to halt.
+    breaks: Value = Const(0)  #: The instruction in ID is ebreak that enters it.
+    target: Value = Const(0)  #: Where fetching goes on.
 
 
 class Controller(Component):
@@ -27,7 +46,7 @@ class Controller(Component):
     def __init__(self, config: CoreConfig):  # Debug mode present.
         ports = {
             "fetch_enable": In(1),  #: Execution may start.
-            "boot_addr": In(32),  #: Where it starts.
+            "boot_addr": In(32),  #: Address at which execution starts.
             "boot": Out(1),  #: Execution starts in this cycle.
             "branch": In(pipeline.RedirectSignature()),  #: A branch in EX is taken.
             "jump": In(pipeline.RedirectSignature()),  #: A jump leaves ID; its target also with ``intent.jump`` alone.
@@ -44,27 +63,29 @@ class Controller(Component):
             "id_next": In(32),  #: Address of the instruction after the one in ID, also without ``loop_wrong``.
             "loop_hold": In(1),  #: The hardware loops hold ID.
             "id_valid": In(1),  #: ID holds an instruction.
-            "id_pc": In(32),  #: Its address.
+            "id_pc": In(32),  #: Address of the instruction in ID.
             "pending": In(32),  #: Interrupt lines that are high and enabled in mie.
             "mie": In(1),  #: Global interrupt enable, mstatus.MIE.
             "handler": In(32),  #: Address of the trap handler.
             "mepc": In(32),  #: Address to return to.
             "enter": Out(1),  #: A trap is entered in this cycle.
-            "enter_pc": Out(32),  #: Where it is raised, for mepc.
-            "enter_interrupt": Out(1),  #: It is an interrupt, no exception.
-            "enter_cause": Out(5),  #: Its cause, as in mcause.
+            "enter_pc": Out(32),  #: Address of the instruction that traps, for mepc.
+            "enter_interrupt": Out(1),  #: The trap is an interrupt, no exception.
+            "enter_cause": Out(5),  #: Cause of the trap, as in mcause.
             "leave": Out(1),  #: mret is executed in this cycle.
             "hold": Out(1),  #: ID waits.
             "redirect": Out(1),  #: Fetching goes on elsewhere, at ``target``.
             "target": Out(32),  #: Address to fetch from, with ``redirect``.
             "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
-            "irq_id": Out(5),  #: Its line, with ``irq_ack``.
+            "irq_id": Out(5),  #: Line of the interrupt taken, with ``irq_ack``.
             "asleep": Out(1),  #: wfi waits and nothing is under way.
         }
         if config.debug:
-            #: debug_req: The debug module wants the core to halt; only with debug mode, like all of these.
+            # all of these only with debug mode
+            #: debug_req: The debug module wants the core to halt.
             #: debug_halt_addr: Address to go to when debug mode is entered, and for ebreak in it.
-            #: debug_exception_addr: Address to go to for other exceptions in debug mode, in the same 4 KiB.
+            #: debug_exception_addr: Address to go to for exceptions but ebreak in debug mode, in the 4 KiB of
+            #:   ``debug_halt_addr``.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
             #: debug: Debug mode and its registers.
             #: id_ready: The instruction in ID leaves at the end of this cycle, unless ``branch`` drops it.
@@ -80,44 +101,19 @@ class Controller(Component):
 
     def elaborate(self, platform):
         m = Module()
-        started, sleeping, any_pending, wanted, flush = signals(1, "started sleeping any_pending wanted flush")
-        faulted = Signal()
-        # addresses of the accesses in EX and on the bus, in half-words
-        ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
-        accesses, granted = self.intent.accesses, self.ex_granted
-        if self.config.debug:
-            # in debug mode, where nobody wants them, they are dscratch0, but for a bit, and dpc
-            accesses, granted = accesses & ~self.debug.mode, granted & ~self.debug.mode
-        with m.If(accesses):
-            m.d.sync += ex_pc.eq(self.id_pc[1:])
-        with m.If(granted):
-            m.d.sync += access_pc.eq(ex_pc)
+        started, sleeping, any_pending, interrupts, faulted = signals(
+            1, "started sleeping any_pending interrupts faulted"
+        )
+        debug = self._debug(m, sleeping, faulted) if self.config.debug else DebugEntry()
+        trap_pc = self._track_accesses(m, debug, faulted)
+        waits_for_debug = debug.halting | debug.dropped
         m.d.sync += faulted.eq(self.fault.valid)
-        fault_cause = Mux(self.fault.store, ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
-        enabled, hold, sleeps = self.mie, wanted | sleeping | self.loop_hold | faulted, self._executes(System.WFI)
-        irq_ack = wanted & self.id_valid & ~self.busy & ~sleeping & ~faulted
-        enter, entered, handler = self.trap.valid | faulted | self.irq_ack, self.irq_ack, self.handler
-        pc = Mux(faulted, Cat(0, access_pc), self.id_pc)
-        leave = self._executes(System.MRET)
-        if self.config.debug:
-            debug = self.debug
-            asks, halts, dropped, aborted, breaks = self._debug(m, sleeping, faulted)
-            enabled, hold = enabled & ~self.irq_masked, hold | self.halting | dropped
-            irq_ack &= ~(self.halting | dropped)
-            sleeps &= ~debug.mode & ~debug.step
-            enter = ~debug.mode & (enter & ~(breaks & debug.ebreak | aborted))
-            entered |= halts | dropped
-            self._keep(m, ex_pc, access_pc, dropped, aborted)
-            leave &= ~debug.mode
-            to_debug = debug.mode | halts | dropped | aborted | (breaks & debug.ebreak)
-            low = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)[:_PAGE_BITS]
-            in_debug = Cat(low, self.debug_halt_addr[_PAGE_BITS:])
         m.d.comb += [
             self.boot.eq(self.fetch_enable & ~started),
-            any_pending.eq(self.pending.any() | asks if self.config.debug else self.pending.any()),
-            wanted.eq(enabled & any_pending),
-            self.hold.eq(hold),
-            self.irq_ack.eq(irq_ack),
+            any_pending.eq(self.pending.any() | debug.asks if self.config.debug else self.pending.any()),
+            interrupts.eq(self.mie & ~debug.irq_masked & any_pending),
+            self.hold.eq(interrupts | sleeping | self.loop_hold | faulted | waits_for_debug),
+            self.irq_ack.eq(interrupts & self.id_valid & ~self.busy & ~sleeping & ~faulted & ~waits_for_debug),
             self.asleep.eq(sleeping & ~self.busy & self.fetch_idle & ~any_pending),
         ]
         with m.If(self.boot):
@@ -125,46 +121,57 @@ class Controller(Component):
         for line in reversed(IRQ_PRIORITY):
             with m.If(self.pending[line]):
                 m.d.comb += self.irq_id.eq(line)
-
-        set_and_clear(m, sleeping, sleeps, any_pending)
-
+        set_and_clear(m, sleeping, self._executes(System.WFI) & ~debug.mode & ~debug.step, any_pending)
+        fault_cause = Mux(self.fault.store, ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
+        traps = (self.trap.valid | faulted | self.irq_ack) & ~(debug.breaks | debug.aborted)
         m.d.comb += [
-            self.enter.eq(enter),
-            self.enter_pc.eq(pc),
+            self.enter.eq(~debug.mode & traps),
+            self.enter_pc.eq(trap_pc),
             self.enter_interrupt.eq(self.irq_ack),
             self.enter_cause.eq(Mux(self.irq_ack, self.irq_id, Mux(faulted, fault_cause, self.trap.cause))),
-            self.leave.eq(leave),
-            flush.eq(self.intent.system & (self.system.kind == System.FENCE_I)),
+            self.leave.eq(self._executes(System.MRET) & ~debug.mode),
         ]
-        returns = self.intent.system & (self.system.kind == System.MRET)
-        redirects = {
-            "boot": (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
-            "jump": (self.intent.jump, self.jump.target),
-            "enter": (self.intent.trap | faulted | entered, handler),
-            "leave": (returns, self.mepc),
-            "next": (flush | self.loop_wrong, self.id_next),
-        }
+        self._redirect(m, debug, faulted)
+        return m
+
+    def _track_accesses(self, m, debug, faulted):
+        """Keep the addresses of the accesses in EX and on the bus, in half-words; returns where a trap is raised.
+
+        In debug mode, where nobody wants them, the registers are dscratch0, but for a bit, and dpc.
+        """
+        ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
+        with m.If(self.intent.accesses & ~debug.mode):
+            m.d.sync += ex_pc.eq(self.id_pc[1:])
+        with m.If(self.ex_granted & ~debug.mode):
+            m.d.sync += access_pc.eq(ex_pc)
         if self.config.debug:
-            (enters, _), (returns, _) = redirects["enter"], redirects["leave"]
-            redirects |= {
-                "enter": (enters & ~to_debug, handler),
-                "debug": (enters & to_debug, in_debug),
-                "leave": (returns & ~debug.mode, self.mepc),
-                "resume": (returns & debug.mode, debug.pc),
-            }
-        # at most one of them asks in a cycle
-        others = Signal()
+            self._store_debug_registers(m, debug, ex_pc, access_pc)
+        return Mux(faulted, Cat(0, access_pc), self.id_pc)
+
+    def _redirect(self, m, debug, faulted):
+        """Where fetching goes on."""
+        flush, others = signals(1, "flush others")
         other_target = Signal.like(self.target)
-        target = 0
-        for valid, address in redirects.values():
-            target = target | Mux(valid, address, 0)
+        m.d.comb += flush.eq(self.intent.system & (self.system.kind == System.FENCE_I))
+        returns = self.intent.system & (self.system.kind == System.MRET)
+        enters = self.intent.trap | faulted | self.irq_ack | debug.halts | debug.dropped
+        to_debug = debug.mode | debug.halts | debug.dropped | debug.aborted | debug.breaks
+        # at most one of them asks in a cycle
+        redirects = [
+            (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
+            (self.intent.jump, self.jump.target),
+            (enters & ~to_debug, self.handler),
+            (returns & ~debug.mode, self.mepc),
+            (flush | self.loop_wrong, self.id_next),
+        ]
+        if self.config.debug:
+            redirects += [(enters & to_debug, debug.target), (returns & debug.mode, self.debug.pc)]
         m.d.comb += [
-            others.eq(Cat(valid for valid, _ in redirects.values()).any()),
-            other_target.eq(target),
+            others.eq(Cat(valid for valid, _ in redirects).any()),
+            other_target.eq(reduce(or_, (Mux(valid, address, 0) for valid, address in redirects))),
             self.redirect.eq(others | self.branch.valid),
             self.target.eq(Mux(self.branch.valid, self.branch.target, other_target)),
         ]
-        return m
 
     def _executes(self, kind):
         """Return whether an instruction for the controller leaves ID."""
@@ -175,9 +182,7 @@ class Controller(Component):
 
         It is entered like the handler of an interrupt. A request to halt goes before interrupts and also ends wfi. In
         single steps ID is held as soon as an instruction has left it or an interrupt is taken. In debug mode and in
-        single steps wfi does not wait. Returns whether the core is asked to halt, does so in this cycle in place of the
-        instruction in ID, of an access that has been dropped, or of one that has failed meanwhile, and whether the
-        instruction in ID is ebreak.
+        single steps wfi does not wait.
         """
         debug, stepped = self.debug, Signal(name="stepped")
         asks, halts, dropped, aborted, breaks = signals(1, "asks halts dropped aborted breaks")
@@ -189,10 +194,10 @@ class Controller(Component):
             breaks.eq(self.intent.trap & is_break),
             debug.enter.eq(halts | dropped | aborted | (self.trap.valid & is_break & debug.ebreak & ~debug.mode)),
             self.irq_masked.eq(debug.mode | (debug.step & ~debug.step_irq)),
+            self.fault_halts.eq(self.fault.valid & asks),
+            debug.cause.eq(DebugCause.EBREAK),
         ]
-        m.d.comb += self.fault_halts.eq(self.fault.valid & asks)
         m.d.sync += [dropped.eq(self.ex_triggers), aborted.eq(self.fault_halts)]
-        m.d.comb += debug.cause.eq(DebugCause.EBREAK)
         # the last that holds
         for holds, cause in (
             (halts & stepped, DebugCause.STEP),
@@ -207,17 +212,29 @@ class Controller(Component):
             m.d.sync += stepped.eq(0)
         with m.Elif(debug.step & ~debug.mode & (leaves | self.irq_ack)):
             m.d.sync += stepped.eq(1)
-        return asks, halts, dropped, aborted, breaks
+        low = Mux(debug.mode & ~breaks, self.debug_exception_addr, self.debug_halt_addr)[:_PAGE_BITS]
+        return DebugEntry(
+            mode=debug.mode,
+            step=debug.step,
+            irq_masked=self.irq_masked,
+            asks=asks,
+            halting=self.halting,
+            halts=halts,
+            dropped=dropped,
+            aborted=aborted,
+            breaks=breaks & debug.ebreak,
+            target=Cat(low, self.debug_halt_addr[_PAGE_BITS:]),
+        )
 
-    def _keep(self, m, ex_pc, access_pc, dropped, aborted):
-        """Keep dpc and dscratch0 where the addresses of accesses are outside of debug mode.
+    def _store_debug_registers(self, m, entry, ex_pc, access_pc):
+        """Let dpc and dscratch0 take the places of the addresses of accesses.
 
         What halts behind an access that has failed goes on at it, where ``access_pc`` is.
         """
         debug, lowest = self.debug, Signal(name="dscratch0_lowest")
-        with m.If(dropped):
+        with m.If(entry.dropped):
             m.d.sync += access_pc.eq(ex_pc)
-        with m.Elif(debug.enter & ~aborted):
+        with m.Elif(debug.enter & ~entry.aborted):
             m.d.sync += access_pc.eq(self.id_pc[1:])
         with m.If(debug.pc_we & debug.mode):
             m.d.sync += access_pc.eq(debug.wdata[1:])

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, set_and_clear, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.control import HwLoopOp, System
@@ -14,14 +14,6 @@ from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.core.triggers import Triggers
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WaitCause, port_widths
-
-_WITH_DEBUG = (
-    "no physical memory protection, no trigger and no debug module.",
-    """no physical memory protection. Debug mode follows the RISC-V debug
-    specification 0.13.2; instructions in it do not show at the retirement port. The debug module is outside.""",
-)
-"""Sentence of the description of a core, and what stands in its place with debug mode."""
-
 
 FENCE_PORTS = ("fence_i", "fetch_busy")  # Ports for an instruction cache outside.
 
@@ -38,9 +30,10 @@ class Core(Component):
     was, but for the first half of a store across a word boundary whose second half fails. Reset is synchronous; then
     the core waits for ``fetch_enable``.
 
-    Machine mode only: there is no other privilege mode, no physical memory protection, no trigger and no debug module.
-    The base of mtvec is a multiple of 256 bytes, mtval is always 0;
-    mhpmcounter, mhpmevent, mstatush and mconfigptr read as 0.
+    Machine mode only: there is no other privilege mode and no physical memory protection. Debug mode and triggers, if
+    the configuration has them, follow the RISC-V debug specification 0.13.2; instructions in debug mode do not show at
+    the retirement port, and the debug module is outside. The base of mtvec is a multiple of 256 bytes, mtval is always
+    0; mhpmcounter, mhpmevent, mstatush and mconfigptr read as 0.
 
     Parameters
     ----------
@@ -55,7 +48,7 @@ class Core(Component):
     fence_port = False
 
     def __init__(self, config: CoreConfig, *, fence_port: bool = False):
-        self.fence_port = fence_port  # Tell an instruction cache outside of fence.i.
+        self.fence_port = fence_port  # An instruction cache outside is told of fence.i.
         ports = {
             #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of
             #:   mtvec's base. Read when execution starts.
@@ -75,11 +68,13 @@ class Core(Component):
             "core_sleep": Out(1),
         }
         if config.debug:
-            #: debug_req: The debug module wants the core to halt, until it does; only with debug mode, like the next
-            #:   three. High when execution starts, it halts the core before its first instruction.
-            #: debug_halt_addr: Address of the debug module's code, to go to when the core halts; constant.
-            #: debug_exception_addr: Address to go to for exceptions in debug mode, in the same 4 KiB; constant.
-            #: debug_mode: The core is in debug mode.
+            #: debug_req: The debug module wants the core to halt, until it does. High when execution starts, it halts
+            #:   the core before its first instruction. Only with debug mode.
+            #: debug_halt_addr: Address of the debug module's code, to go to when the core halts; constant; only with
+            #:   debug mode.
+            #: debug_exception_addr: Address to go to for exceptions in debug mode, in the 4 KiB of
+            #:   ``debug_halt_addr``; constant; only with debug mode.
+            #: debug_mode: The core is in debug mode; only in a core that has it.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
             ports["debug_mode"] = Out(1)
         if fence_port:
@@ -94,8 +89,6 @@ class Core(Component):
         if config.rvfi:
             ports |= {f"rvfi_{name}": Out(width) for name, width in port_widths(pairs=config.mac_load_pair).items()}
         super().__init__(config, ports)
-        if config.debug and self.__doc__:
-            self.__doc__ = self.__doc__.replace(*_WITH_DEBUG)
 
     def elaborate(self, platform):
         m = Module()
@@ -111,24 +104,27 @@ class Core(Component):
             connect(m, getattr(backend, name), getattr(controller, name))
         insn, flow = if_stage.insn, backend.flow
         m.d.comb += [
-            *following(if_stage, controller, "redirect", "target"),
+            if_stage.redirect.eq(controller.redirect),
+            if_stage.target.eq(controller.target),
             backend.hold.eq(controller.hold),
-            *following(controller, self, "fetch_enable", "boot_addr"),
+            controller.fetch_enable.eq(self.fetch_enable),
+            controller.boot_addr.eq(self.boot_addr),
             controller.busy.eq(backend.busy),
             controller.fetch_idle.eq(if_stage.idle & ~self.fetch_busy if self.fence_port else if_stage.idle),
             controller.id_valid.eq(insn.valid),
             controller.id_pc.eq(insn.payload.pc),
             controller.id_next.eq(if_stage.id_after),
             controller.ex_granted.eq(flow.ex_granted),
-            *following(controller, csr_file, "pending", "mie", "handler", "mepc"),
+            *assign_by_name(controller, csr_file, "pending", "mie", "handler", "mepc"),
             csr_file.boot.eq(controller.boot),
-            *following(csr_file, self, "boot_addr", "hart_id", "irq"),
+            *assign_by_name(csr_file, self, "boot_addr", "hart_id", "irq"),
             csr_file.clock_runs.eq(~controller.asleep),
             csr_file.retire.eq(flow.ex_leaves),
             csr_file.retire_final.eq(flow.wb_leaves),
             csr_file.retire_cancel.eq(backend.fault.valid),
-            *following(csr_file, controller, "enter", "enter_pc", "enter_interrupt", "enter_cause", "leave"),
-            *following(self, controller, "irq_ack", "irq_id"),
+            *assign_by_name(csr_file, controller, "enter", "enter_pc", "enter_interrupt", "enter_cause", "leave"),
+            self.irq_ack.eq(controller.irq_ack),
+            self.irq_id.eq(controller.irq_id),
             self.core_sleep.eq(controller.asleep),
         ]
         if self.fence_port:
@@ -155,7 +151,7 @@ class Core(Component):
         connect(m, backend.watched, triggers.ex)
         mode = controller.debug.mode
         m.d.comb += [
-            *following(controller, self, "debug_req", "debug_halt_addr", "debug_exception_addr"),
+            *assign_by_name(controller, self, "debug_req", "debug_halt_addr", "debug_exception_addr"),
             controller.id_ready.eq(insn.ready),
             controller.id_triggers.eq(triggers.id_hit & insn.valid),
             controller.ex_triggers.eq(triggers.ex.hit),
@@ -186,16 +182,18 @@ class Core(Component):
             if_stage.loop_start.eq(loops.if_start),
             loops.id_valid.eq(insn.valid),
             loops.id_pc.eq(insn.payload.pc),
-            *following(loops, if_stage, "id_after", "id_looped"),
+            loops.id_after.eq(if_stage.id_after),
+            loops.id_looped.eq(if_stage.id_looped),
             loops.id_follows.eq(backend.intent.follows),
-            *following(loops, backend.flow, "id_leaves", "id_late", "ex_leaves"),
+            *assign_by_name(loops, backend.flow, "id_leaves", "id_late", "ex_leaves"),
             loops.ex_taken.eq(backend.branch.valid),
             loops.wb_leaves.eq(backend.flow.wb_leaves),
             loops.fault.eq(backend.fault.valid | backend.watched.hit if self.config.debug else backend.fault.valid),
             loops.we.eq(csr_file.loop_we),
             loops.wdata.eq(csr_file.wdata),
             csr_file.loop_values.eq(Cat(getattr(loops, csr.name) for csr in LOOP_REGISTERS)),
-            *following(controller, loops, "hold", "wrong", into="loop_"),
+            controller.loop_hold.eq(loops.hold),
+            controller.loop_wrong.eq(loops.wrong),
             controller.id_next.eq(loops.id_next),
         ]
         if self.config.debug:

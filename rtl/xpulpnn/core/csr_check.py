@@ -19,7 +19,7 @@ class CsrCheck(Component):
             "legal": Out(1),  #: The register exists and may be accessed in this way.
         }
         if config.debug:
-            #: debug_mode: The core is in debug mode; only with it.
+            #: debug_mode: The core is in debug mode; only in a core that has it.
             ports["debug_mode"] = In(1)
         super().__init__(config, ports)
 

@@ -71,11 +71,11 @@ class CsrFile(Component):
             "clock_runs": In(1),  #: mcycle counts this cycle.
             "retire": In(1),  #: minstret counts an instruction; only with ``retire_final``.
             "retire_final": In(1),  #: The last instruction counted does not trap any more.
-            "retire_cancel": In(1),  #: It traps: it is not counted.
+            "retire_cancel": In(1),  #: The instruction counted last traps: it is not counted.
             "enter": In(1),  #: A trap is entered.
             "enter_pc": In(32),  #: Value for mepc, with ``enter``.
             "enter_interrupt": In(1),  #: The trap is an interrupt, no exception.
-            "enter_cause": In(table.MCAUSE_CODE_BITS),  #: Its cause, for mcause.
+            "enter_cause": In(table.MCAUSE_CODE_BITS),  #: Cause of the trap, for mcause.
             "leave": In(1),  #: mret: the interrupt enable is restored.
             "handler": Out(32),  #: Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
             "mepc": Out(32),  #: Address to return to.
@@ -91,23 +91,24 @@ class CsrFile(Component):
         if config.debug:
             #: debug: Debug mode and its registers; only with debug mode.
             ports["debug"] = In(DebugSignature())
-            #: dscratch1: Value of dscratch1; only with debug mode, like the next one.
-            #: dscratch1_we: It is written.
+            #: dscratch1: Value of dscratch1; only with debug mode.
+            #: dscratch1_we: dscratch1 is written; only with debug mode.
             ports |= {"dscratch1": In(XLEN), "dscratch1_we": Out(1)}
-            #: trigger_select: Value of tselect; only with debug mode, like the next two.
-            #: trigger_we: Writes of tdata1 and tdata2 of that trigger, which are kept elsewhere, a bit each.
-            #: trigger_values: Their values, a word each.
+            #: trigger_select: Value of tselect; only with debug mode.
+            #: trigger_we: Writes of tdata1 and tdata2 of the selected trigger, which are stored elsewhere, a bit each;
+            #:   only with debug mode.
+            #: trigger_values: Values of tdata1 and tdata2 of the selected trigger, a word each; only with debug mode.
             ports |= {
                 "trigger_select": Out(range(table.TRIGGERS)),
                 "trigger_we": Out(2),
                 "trigger_values": In(2 * XLEN),
             }
         if config.nn_csrs:
-            #: nn_value: Word of the NN-RF that ``csr.addr`` may mean; only with CSRs of the NN-RF, like the next one.
-            #: nn_we: It is written.
+            #: nn_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``.
+            #: nn_we: The word of the NN-RF is written; only with ``nn_csrs``.
             ports |= {"nn_value": In(XLEN), "nn_we": Out(1)}
         if config.performance_counters:
-            #: events: Events of the PULP performance counters; only with them.
+            #: events: Events of the PULP performance counters; only with these counters.
             ports["events"] = In(len(table.PERFORMANCE_EVENTS))
         super().__init__(config, ports)
 

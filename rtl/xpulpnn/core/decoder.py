@@ -23,9 +23,9 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import Insn, enabled
 
 
-def meet(one: str, other: str) -> bool:
+def meet(first: str, second: str) -> bool:
     """Return whether some word matches both patterns."""
-    return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
+    return all(a == b or "-" in (a, b) for a, b in zip(first, second, strict=True))
 
 
 class Cube(NamedTuple):
@@ -165,7 +165,7 @@ def _choice(rows: Mapping[int, list[str]]) -> Choice:
     default = max(rows, key=lambda value: len(rows[value]))
     covers: dict[int, list[str]] = {}
     for value in rows.keys() - {default}:
-        others = [pattern for other, kept in rows.items() if other != value for pattern in kept]
+        others = [pattern for other, patterns in rows.items() if other != value for pattern in patterns]
         covers[value] = expanded_cover(rows[value], others)
     return default, covers
 
@@ -187,10 +187,10 @@ class Decoder(Component):
             #: quantise: Control word of the quantiser; only with ``qnt``.
             ports["quantise"] = Out(QuantiserCtrl)
         if config.requantise:
-            #: requantise: Control word of requantisation; only with it.
+            #: requantise: Control word of requantisation; only with ``requantise``.
             ports["requantise"] = Out(RequantiseCtrl)
         if config.mac_load_pair:
-            #: pair: Control word of Mac&Load of two products; only with it.
+            #: pair: Control word of Mac&Load of two products; only with ``mac_load_pair``.
             ports["pair"] = Out(PairCtrl)
         super().__init__(config, ports)
 
@@ -221,8 +221,8 @@ class Decoder(Component):
         (opcode, *_), *patterns = path
         rows = _by_opcode(self.config)[opcode]
         taken = [row for row in rows if all(any(meet(row.pattern, text) for text in texts) for texts in patterns)]
-        every, here = Counter(row.op for row in rows), Counter(row.op for row in taken)
-        names = (row.op if here[row.op] == every[row.op] > 1 else row.mnemonic for row in taken)
+        all_rows, led_here = Counter(row.op for row in rows), Counter(row.op for row in taken)
+        names = (row.op if led_here[row.op] == all_rows[row.op] > 1 else row.mnemonic for row in taken)
         return list(dict.fromkeys(names))
 
     def _output(self, m: Module, output: Value, choices: Mapping[str, Choice]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.control import ExCtrl, Unit
@@ -54,14 +54,21 @@ class ExStage(Component):
             "sum": Out(32),
             "comparison": Out(1),  #: Outcome of the ALU's comparison: the branch decision.
         }
+        ports |= self._dotp_ports(config) | self._nnrf_ports(config) | self._result_ports(config)
+        super().__init__(config, ports)
+
+    @staticmethod
+    def _dotp_ports(config):
+        """Operands of dot products."""
+        ports = {}
         if config.widths and config.dotp_operands_in_id:
             #: dotp_fmt: Element format of the dot product in EX; it should stay while EX holds something else, as
             #:   should the signs and factors: the unit is quiet if they do. Only without operand registers in the
-            #:   dot-product unit, like these.
+            #:   dot-product unit.
             #: dotp_a_signed: Whether the elements of factor a of the dot product in EX are signed.
             #: dotp_b_signed: Whether the elements of factor b of the dot product in EX are signed.
             if config.multiplies_by_dotp:
-                #: dotp_format, dotp2_format: The same of each unit, decoded.
+                #: dotp_format, dotp2_format: Format and signs of the two dot-product units, decoded.
                 #: dotp_form: What is multiplied: the lanes of a dot product, or words or half-words.
                 ports |= {name: In(ArrayFormat) for name in ("dotp_format", "dotp2_format")}
                 ports["dotp_form"] = In(ProductForm)
@@ -72,11 +79,17 @@ class ExStage(Component):
             ports |= {"dotp_a": In(32), "dotp_b": In(32)}
         elif config.widths:
             #: id_dotp_enable: The instruction leaving ID is a dot product, whose factors are taken at the end of the
-            #:   cycle. Only with operand registers in the dot-product unit, like the next three.
+            #:   cycle. Only with operand registers in the dot-product unit.
             #: id_dotp_ctrl: Format and signs of the dot product leaving ID, and whether it accumulates.
             #: id_dotp_a: Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the activation.
             #: id_dotp_b: Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the weight.
             ports |= {"id_dotp_enable": In(1), "id_dotp_ctrl": In(DotpCtrl), "id_dotp_a": In(32), "id_dotp_b": In(32)}
+        return ports
+
+    @staticmethod
+    def _nnrf_ports(config):
+        """Reads and writes of the NN-RF, and Mac&Load of two products."""
+        ports = {}
         if config.mac_load_nn:
             #: id_nn_act_addr: Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of
             #:   Mac&Load.
@@ -84,10 +97,10 @@ class ExStage(Component):
             #:   entry.
             ports |= {"id_nn_act_addr": In(1 + config.mac_load_pair), "id_nn_act": Out(32)}
         if config.mac_load_pair:
-            #: pair: The instruction in EX is a Mac&Load of two products; only with it, like the rest.
-            #: later_pair: Its activations are entries 8 and 9.
-            #: second_sum: Old value of its second sum.
-            #: first, second: Its sums; the first is 0 for other instructions.
+            #: pair: The instruction in EX is a Mac&Load of two products; only with ``mac_load_pair``.
+            #: later_pair: The activations of a Mac&Load of two products are entries 8 and 9.
+            #: second_sum: Old value of the second sum of a Mac&Load of two products.
+            #: first, second: Sums of a Mac&Load of two products; the first is 0 for other instructions.
             ports |= {"pair": In(1), "later_pair": In(1), "second_sum": In(32), "first": Out(32), "second": Out(32)}
         if config.mac_load:
             #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
@@ -99,42 +112,51 @@ class ExStage(Component):
             #: wb_nn_data: Word written to the NN-RF.
             ports |= {"wb_nn_we": In(1), "wb_nn_addr": In(config.nn_addr_bits), "wb_nn_data": In(32)}
         if config.nn_csrs:
-            #: nn_csr_addr: Entry of the NN-RF that a CSR instruction accesses; only with ``nn_csrs``, like the
-            #:   next ones.
-            #: nn_csr_we, nn_csr_wdata: It writes it; the word.
-            #: nn_csr_rdata: Word of that entry.
+            #: nn_csr_addr: Entry of the NN-RF that a CSR instruction accesses; only with ``nn_csrs``.
+            #: nn_csr_we, nn_csr_wdata: A CSR instruction writes the entry, and the word; only with ``nn_csrs``.
+            #: nn_csr_rdata: Word of the entry that a CSR instruction accesses; only with ``nn_csrs``.
             ports |= {"nn_csr_addr": In(config.nn_addr_bits), "nn_csr_we": In(1), "nn_csr_wdata": In(32)}
             ports["nn_csr_rdata"] = Out(32)
+        return ports
+
+    @staticmethod
+    def _result_ports(config):
+        """Quantisation, requantisation and results that WB writes."""
+        ports = {}
         if config.qnt:
             #: quantise: Control word of the quantiser, whose result goes before that of ``ctrl``'s unit and takes 9
-            #:   cycles or 5; only with ``qnt``, like the next five.
-            #: threshold_request: The quantiser wants a threshold.
-            #: threshold_address: Address of it.
+            #:   cycles or 5; only with ``qnt``.
+            #: threshold_request: The quantiser requests a threshold; only with ``qnt``.
+            #: threshold_address: Address of the threshold; only with ``qnt``.
             ports |= {"quantise": In(QuantiserCtrl), "threshold_request": Out(1), "threshold_address": Out(32)}
-            #: threshold_granted: The request is granted.
-            #: threshold_answered: The threshold granted last has arrived, or none is awaited.
-            #: threshold: Its value.
+            #: threshold_granted: The request of the quantiser is granted; only with ``qnt``.
+            #: threshold_answered: The threshold granted last has arrived, or none is awaited; only with ``qnt``.
+            #: threshold: Value of the threshold that has arrived; only with ``qnt``.
             ports |= {"threshold_granted": In(1), "threshold_answered": In(1), "threshold": In(HALF_BITS)}
         if config.requantise:
             #: requantise: The instruction is pv.rq*: the multiplier takes factor and summand from entries 6 and 7 of
-            #:   the NN-RF. Only with requantisation, like the next one.
-            #: product: Its sum, to be shifted and clipped in WB; 0 for other instructions.
+            #:   the NN-RF. Only with ``requantise``.
+            #: product: Sum of pv.rq*, to be shifted and clipped in WB; 0 for other instructions; only with
+            #:   ``requantise``.
             ports |= {"requantise": In(1), "product": Out(32)}
         if config.requantise_exact:
             #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID; only with ``requantise_exact``.
             ports["id_nn_lambda"] = Out(32)
         if config.late_results:
-            #: slow: The instruction is one that takes several cycles; only with late results, like the next one.
-            #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``.
+            #: slow: The instruction is one that takes several cycles; only with late results.
+            #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``; only
+            #:   with late results.
             ports |= {"slow": In(1), "late_result": Out(32)}
-            #: late_product: That of the multiplier, which is chosen in WB; 0 for other instructions, like the next.
+            #: late_product: Result of the multiplier, which is chosen in WB; 0 for other instructions; only with late
+            #:   results.
             ports["late_product"] = Out(32)
-            #: late_dotp: That of a dot product, or of those of one format.
+            #: late_dotp: Result of a dot product, which is chosen in WB; 0 for other instructions; only with late
+            #:   results.
             ports |= {name: Out(32) for name in config.late_words[1:]}
         if config.has_whole_products:
             #: upper: Upper word of a product of 64 bits, of mulh* or to be requantised; 0 for other instructions.
             ports["upper"] = Out(32)
-        super().__init__(config, ports)
+        return ports
 
     def elaborate(self, platform):
         m = Module()
@@ -143,10 +165,10 @@ class ExStage(Component):
         m.submodules.div = div = Divider()
         m.d.comb += [
             alu.ctrl.eq(self.ctrl.alu),
-            *following(alu, self, "op_a", "op_b", "op_c", "shamt"),
+            *assign_by_name(alu, self, "op_a", "op_b", "op_c", "shamt"),
             mult.ctrl.eq(self.ctrl.mult),
             div.ctrl.eq(self.ctrl.div),
-            *following(div, self, "op_a", "op_b"),
+            *assign_by_name(div, self, "op_a", "op_b"),
             div.start.eq(self.valid & (self.ctrl.unit == Unit.DIV)),
             div.take.eq(self.advance),
             self.done.eq(1),
@@ -154,10 +176,10 @@ class ExStage(Component):
         early: Any = alu
         if self.config.late_results:
             m.submodules.early_alu = early = EarlyAlu()
-            m.d.comb += [*following(early, self, "op_a", "op_b"), early.ctrl.eq(self.ctrl.alu)]
+            m.d.comb += [*assign_by_name(early, self, "op_a", "op_b"), early.ctrl.eq(self.ctrl.alu)]
             m.d.comb += self.result.eq(early.result)
             self._end_slow(m, mult, div)
-        m.d.comb += following(self, early, "sum", "comparison")
+        m.d.comb += assign_by_name(self, early, "sum", "comparison")
         takes_upper = [self.requantise & self.ctrl.mult.a_signed] if self.config.requantise_exact else []
         multiply = self._multiply_on_arrays if self.config.multiplies_by_dotp else self._multiply_apart
         takes_upper += multiply(m, alu, mult, div)
@@ -187,9 +209,9 @@ class ExStage(Component):
         """Choose the result with all products in one unit; returns when the upper word of one is wanted."""
         nnrf = self._nnrf(m)
         m.d.comb += [
-            *following(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
+            *assign_by_name(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
             mult.dotp_accumulate.eq(self.ctrl.dotp.accumulate),
-            *following(mult, self, "pair", "second_sum", "op_c", "shamt"),
+            *assign_by_name(mult, self, "pair", "second_sum", "op_c", "shamt"),
             self.first.eq(mult.first & self.pair.replicate(32)),
             nnrf.act2_addr.eq(self.later_pair),
             mult.act2.eq(nnrf.act2),
@@ -211,7 +233,7 @@ class ExStage(Component):
     def _multiply_apart(self, m, alu, mult, div):
         """Choose the result with a multiplier beside the dot-product units."""
         m.d.comb += [
-            *following(mult, self, "op_a", "op_b", "op_c", "shamt"),
+            *assign_by_name(mult, self, "op_a", "op_b", "op_c", "shamt"),
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
             mult.take.eq(self.advance),
         ]
@@ -221,7 +243,7 @@ class ExStage(Component):
         if self.config.mac_load:
             nnrf = self._nnrf(m)
             if self.config.requantise:
-                m.d.comb += following(mult, nnrf, "nn_kappa", "nn_lambda")
+                m.d.comb += assign_by_name(mult, nnrf, "nn_kappa", "nn_lambda")
             if self.config.mac_load_pair:
                 self._second_dotp(m, nnrf)
         results = {Unit.ALU: alu.result, Unit.MULT: mult.result, Unit.DIV: div.result, Unit.DOTP: dotp_result}
@@ -249,14 +271,14 @@ class ExStage(Component):
         m.d.comb += dotp.rd.eq(self.op_c)
         if self.config.dotp_operands_in_id:
             m.d.comb += [
-                *following(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
+                *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
                 dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate),
                 dotp.rs1.eq(self.dotp_a),
                 dotp.rs2.eq(self.dotp_b),
             ]
         else:
             m.d.comb += [
-                *following(dotp, self, "enable", "ctrl", of="id_dotp_"),
+                *assign_by_name(dotp, self, "enable", "ctrl", of="id_dotp_"),
                 dotp.rs1.eq(self.id_dotp_a),
                 dotp.rs2.eq(self.id_dotp_b),
             ]
@@ -272,7 +294,7 @@ class ExStage(Component):
         if self.config.dotp_operands_in_id:
             # without weight and old sum nothing moves in the unit while others multiply
             m.d.comb += [
-                *following(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
+                *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
                 dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate & self.pair),
                 # what loads the entry is older and has left WB, or younger and comes to it later
                 nnrf.act2_addr.eq(self.later_pair),
@@ -283,7 +305,7 @@ class ExStage(Component):
             later = self.id_nn_act_addr[1]
             arrives = self.wb_nn_we & (self.wb_nn_addr == Cat(Const(1, 3), later))
             m.d.comb += [
-                *following(dotp, self, "enable", "ctrl", of="id_dotp_"),
+                *assign_by_name(dotp, self, "enable", "ctrl", of="id_dotp_"),
                 nnrf.act2_addr.eq(later),
                 dotp.rs1.eq(Mux(arrives, self.wb_nn_data, nnrf.act2)),
                 dotp.rs2.eq(self.id_dotp_b),
@@ -296,9 +318,9 @@ class ExStage(Component):
             quantiser.crumbs.eq(self.quantise.crumbs),
             quantiser.pixels.eq(self.op_a),
             quantiser.middle.eq(self.op_b),
-            *following(quantiser, self, "granted", "answered", of="threshold_"),
+            *assign_by_name(quantiser, self, "granted", "answered", of="threshold_"),
             quantiser.threshold.eq(self.threshold),
-            *following(self, quantiser, "request", "address", into="threshold_"),
+            *assign_by_name(self, quantiser, "request", "address", into="threshold_"),
         ]
         with m.If(self.quantise.valid):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
@@ -312,7 +334,7 @@ class ExStage(Component):
         )
         if self.config.nn_csrs:
             m.d.comb += [
-                *following(nnrf, self, "csr_addr", "csr_we", "csr_wdata", of="nn_"),
+                *assign_by_name(nnrf, self, "csr_addr", "csr_we", "csr_wdata", of="nn_"),
                 self.nn_csr_rdata.eq(nnrf.csr_rdata),
             ]
         m.d.comb += [

@@ -28,25 +28,25 @@ class HwLoops(Component):
     if_back: Out(1)  #: What follows that instruction is at ``if_start``.
     if_start: Out(32)  #: First instruction of the loop that ends there.
     id_valid: In(1)  #: ID holds an instruction.
-    id_pc: In(32)  #: Its address.
-    id_after: In(32)  #: The address behind it.
-    id_looped: In(1)  #: ``if_back`` when it was in IF.
-    #: id_follows: It leaves ID in this cycle, unless a branch drops it, and is neither a jump nor mret nor trapping.
+    id_pc: In(32)  #: Address of the instruction in ID.
+    id_after: In(32)  #: Address behind the instruction in ID.
+    id_looped: In(1)  #: ``if_back`` when the instruction in ID was in IF.
+    #: id_follows: The instruction leaves ID in this cycle, unless a branch drops it, and is neither a jump nor mret nor
+    #:   trapping.
     id_follows: In(1)
-    id_leaves: In(1)  #: The same, and no branch drops it.
-    id_late: In(1)  #: It is a branch or a CSR access.
-    hold: Out(1)  #: It must wait in ID, for a decrement in EX.
-    #: wrong: It leaves ID, unless a branch drops it, and ``if_pc`` is not the address ``id_next`` of the instruction
-    #:   after it.
+    id_leaves: In(1)  #: ``id_follows``, and no branch drops the instruction in ID.
+    id_late: In(1)  #: The instruction in ID is a branch or a CSR access.
+    hold: Out(1)  #: The instruction must wait in ID, for a decrement in EX.
+    #: wrong: The instruction leaves ID, unless a branch drops it, and ``if_pc`` is not ``id_next``.
     wrong: Out(1)
-    id_next: Out(32)  #: Address of the instruction after it.
+    id_next: Out(32)  #: Address of the instruction after the one in ID.
     ex_leaves: In(1)  #: The instruction in EX leaves it.
-    ex_taken: In(1)  #: It is a branch and taken.
+    ex_taken: In(1)  #: The instruction in EX is a branch and taken.
     wb_leaves: In(1)  #: WB is done with what it holds.
     fault: In(1)  #: An access faults: EX is emptied, and nothing leaves ID in the next two cycles.
     setup: In(HwLoopSignature())  #: Set-up instruction leaving ID.
     we: In(LOOPS * len(REGISTERS))  #: CSR writes, a bit per register: start, end and count of loop 0, then of loop 1.
-    wdata: In(32)  #: Value that they write.
+    wdata: In(32)  #: Value that CSR writes give to the registers.
     #: lpstart0, lpstart1: Address of the first instruction of the loop.
     lpstart0: Out(32)
     #: lpend0, lpend1: Address of the last instruction of the loop.
@@ -89,8 +89,15 @@ class HwLoops(Component):
             self.id_next.eq(Mux(id_goes_back.any(), id_start, self.id_after)),
             self.wrong.eq(self.id_follows & Mux(id_goes_back.any(), self.if_pc[1:] != id_start[1:], self.id_looped)),
         ]
+        counted, next_count = self._count(m, counts, late, id_goes_back)
+        self._registers(m, counted, next_count)
+        return m
 
-        # iterations that the instructions in EX and WB took when they left ID
+    def _count(self, m, counts, late, id_goes_back):
+        """Choose the count that is decremented, or taken back; returns which it is, and its next value.
+
+        ``ex_took`` and ``wb_took`` are iterations that the instructions in EX and WB took when they left ID.
+        """
         ex_took, wb_took = signals(LOOPS, "ex_took wb_took")
         gives_back = Signal()
         with m.If(self.ex_leaves):
@@ -118,8 +125,7 @@ class HwLoops(Component):
             # hold keeps the sources apart, so one adder does; its operand is chosen by what is known early
             next_count.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) + step),
         ]
-        self._registers(m, counted, next_count)
-        return m
+        return counted, next_count
 
     def _registers(self, m, counted, next_count):
         """Registers: set-up instructions are younger than a CSR write, and both win over the decrement."""

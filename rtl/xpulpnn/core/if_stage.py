@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.obi import InstructionPortSignature
@@ -63,9 +63,12 @@ class IfStage(Component):
         if late:
             self._turn_late(m, prefetch, take)
         else:
-            m.d.comb += [*following(self, prefetch, "pc", "idle"), *following(prefetch, self, "redirect", "target")]
+            m.d.comb += [
+                *assign_by_name(self, prefetch, "pc", "idle"),
+                *assign_by_name(prefetch, self, "redirect", "target"),
+            ]
             if self.config.xpulpv2:
-                m.d.comb += following(prefetch, self, "loop_back", "loop_start")
+                m.d.comb += assign_by_name(prefetch, self, "loop_back", "loop_start")
         with m.If(self.redirect):
             m.d.sync += insn.valid.eq(0)
         with m.Elif(take):
@@ -93,14 +96,14 @@ class IfStage(Component):
         turns = Signal(name="turns")
         target = Signal(XLEN - 1, name="turn_target")
         free = ~self.insn.valid | self.insn.ready
-        asked = self.redirect
+        redirects = self.redirect
         with m.If(self.redirect):
             m.d.sync += target.eq(self.target[1:])
         if self.config.xpulpv2:
             with m.Else():
                 m.d.sync += target.eq(self.loop_start[1:])
-            asked |= take & self.loop_back
-        m.d.sync += turns.eq(asked)
+            redirects |= take & self.loop_back
+        m.d.sync += turns.eq(redirects)
         m.d.comb += [
             take.eq(prefetch.valid & free & ~turns),
             prefetch.redirect.eq(turns),

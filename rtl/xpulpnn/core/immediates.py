@@ -1,9 +1,11 @@
 """Immediate operands of ID."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.core.control import ImmSel, TargetSel
+from xpulpnn.core.insn_word import InsnWord, operand
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, XLEN
 
 
@@ -24,39 +26,36 @@ class Immediates(Component):
     def elaborate(self, platform):
         m = Module()
         word = self.word
-        rd, rs2, funct7 = word[7:12], word[20:25], word[25:32]
-        sign, i_imm, s_imm = word[31], word[20:32], Cat(rd, funct7)
-        is2, is3 = rs2, word[25:30]
-        imm6 = Cat(word[25], rs2)
-        top_selector = word[27:29]  # the digit in the mnemonic of pv.shufflei
+        is2, imm6, imm12 = operand(word, "Is2"), operand(word, "imm6"), operand(word, "imm12")
+        top_selector = data.View(InsnWord, word).funct7[2:4]  # the digit in the mnemonic of pv.shufflei
 
-        def signed(value, width=XLEN):
-            return Cat(value, value[-1].replicate(width - len(value)))
+        def signed(value):
+            return Cat(value, value[-1].replicate(XLEN - len(value)))
 
         clip_bound = Signal(XLEN)
         below = Const(1, XLEN) << is2
         m.d.comb += clip_bound.eq(Mux(is2.any(), (below >> 1) - 1, 0))
         lanes = [Cat(lane, Const(0, BYTE_BITS - len(lane))) for lane in (imm6[0:2], imm6[2:4], imm6[4:6], top_selector)]
         immediates = {
-            ImmSel.I_TYPE: signed(i_imm),
-            ImmSel.S_TYPE: signed(s_imm),
-            ImmSel.U_TYPE: Cat(Const(0, 12), word[12:]),
-            ImmSel.SIMM5: signed(rs2),
+            ImmSel.I_TYPE: signed(imm12),
+            ImmSel.S_TYPE: signed(operand(word, "stimm12")),
+            ImmSel.U_TYPE: Cat(Const(0, 12), operand(word, "uimm20")),
+            ImmSel.SIMM5: signed(operand(word, "simm5")),
             ImmSel.LINK: Mux(self.compressed, HALF_BYTES, WORD_BYTES),
             ImmSel.WORD_BYTES: Const(WORD_BYTES, XLEN),
             ImmSel.CLIP: clip_bound,
-            ImmSel.FIELD: Cat(is2, is3),
+            ImmSel.FIELD: Cat(is2, operand(word, "Is3")),
             ImmSel.IMM6_SIGNED: signed(imm6),
             ImmSel.IMM6_UNSIGNED: imm6,
             ImmSel.SHUFFLE_H: Cat(imm6[0], Const(0, 15), imm6[1]),
             ImmSel.SHUFFLE_B: Cat(*lanes),
         }
         offsets = {
-            TargetSel.BRANCH: signed(Cat(Const(0, 1), word[8:12], word[25:31], word[7], sign)),
-            TargetSel.JAL: signed(Cat(Const(0, 1), word[21:31], word[20], word[12:20], sign)),
-            TargetSel.JALR: signed(i_imm),
-            TargetSel.LOOP: Cat(Const(0, 1), i_imm),
-            TargetSel.LOOP_SHORT: Cat(Const(0, 1), word[15:20]),
+            TargetSel.BRANCH: signed(operand(word, "boff13")),
+            TargetSel.JAL: signed(operand(word, "joff21")),
+            TargetSel.JALR: signed(imm12),
+            TargetSel.LOOP: operand(word, "lpoff12"),
+            TargetSel.LOOP_SHORT: operand(word, "lpoff5"),
         }
         follow_case(m, self.imm, self.sel, immediates)
         follow_case(m, self.offset, self.target_sel, offsets)

@@ -37,8 +37,9 @@ class Lsu(Component):
             "data": Out(ObiSignature()),  #: Memory port.
         }
         if debug:
-            #: kept: Register that an access across a word boundary overwrites; only with debug mode, like the next one.
-            #: kept_we, kept_wdata: It is written, while nothing is outstanding; the word.
+            #: kept: Register that an access across a word boundary overwrites; only with debug mode.
+            #: kept_we, kept_wdata: The register ``kept`` is written, while nothing is outstanding, and the word; only
+            #:   with debug mode.
             ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
         self.debug, self.late = debug, late
         super().__init__(ports=ports)

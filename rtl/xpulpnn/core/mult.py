@@ -263,8 +263,8 @@ class Mult(Component):
         }
         if self.late:
             with m.Switch(added):
-                for kept, statements in keeps.items():
-                    with m.Case(kept):
+                for state, statements in keeps.items():
+                    with m.Case(state):
                         m.d.sync += statements
         with m.If(~self.start | (self.ctrl.op != MultOp.HIGH)):
             m.d.sync += step.eq(_Step.IDLE)

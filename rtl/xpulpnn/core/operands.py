@@ -18,17 +18,17 @@ class OperandRead(Component):
         # pairs: Whether WB can write two registers, an even one and the next.
         ports = {
             "addr": In(5),  #: Register read.
-            "stored": In(32),  #: Its value in the register file.
+            "stored": In(32),  #: Value of the register in the register file.
             "ex_we": In(1),  #: The instruction in EX writes a register through port B.
-            "ex_addr": In(5),  #: That register.
-            "ex_result": In(32),  #: The value that it gets.
+            "ex_addr": In(5),  #: Register that port B writes.
+            "ex_result": In(32),  #: Value that port B writes.
             "ex_late_we": In(1),  #: The instruction in EX will write a register from WB.
-            "ex_late_addr": In(5),  #: That register.
+            "ex_late_addr": In(5),  #: Register that the instruction in EX will write from WB.
             "wb": In(WbSignature(pairs=pairs)),  #: Register written from WB.
-            "from_ex": Out(1),  #: The value is ``ex_result``, the latest signal of the cycle.
-            "other": Out(32),  #: The value if it is not: known early.
+            "from_ex": Out(1),  #: The value of the register is ``ex_result``, the latest signal of the cycle.
+            "other": Out(32),  #: Value of the register if that is not ``ex_result``: known early.
             "value": Out(32),  #: Forwarded value, good if EX and WB are done in this cycle and ``ready``.
-            "ready": Out(1),  #: The value is in the pipeline.
+            "ready": Out(1),  #: The value of the register is in the pipeline.
         }
         if pairs:
             #: ex_late_pair: The instruction in EX will write two; with Mac&Load of two products.

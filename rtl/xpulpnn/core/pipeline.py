@@ -19,11 +19,11 @@ class InsnSignature(PortSignature):
     """Instruction stream, source's side; valid/ready as in ``amaranth.lib.stream``."""
 
     valid: Out(1)  #: The payload is the next instruction.
-    ready: In(1)  #: It is taken at the end of this cycle.
+    ready: In(1)  #: The instruction is taken at the end of this cycle.
     #: payload.word: Instruction word, compressed instructions expanded.
-    #: payload.pc: Its address.
-    #: payload.compressed: It takes two bytes of the program.
-    #: payload.error: It could not be read: an access fault; the word means nothing.
+    #: payload.pc: Address of the instruction.
+    #: payload.compressed: The instruction takes two bytes of the program.
+    #: payload.error: The instruction could not be read: an access fault; the word means nothing.
     payload: Out(wiring.Signature({"word": Out(32), "pc": Out(32), "compressed": Out(1), "error": Out(1)}))
 
 
@@ -59,50 +59,50 @@ class HwLoopSignature(PortSignature):
 class TrapSignature(PortSignature):
     """Exception of the instruction leaving ID (guide, "Exceptions and interrupts")."""
 
-    valid: Out(1)  #: The instruction taken in this cycle raises one.
-    cause: Out(5)  #: Its code in mcause.
+    valid: Out(1)  #: The instruction taken in this cycle raises an exception.
+    cause: Out(5)  #: Code of the exception in mcause.
 
 
 class FaultSignature(PortSignature):
     """Access fault of a load or store."""
 
     valid: Out(1)  #: The access under way is answered with an error: it and what is younger is dropped.
-    store: Out(1)  #: It is a store; also in the next cycle.
+    store: Out(1)  #: The access that fails is a store; also in the next cycle.
 
 
 class SystemSignature(PortSignature):
     """fence, fence.i, mret and wfi leaving ID, for the core's controller."""
 
-    valid: Out(1)  #: One is taken in this cycle.
-    kind: Out(System)  #: Which one.
+    valid: Out(1)  #: A system instruction is taken in this cycle.
+    kind: Out(System)  #: Which system instruction.
 
 
 class DebugSignature(PortSignature):
     """Debug mode and its registers, controller's side."""
 
     mode: Out(1)  #: The core is in debug mode.
-    enter: Out(1)  #: It is entered in this cycle, from outside.
+    enter: Out(1)  #: Debug mode is entered in this cycle, from outside.
     pc: Out(32)  #: dpc.
     scratch: Out(32)  #: dscratch0.
-    cause: Out(DCSR_CAUSE_BITS)  #: Why, with ``enter``: a :class:`~xpulpnn.isa.csr.DebugCause`.
+    cause: Out(DCSR_CAUSE_BITS)  #: Why debug mode is entered, with ``enter``: a :class:`~xpulpnn.isa.csr.DebugCause`.
     ebreak: In(1)  #: ebreak enters debug mode.
     step: In(1)  #: One instruction is executed outside of debug mode.
-    step_irq: In(1)  #: An interrupt may come then.
+    step_irq: In(1)  #: An interrupt may come in a single step.
     pc_we: In(1)  #: dpc is written, while EX holds no access.
-    scratch_we: In(1)  #: dscratch0 is.
+    scratch_we: In(1)  #: dscratch0 is written, while EX holds no access.
     wdata: In(32)  #: Value written.
 
 
 class WatchedSignature(PortSignature):
     """A load or store in EX that triggers of debug mode may stop before it is requested."""
 
-    valid: Out(1)  #: There is one.
-    store: Out(1)  #: It is a store.
-    address: Out(32)  #: Its lowest address.
+    valid: Out(1)  #: EX holds an access.
+    store: Out(1)  #: The access in EX is a store.
+    address: Out(32)  #: Lowest address of the access.
     older_done: Out(1)  #: What is in WB is done in this cycle.
     gone: Out(1)  #: The access leaves EX at the end of this cycle, or is dropped.
-    blocked: In(1)  #: It must not be requested yet, or at all.
-    hit: In(1)  #: It is dropped in this cycle, and what was taken behind it; WB is empty.
+    blocked: In(1)  #: The access must not be requested yet, or at all.
+    hit: In(1)  #: The access is dropped in this cycle, and what was taken behind it; WB is empty.
 
 
 class IntentSignature(PortSignature):
@@ -111,11 +111,11 @@ class IntentSignature(PortSignature):
     It is known before the branch is decided.
     """
 
-    jump: Out(1)  #: It is jal or jalr and leaves.
-    trap: Out(1)  #: It raises an exception.
-    system: Out(1)  #: It is one for the core's controller and leaves.
-    follows: Out(1)  #: It leaves and is followed by the next one in the program.
-    accesses: Out(1)  #: It leaves and is a load or store.
+    jump: Out(1)  #: The instruction is jal or jalr and leaves.
+    trap: Out(1)  #: The instruction raises an exception.
+    system: Out(1)  #: The instruction is for the core's controller and leaves.
+    follows: Out(1)  #: The instruction leaves and is followed by the next one in the program.
+    accesses: Out(1)  #: The instruction leaves and is a load or store.
 
 
 class FlowSignature(PortSignature):
@@ -185,8 +185,8 @@ class IdExSignature(PortSignature):
             #: dotp_fmt, dotp_a_signed, dotp_b_signed, dotp_a, dotp_b: Format and factors of the last dot product; they
             #:   stay until the next one: the unit is quiet.
             if config.multiplies_by_dotp:
-                #: dotp_format, dotp2_format: Format and signs of each unit, the second one's of the last that it had.
-                #: dotp_form: What is multiplied, which stays like these.
+                #: dotp_format, dotp2_format: Format and signs of the last operation of each unit.
+                #: dotp_form: What was multiplied last: lanes, words or half-words.
                 members |= {name: Out(ArrayFormat) for name in ("dotp_format", "dotp2_format")}
                 members["dotp_form"] = Out(ProductForm)
             else:
@@ -196,11 +196,11 @@ class IdExSignature(PortSignature):
             #: quantise: Control word of the quantiser; only with ``qnt``.
             members["quantise"] = Out(QuantiserCtrl)
         if config.requantise:
-            #: requantise, lane: Control word of requantisation and lane of its result; only with it.
+            #: requantise, lane: Control word of requantisation and lane of its result; only with ``requantise``.
             members |= {"requantise": Out(RequantiseCtrl), "lane": Out(LANE_BITS)}
         if config.late_results:
             #: late: Port A writes the result; only with late results.
-            #: slow: It takes several cycles, unless it is a load or store; only with late results.
+            #: slow: The instruction takes several cycles, unless it is a load or store; only with late results.
             members |= {"late": Out(1), "slow": Out(1)}
         if config.performance_counters:
             #: elw: p.elw; only with performance counters.
@@ -210,9 +210,9 @@ class IdExSignature(PortSignature):
             #: nn_we, nn_addr: NN-RF entry that the loaded word goes to; absent without Mac&Load.
             members |= {"wb_base": Out(1), "nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         if config.mac_load_pair:
-            #: pair: Mac&Load of two products, whose sums port A writes; only with it, like the next two.
-            #: later_pair: Its activations are entries 8 and 9.
-            #: second_sum: Old value of the second sum; it stays until the next such instruction that adds to it.
+            #: pair: Mac&Load of two products, whose sums port A writes; only with ``mac_load_pair``.
+            #: later_pair: The activations of the last Mac&Load of two products are entries 8 and 9.
+            #: second_sum: Old value of the second sum of the last Mac&Load of two products that adds to it.
             members |= {"pair": Out(1), "later_pair": Out(1), "second_sum": Out(32)}
         super().__init__(members)
 
@@ -230,21 +230,21 @@ class ExWbSignature(PortSignature):
     #: wb_we, wb_addr: Register written from WB through port A.
     #: wb_base: Port A writes the incremented base of a Mac&Load, not the loaded word.
     #: nn_we, nn_addr: NN-RF entry that the loaded word goes to; absent without Mac&Load.
-    #: requantise, lane: Control word of requantisation and lane of its result; only with it, like the next two.
-    #: shamt: Places of the shift of pv.rq*.
+    #: requantise, lane: Control word of requantisation and lane of its result; only with ``requantise``.
+    #: shamt: Places of the shift of pv.rq*; only with ``requantise``.
     #: late: Port A writes ``late_result``; only with late results.
     #: elw: p.elw; only with performance counters.
 
     def __init__(self, config: CoreConfig):
-        #: access: It is a load or store.
+        #: access: The instruction is a load or store.
         #: old: Value of that register before, if the instruction is a load or store.
         members = {"access": Out(1), "old": Out(32)}
         if config.requantise:
             #: product: Sum of pv.rq* before the shift, 0 for other instructions; its old rd comes in ``old``.
             members["product"] = Out(32)
         if config.requantise_exact:
-            #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions; only with ``requantise_exact``, like the next.
-            #: rounds: The instruction is pv.rqx*.
+            #: scale: rs2[15:0] of pv.rqx*, 0 for other instructions; only with ``requantise_exact``.
+            #: rounds: The instruction is pv.rqx*; only with ``requantise_exact``.
             members |= {"scale": Out(SCALE_BITS), "rounds": Out(1)}
         if config.late_results:
             #: late_result: The result that port A writes; only with late results.
@@ -281,10 +281,10 @@ class WbSignature(PortSignature):
     """The write of WB through port A: valid while an instruction with a late result is in WB."""
 
     we: Out(1)  #: A register is going to be written.
-    addr: Out(5)  #: Its number.
+    addr: Out(5)  #: Number of the register.
     data: Out(32)  #: The value, good in the cycle in which WB is done.
 
     def __init__(self, *, pairs: bool = False):
-        #: pair: The register behind it is written as well; only with Mac&Load of two products, like the next one.
-        #: odd: The value of that one.
+        #: pair: The register behind ``addr`` is written as well; only with Mac&Load of two products.
+        #: odd: The value of the register behind ``addr``; only with Mac&Load of two products.
         super().__init__({"pair": Out(1), "odd": Out(32)} if pairs else None)

@@ -29,10 +29,10 @@ class PrefetchBuffer(Component):
             "target": In(32),  #: Byte address, bit 0 ignored.
             "valid": Out(1),  #: ``word`` holds the instruction at ``pc``.
             "word": Out(32),  #: The instruction; of a compressed one the upper half means nothing.
-            #: error: It could not be read: ``word`` means nothing, and nothing ``valid`` is offered behind it but by a
-            #:   redirect.
+            #: error: The instruction could not be read: ``word`` means nothing, and nothing ``valid`` is offered behind
+            #:   it but by a redirect.
             "error": Out(1),
-            "pc": Out(32),  #: Its address; also while ``valid`` is 0, the address of the next instruction.
+            "pc": Out(32),  #: Address of the instruction; while ``valid`` is 0, of the next instruction.
             "take": In(1),  #: The instruction is taken in this cycle; only with ``valid``.
             "idle": Out(1),  #: Nothing is requested or under way, but for the word of a ``redirect`` in this cycle.
             "instr": Out(InstructionPortSignature()),  #: Instruction memory.

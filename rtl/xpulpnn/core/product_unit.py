@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.mult import HALF, MultCtrl, MultOp
 from xpulpnn.dotp.cross import CrossDotp
@@ -76,7 +76,7 @@ class ProductUnit(Component):
             "upper": Out(XLEN),  #: Upper word of a product of words.
         }
         if config.requantise:
-            #: requantise: The multiplication is a requantisation; only with it.
+            #: requantise: The multiplication is a requantisation; only with ``requantise``.
             #: nn_lambda: Summand of one without signs.
             ports |= {"requantise": In(1), "nn_lambda": In(XLEN)}
         super().__init__(config, ports)
@@ -105,7 +105,7 @@ class ProductUnit(Component):
             ),
             dotp2.complement.eq(ctrl.subtract),
             dotp2.rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
-            *following(dotp2, dotp, "partial", "carry"),
+            *assign_by_name(dotp2, dotp, "partial", "carry"),
         ]
         m.d.comb += [
             self.first.eq(dotp.result),

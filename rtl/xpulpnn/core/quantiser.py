@@ -35,11 +35,11 @@ class Quantiser(Component):
     crumbs: In(1)  #: Codes of 2 bits; else of 4. Stable while ``start`` is high, like the operands.
     pixels: In(XLEN)  #: Pixel 0 in the lower half-word, pixel 1 in the upper one.
     middle: In(XLEN)  #: Address of the middle threshold of pixel 0; bit 0 is taken as 0.
-    request: Out(1)  #: A threshold is wanted; stays until ``granted``.
-    address: Out(XLEN)  #: Its address, with ``request``.
-    granted: In(1)  #: It will be read.
+    request: Out(1)  #: A threshold is requested; stays until ``granted``.
+    address: Out(XLEN)  #: Address of the threshold, with ``request``.
+    granted: In(1)  #: The requested threshold will be read.
     answered: In(1)  #: The threshold granted last has arrived; only in a cycle after its grant.
-    threshold: In(HALF_BITS)  #: Its value, with ``answered``.
+    threshold: In(HALF_BITS)  #: Value of the threshold, with ``answered``.
     done: Out(1)  #: The last threshold arrives in this cycle; the unit is idle in the next one.
     result: Out(XLEN)  #: Both codes, pixel 0 in the lower bits; valid with ``done``.
 

@@ -104,7 +104,7 @@ class RegFile(Component):
             for port, (read_addr, _) in zip(ports[name], self._reads(), strict=True):
                 m.d.comb += port.addr.eq(read_addr if len(addr) == len(read_addr) else read_addr[1:])
         for number, (addr, value) in enumerate(self._reads()):
-            read = {name: one[number].data for name, one in ports.items()}
+            read = {name: read_ports[number].data for name, read_ports in ports.items()}
             of_a = Mux(addr[0], read["odd"], read["even"]) if self.pairs else read["port_a"]
             newest = Mux(in_a.bit_select(addr, 1), of_a, read["port_b"])
             m.d.comb += value.eq(Mux(written.bit_select(addr, 1), newest, 0))

@@ -9,6 +9,7 @@ from amaranth.lib import data
 from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
+from xpulpnn.core.insn_word import operand
 from xpulpnn.dotp.ctrl import FmtField
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
@@ -40,11 +41,11 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     return None
 
 
-def lane_of(word: Value, is_exact: Value | None) -> Value:
-    """The number of the lane in an instruction word; ``is_exact`` tells pv.rqx* from pv.rq*, where there are both."""
-    lane = word[28:32]
+def lane_of(word: Value, is_exact: Value) -> Value:
+    """The number of the lane in an instruction word: of pv.rqx*, if that is the instruction, or of pv.rq*."""
     # bits above the number of a lane are not all 0 in the exact form, but for crumbs
-    return lane if is_exact is None else Mux(is_exact, Cat(word[27:30], word[30] & ~word[12]), lane)
+    exact = Cat(operand(word, "lane3'"), operand(word, "lane4'")[-1] & ~word[12])
+    return Mux(is_exact, exact, operand(word, "lane4"))
 
 
 def _crumbs(one_lane: Value, fmt: ElemFmt) -> Value:
@@ -78,8 +79,8 @@ class Requantiser(Component):
         }
         if self.exact:
             #: rounds: The shift rounds to the nearest integer, halves up, and the sum has 64 bits: 32 without, whatever
-            #:   stands above; 0 without ``ctrl.valid``. Only with ``requantise_exact``, like the next one.
-            #: zero: Zero point, signed.
+            #:   stands above; 0 without ``ctrl.valid``. Only with ``requantise_exact``.
+            #: zero: Zero point, signed; only with ``requantise_exact``.
             ports |= {"rounds": In(1), "zero": In(ZERO_BITS)}
         super().__init__(config, ports)
 
@@ -87,11 +88,11 @@ class Requantiser(Component):
         m = Module()
         one_lane, crumbs = signals(FORMATS[-1].lanes, "one_lane crumbs")
         lane_value = self._round(m, one_lane, crumbs) if self.exact else self._clip(m, one_lane, crumbs)
-        mask, kept = signals(XLEN, "mask kept")
+        mask, others = signals(XLEN, "mask others")
         m.d.comb += [
             mask.eq(Cat(crumb.replicate(NARROWEST) for crumb in crumbs)),
-            kept.eq(self.old & ~mask & self.ctrl.valid.replicate(XLEN)),
-            self.result.eq(kept | (lane_value.replicate(XLEN // WIDEST) & mask)),
+            others.eq(self.old & ~mask & self.ctrl.valid.replicate(XLEN)),
+            self.result.eq(others | (lane_value.replicate(XLEN // WIDEST) & mask)),
         ]
         return m
 
@@ -184,17 +185,17 @@ class Requantiser(Component):
         for bit in reversed(range(len(self.places))):
             step = 1 << bit
             # what the steps behind this one still reach
-            kept = Signal(length + step - 1, name=f"shifted_{step}")
-            lost, moved = word[len(kept) :], word[step:]
+            shifted = Signal(length + step - 1, name=f"shifted_{step}")
+            lost, moved = word[len(shifted) :], word[step:]
             if sign is not None:
                 lost ^= sign.replicate(len(lost))
-                moved = Cat(moved, sign.replicate(max(len(kept) - len(moved), 0)))
+                moved = Cat(moved, sign.replicate(max(len(shifted) - len(moved), 0)))
             m.d.comb += losses[bit].eq(~self.places[bit] & lost.any())
             with m.If(self.places[bit]):
-                m.d.comb += kept.eq(moved)
+                m.d.comb += shifted.eq(moved)
             with m.Else():
-                m.d.comb += kept.eq(word)
-            word = kept
+                m.d.comb += shifted.eq(word)
+            word = shifted
         above = Signal()
         m.d.comb += above.eq(losses.any())
         return word, above

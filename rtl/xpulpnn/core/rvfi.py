@@ -1,9 +1,11 @@
 """Retirement port for verification, in the manner of the RISC-V Formal Interface."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, PortSignature, follow_case
 from xpulpnn.core.control import MemSize
+from xpulpnn.core.insn_word import InsnWord
 from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.machine import BYTE_BITS, MACHINE_MODE, ExceptionCause
 from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, WaitCause, port_widths
@@ -77,8 +79,8 @@ class RvfiTap(Component):
             "rvfi": Out(RvfiSignature(pairs=pairs)),  #: Retirement port.
         }
         if pairs:
-            #: id_pair: The instruction is a Mac&Load of two products; only with it, like the next two.
-            #: wb_pair, wb_odd: Port A also writes the register behind, and its value.
+            #: id_pair: The instruction is a Mac&Load of two products; only with ``mac_load_pair``.
+            #: wb_pair, wb_odd: Port A also writes the register behind, and the value; only with ``mac_load_pair``.
             ports |= {"id_pair": In(1), "wb_pair": In(1), "wb_odd": In(32)}
         if debug:
             #: drop: What is in EX, and in WB if it does not leave, is dropped without a trace; only with debug mode.
@@ -90,43 +92,12 @@ class RvfiTap(Component):
         m = Module()
         widths = port_widths(pairs=self.pairs)
         ex_valid, wb_valid = Signal(), Signal()
-        in_id = {
-            "insn": Mux(self.id_compressed, self.id_info.raw, self.id_insn),
-            "rs1_addr": self.id_insn[15:20],
-            "rs2_addr": self.id_insn[20:25],
-            "pc_rdata": self.id_pc,
-            "pc_wdata": self.id_info.next_pc,
-            "trap": self.id_trap,
-            "intr": self.id_info.intr,
-            "cause": Mux(self.id_trap, self.id_cause, Cat(self.id_info.intr_id, self.id_info.intr)),
-            "rs1_rdata": self.id_rs1,
-            "rs2_rdata": self.id_rs2,
-            "rd_rdata": self.id_rd,
-            "nn_act_rdata": self.id_act,
-            "nn_wgt_rdata": self.id_wgt,
-        }
-        if self.pairs:
-            in_id["rs2_addr"] = Mux(self.id_pair, Cat(Const(1), self.id_insn[8:12]), in_id["rs2_addr"])
-        in_ex = {name: Signal(widths[name], name=f"ex_{name}") for name in in_id}
+        id_values = self._id_values()
+        in_ex = {name: Signal(widths[name], name=f"ex_{name}") for name in id_values}
         with m.If(self.ex_ready):
             m.d.sync += ex_valid.eq(self.id_issue)
-            m.d.sync += [in_ex[name].eq(value) for name, value in in_id.items()]
-
-        mask = Signal(4)
-        follow_case(m, mask, self.ex_size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
-        ex_values = in_ex | {
-            "pc_wdata": Mux(self.ex_taken, self.ex_target, in_ex["pc_wdata"]),
-            "rd_we": self.ex_we & ~self.ex_is_base,
-            "rd_addr": self.ex_addr,
-            "rd_wdata": self.ex_data,
-            "base_we": self.ex_we & self.ex_is_base,
-            "base_addr": self.ex_addr,
-            "base_wdata": self.ex_data,
-            "mem_addr": self.ex_mem_addr,
-            "mem_rmask": Mux(self.ex_access & ~self.ex_store, mask, 0),
-            "mem_wmask": Mux(self.ex_access & self.ex_store, mask, 0),
-            "mem_wdata": self.ex_wdata,
-        }
+            m.d.sync += [in_ex[name].eq(value) for name, value in id_values.items()]
+        ex_values = self._ex_values(m, in_ex)
         in_wb = {name: Signal(widths[name], name=f"wb_{name}") for name in ex_values}
         with m.If(self.ex_ready):
             m.d.sync += wb_valid.eq(ex_valid)
@@ -149,14 +120,65 @@ class RvfiTap(Component):
         if self.debug:
             with m.If(self.drop):
                 m.d.sync += [ex_valid.eq(0), wb_valid.eq(0)]
+        m.d.comb += self.rvfi.valid.eq(wb_valid & self.wb_leave)
+        m.d.comb += self.rvfi.wait.eq(Mux(self.rvfi.valid, WaitCause.NONE, self.wait_cause))
+        reported = self._reported(m, in_wb)
+        m.d.comb += [getattr(self.rvfi, name).eq(reported[name]) for name in widths if name in reported]
+        return m
 
+    def _id_values(self):
+        """Fields known in ID."""
+        info, fields = self.id_info, data.View(InsnWord, self.id_insn)
+        rs2 = fields.rs2
+        if self.pairs:
+            # the second sum is read in its place
+            rs2 = Mux(self.id_pair, Cat(Const(1), fields.rd[1:]), rs2)
+        return {
+            "insn": Mux(self.id_compressed, info.raw, self.id_insn),
+            "rs1_addr": fields.rs1,
+            "rs2_addr": rs2,
+            "pc_rdata": self.id_pc,
+            "pc_wdata": info.next_pc,
+            "trap": self.id_trap,
+            "intr": info.intr,
+            "cause": Mux(self.id_trap, self.id_cause, Cat(info.intr_id, info.intr)),
+            "rs1_rdata": self.id_rs1,
+            "rs2_rdata": self.id_rs2,
+            "rd_rdata": self.id_rd,
+            "nn_act_rdata": self.id_act,
+            "nn_wgt_rdata": self.id_wgt,
+        }
+
+    def _ex_values(self, m, in_ex):
+        """Fields known in EX."""
+        mask = Signal(4)
+        follow_case(m, mask, self.ex_size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
+        return in_ex | {
+            "pc_wdata": Mux(self.ex_taken, self.ex_target, in_ex["pc_wdata"]),
+            "rd_we": self.ex_we & ~self.ex_is_base,
+            "rd_addr": self.ex_addr,
+            "rd_wdata": self.ex_data,
+            "base_we": self.ex_we & self.ex_is_base,
+            "base_addr": self.ex_addr,
+            "base_wdata": self.ex_data,
+            "mem_addr": self.ex_mem_addr,
+            "mem_rmask": Mux(self.ex_access & ~self.ex_store, mask, 0),
+            "mem_wmask": Mux(self.ex_access & self.ex_store, mask, 0),
+            "mem_wdata": self.ex_wdata,
+        }
+
+    def _reported(self, m, in_wb):
+        """Fields at the end of WB, with what port A writes."""
         raw = Signal(32)
-        loaded_bytes = in_wb["mem_rmask"]
-        m.d.comb += raw.eq(self.wb_rdata & Cat(loaded.replicate(BYTE_BITS) for loaded in loaded_bytes))
+        order = Signal(ORDER_BITS)
+        m.d.comb += raw.eq(self.wb_rdata & Cat(loaded.replicate(BYTE_BITS) for loaded in in_wb["mem_rmask"]))
+        with m.If(self.rvfi.valid):
+            m.d.sync += order.eq(order + 1)
         # what an access fault restores is no write
         late = self.wb_we & ~in_wb["trap"]
         late_rd, late_base = late & ~self.wb_is_base, late & self.wb_is_base
-        reported = in_wb | {
+        pair = {"rd2_we": late & self.wb_pair, "rd2_wdata": self.wb_odd} if self.pairs else {}
+        return in_wb | {
             "rd_we": in_wb["rd_we"] | late_rd,
             "rd_addr": Mux(late_rd, self.wb_addr, in_wb["rd_addr"]),
             "rd_wdata": Mux(late_rd, self.wb_data, in_wb["rd_wdata"]),
@@ -167,16 +189,9 @@ class RvfiTap(Component):
             "nn_we": self.wb_nn_we,
             "nn_addr": self.wb_nn_addr,
             "nn_wdata": raw,
+            "order": order,
+            "halt": Const(0),
+            "mode": Const(MACHINE_MODE),
+            "ixl": Const(1),
+            **pair,
         }
-        if self.pairs:
-            reported |= {"rd2_we": late & self.wb_pair, "rd2_wdata": self.wb_odd}
-        order = Signal(ORDER_BITS)
-        reported |= {"order": order, "halt": Const(0), "mode": Const(MACHINE_MODE), "ixl": Const(1)}
-        m.d.comb += [
-            self.rvfi.valid.eq(wb_valid & self.wb_leave),
-            self.rvfi.wait.eq(Mux(self.rvfi.valid, WaitCause.NONE, self.wait_cause)),
-        ]
-        m.d.comb += [getattr(self.rvfi, name).eq(reported[name]) for name in widths if name in reported]
-        with m.If(self.rvfi.valid):
-            m.d.sync += order.eq(order + 1)
-        return m

@@ -7,7 +7,7 @@ from operator import or_
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out, follow_case, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, follow_case, signals
 from xpulpnn.core.alu_ctrl import AluCtrl, AluField, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_field import INDEX_BITS, BitField, bits_below
 from xpulpnn.core.lane_move import LaneMove, move_formats
@@ -73,9 +73,9 @@ class SimdAlu(Component):
             adder.addend_b.eq(self.op_b ^ complement.replicate(XLEN)),
             # ABS: op_a - 1, as op_b is 0.
             adder.carry.eq(self.ctrl.subtract & ~select[AluResult.ABS]),
-            *following(comparator, self.ctrl, "fmt", "compare", "signed"),
+            *assign_by_name(comparator, self.ctrl, "fmt", "compare", "signed"),
             comparator.left.eq(self.op_a),
-            *following(comparator, adder, "alike", "carries"),
+            *assign_by_name(comparator, adder, "alike", "carries"),
             self.comparison.eq(comparator.holds),
             self.sum.eq(adder.sum),
         ]
@@ -160,10 +160,10 @@ class SimdAlu(Component):
         """Result of the bit-field operations, but for the shifted operand, which the shifter is told to keep."""
         m.submodules.bit_field = bit_field = BitField()
         m.d.comb += [
-            *following(bit_field, self.ctrl, "field", "place", "signed"),
+            *assign_by_name(bit_field, self.ctrl, "field", "place", "signed"),
             bit_field.start.eq(shifter.amounts),
             bit_field.width_m1.eq(self.op_b[INDEX_BITS:]),
-            *following(bit_field, self, "op_a", "op_c"),
+            *assign_by_name(bit_field, self, "op_a", "op_c"),
         ]
         for keep, field in ((shifter.keep_right, AluField.EXTRACT), (shifter.keep_left, AluField.INSERT)):
             with m.If(selected & (self.ctrl.field == field)):
@@ -173,7 +173,7 @@ class SimdAlu(Component):
     def _move(self, m: Module) -> Value:
         m.submodules.lane_move = lane_move = LaneMove(self.config)
         m.d.comb += [
-            *following(lane_move, self.ctrl, "fmt", "move"),
-            *following(lane_move, self, "op_a", "op_b", "op_c"),
+            *assign_by_name(lane_move, self.ctrl, "fmt", "move"),
+            *assign_by_name(lane_move, self, "op_a", "op_b", "op_c"),
         ]
         return lane_move.moved

@@ -88,12 +88,12 @@ class SimdShifter(Component):
         """Bits of the lanes whose amount has bit ``place`` set."""
         width = 2 * step
         name = f"moving_{step}"
-        wanted = self.amounts.shift_right(place)
+        moves = self.amounts.shift_right(place)
         if self.config.xpulpv2:
             by_one = self.by_one.replicate(XLEN)
-            wanted = wanted & ~by_one if place else wanted | by_one
+            moves = moves & ~by_one if place else moves | by_one
         bottoms = lanes.lsbs & every(width, 1) & lanes.at_least(width).replicate(XLEN)
-        spread = lanes.spread_up(name, widened(m, name, wanted & bottoms, width, "up"), width)
+        spread = lanes.spread_up(name, widened(m, name, moves & bottoms, width, "up"), width)
         return Mux(self.mirror, reversed_bits(m, name, spread, width), spread)
 
     def _rotated(self, word: Value, step: int, moving: Value) -> Value:

@@ -24,13 +24,13 @@ class Triggers(Component):
 
     mode: In(1)  #: The core is in debug mode.
     select: In(range(TRIGGERS))  #: The trigger that is read and written.
-    we_control: In(1)  #: Its tdata1 is written.
-    we_address: In(1)  #: Its tdata2 is written.
-    wdata: In(32)  #: Value written.
-    control: Out(32)  #: Its tdata1.
-    address: Out(32)  #: Its tdata2.
+    we_control: In(1)  #: tdata1 of the selected trigger is written.
+    we_address: In(1)  #: tdata2 of the selected trigger is written.
+    wdata: In(32)  #: Value written to tdata1 or tdata2.
+    control: Out(32)  #: tdata1 of the selected trigger.
+    address: Out(32)  #: tdata2 of the selected trigger.
     id_pc: In(32)  #: Address of the instruction in ID.
-    id_hit: Out(1)  #: Some trigger is for it.
+    id_hit: Out(1)  #: Some trigger is for the instruction in ID.
     ex: In(WatchedSignature())  #: The access in EX.
 
     def elaborate(self, platform):

@@ -35,7 +35,7 @@ class WbStage(Component):
             "wb": Out(WbSignature(pairs=config.mac_load_pair)),  #: Write under way, for forwarding.
             "wb_write": Out(1),  #: The write happens at the end of this cycle.
             "wb_wdata": Out(32),  #: Value written.
-            "wb_is_base": Out(1),  #: It is a Mac&Load base.
+            "wb_is_base": Out(1),  #: Port A writes the base of a Mac&Load.
         }
         if config.performance_counters:
             #: elw_stall: p.elw waits for its answer; only with performance counters.
@@ -55,88 +55,99 @@ class WbStage(Component):
         wrote, restores, keeps_old, nn_pending = signals(1, "wrote restores keeps_old nn_pending")
         old, base = signals(32, "old base")
         old_addr = Signal(5)
-        # kept until the next write: port A is quiet between two bases
+        # held until the next write: port A is quiet between two bases
         shows_base = Signal()
         # products come late in EX and are chosen here
         late_words = {name: Signal(32, name=name) for name in self.config.late_words}
-        enters = [wb.we.eq(ex.valid & ex.wb_we), wrote.eq(keeps_old), restores.eq(0)]
-        fails = [wb.we.eq(wrote), wb.addr.eq(old_addr), restores.eq(1)]
-        leaves = [wb.we.eq(0), wrote.eq(0)]
-        if self.config.mac_load:
-            enters.append(nn_pending.eq(ex.valid & ex.nn_we))
-            fails.append(nn_pending.eq(0))
-            leaves.append(nn_pending.eq(0))
-        if self.config.mac_load_pair:
-            enters.append(wb.pair.eq(ex.valid & ex.pair))
-            fails.append(wb.pair.eq(0))
-            leaves.append(wb.pair.eq(0))
+        # what the instruction in WB still has to do, and whether that in EX has to
+        flags = [(nn_pending, ex.nn_we)] if self.config.mac_load else []
+        flags += [(wb.pair, ex.pair)] if self.config.mac_load_pair else []
+        cleared = [flag.eq(0) for flag, _ in flags]
         with m.If(self.ex_ready):
-            m.d.sync += enters
+            m.d.sync += [wb.we.eq(ex.valid & ex.wb_we), wrote.eq(keeps_old), restores.eq(0)]
+            m.d.sync += [flag.eq(ex.valid & value) for flag, value in flags]
             with m.If(ex.valid & ex.wb_we):
                 m.d.sync += wb.addr.eq(ex.wb_addr)
-                late = [ex.late] if self.config.late_results else []
-                late += [ex.wb_base] if self.config.mac_load else []
-                late += [ex.pair] if self.config.mac_load_pair else []
-                late += [ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else []
                 m.d.sync += [word.eq(getattr(ex, name)) for name, word in late_words.items()]
-                if late:
-                    m.d.sync += shows_base.eq(reduce(or_, late))
+                if writes := self._writes_of_registers():
+                    m.d.sync += shows_base.eq(reduce(or_, writes))
             with m.If(keeps_old):
                 m.d.sync += [old.eq(ex.old), old_addr.eq(ex.ex_addr)]
-            if self.config.mac_load_pair:
-                self._keep_sums(m, base, old)
-            elif self.config.requantise:
-                with m.If(ex.valid & ex.requantise.valid):
-                    if not self.config.late_results:
-                        m.d.sync += base.eq(ex.product)
-                    m.d.sync += old.eq(ex.old)
-                with m.If(ex.valid & ex.requantise.load):
-                    m.d.sync += self.nn_addr.eq(ex.nn_addr)
-            if self.config.late_results:
-                with m.If(ex.valid & ex.late):
-                    m.d.sync += base.eq(ex.late_result)
-                if self.config.mac_load:
-                    with m.If(ex.valid & ex.nn_we):
-                        m.d.sync += self.nn_addr.eq(ex.nn_addr)
-            elif self.config.mac_load and not self.config.mac_load_pair:
-                with m.If(ex.valid & ex.wb_base):
-                    # masked, which keeps the register's inputs quiet while other results pass
-                    m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
+            self._register_words(m, base, old)
         with m.Elif(self.fault):
-            m.d.sync += fails
+            m.d.sync += [wb.we.eq(wrote), wb.addr.eq(old_addr), restores.eq(1), *cleared]
         with m.Elif(self.lsu_done):
-            m.d.sync += leaves
-        arrived = Signal(32, name="arrived") if self.config.requantise_exact else wb.data
-        m.d.comb += [
-            keeps_old.eq(ex.access & ex.ex_we),
-            arrived.eq(self.lsu_rdata),
-            self.wb_write.eq(wb.we & self.lsu_done),
-            self.wb_wdata.eq(Mux(restores, old, wb.data)),
-        ]
+            m.d.sync += [wb.we.eq(0), wrote.eq(0), *cleared]
+        m.d.comb += keeps_old.eq(ex.access & ex.ex_we)
+        arrived = self._select_data(m, base, shows_base, late_words)
+        m.d.comb += [self.wb_write.eq(wb.we & self.lsu_done), self.wb_wdata.eq(Mux(restores, old, wb.data))]
         if self.config.mac_load:
-            # a word on its way to the NN-RF leaves port A to the base; pv.rqld writes nothing through it
-            is_base = nn_pending & ~wb.pair if self.config.mac_load_pair else nn_pending
-            if self.config.late_results:
-                is_base = Const(0)
-            m.d.comb += [self.wb_is_base.eq(is_base), self.nn_we.eq(nn_pending & self.lsu_done)]
-        if self.config.mac_load or self.config.late_results:
-            with m.If(shows_base):
-                m.d.comb += arrived.eq(reduce(or_, late_words.values(), base))
+            self._write_entry(m, nn_pending)
         if self.config.multiplies_by_dotp:
             self._shift_product(m, arrived)
         if self.config.requantise:
             alone = self.config.late_results and not self.config.mac_load_pair
             self._requantise(m, late_words["late_product"] if alone else base, old, arrived)
-        if self.config.requantise_exact:
-            m.d.comb += self.summand_pending.eq(nn_pending & (self.nn_addr == FIRST_PARAMETER + 1))
         if self.config.performance_counters:
-            elw = Signal()
-            with m.If(self.ex_ready):
-                m.d.sync += elw.eq(ex.valid & ex.elw)
-            m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
+            self._count_stalls(m)
         return m
 
-    def _keep_sums(self, m, base, old):
+    def _writes_of_registers(self):
+        """Conditions in which port A writes what is registered here, not a loaded word."""
+        ex = self.ex
+        writes = [ex.late] if self.config.late_results else []
+        writes += [ex.wb_base] if self.config.mac_load else []
+        writes += [ex.pair] if self.config.mac_load_pair else []
+        return writes + ([ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else [])
+
+    def _register_words(self, m, base, old):
+        """Register what port A writes and what requantisation takes, and the entry of the NN-RF."""
+        ex, late_results = self.ex, self.config.late_results
+        if self.config.mac_load_pair:
+            self._register_sums(m, base, old)
+        elif self.config.requantise:
+            with m.If(ex.valid & ex.requantise.valid):
+                if not late_results:
+                    m.d.sync += base.eq(ex.product)
+                m.d.sync += old.eq(ex.old)
+            with m.If(ex.valid & ex.requantise.load):
+                m.d.sync += self.nn_addr.eq(ex.nn_addr)
+        if late_results:
+            with m.If(ex.valid & ex.late):
+                m.d.sync += base.eq(ex.late_result)
+            if self.config.mac_load:
+                with m.If(ex.valid & ex.nn_we):
+                    m.d.sync += self.nn_addr.eq(ex.nn_addr)
+        elif self.config.mac_load and not self.config.mac_load_pair:
+            with m.If(ex.valid & ex.wb_base):
+                # masked, which keeps the register's inputs quiet while other results pass
+                m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
+
+    def _select_data(self, m, base, shows_base, late_words):
+        """Choose between a loaded word and what is registered here; returns that, which requantisation replaces."""
+        arrived = Signal(32, name="arrived") if self.config.requantise_exact else self.wb.data
+        m.d.comb += arrived.eq(self.lsu_rdata)
+        if self.config.mac_load or self.config.late_results:
+            with m.If(shows_base):
+                m.d.comb += arrived.eq(reduce(or_, late_words.values(), base))
+        return arrived
+
+    def _write_entry(self, m, nn_pending):
+        """Write the NN-RF: the word leaves port A to the base; pv.rqld writes nothing through it."""
+        is_base = nn_pending & ~self.wb.pair if self.config.mac_load_pair else nn_pending
+        if self.config.late_results:
+            is_base = Const(0)
+        m.d.comb += [self.wb_is_base.eq(is_base), self.nn_we.eq(nn_pending & self.lsu_done)]
+        if self.config.requantise_exact:
+            m.d.comb += self.summand_pending.eq(nn_pending & (self.nn_addr == FIRST_PARAMETER + 1))
+
+    def _count_stalls(self, m):
+        elw = Signal()
+        with m.If(self.ex_ready):
+            m.d.sync += elw.eq(self.ex.valid & self.ex.elw)
+        m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
+
+    def _register_sums(self, m, base, old):
         """Register the sums of two products, and in the place of the first a base or the sum of pv.rq*."""
         ex, late = self.ex, self.ex.pair | self.ex.wb_base
         # of these words all but one are 0
@@ -144,11 +155,11 @@ class WbStage(Component):
         has_second = ex.pair
         if self.config.requantise:
             late |= ex.requantise.valid
-            # the lower word of a product of 64 bits comes in the place of the second sum
-            if not self.config.requantise_exact:
-                word |= ex.product
             if self.config.requantise_exact:
+                # the lower word of a product of 64 bits comes in the place of the second sum
                 has_second |= ex.requantise.valid
+            else:
+                word |= ex.product
             with m.If(ex.valid & ex.requantise.valid):
                 m.d.sync += old.eq(ex.old)
         if self.config.multiplies_by_dotp:
@@ -186,8 +197,12 @@ class WbStage(Component):
         with m.If(self.ex_ready):
             m.d.sync += ctrl.valid.eq(ex.valid & ex.requantise.valid)
             with m.If(ex.valid & ex.requantise.valid):
-                kept = [ctrl.to_signed.eq(ex.requantise.to_signed), ctrl.fmt.eq(ex.requantise.fmt)]
-                m.d.sync += [*kept, lane.eq(ex.lane), places.eq(ex.shamt)]
+                m.d.sync += [
+                    ctrl.to_signed.eq(ex.requantise.to_signed),
+                    ctrl.fmt.eq(ex.requantise.fmt),
+                    lane.eq(ex.lane),
+                    places.eq(ex.shamt),
+                ]
         if self.config.requantise_exact:
             places, total = self._scale(m, requantiser, places, total)
         m.d.comb += [

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.cdc import FFSynchronizer
 
-from xpulpnn.component import Component, In, Out, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dmi import DmiSignature
 from xpulpnn.debug.fpga_tap import FpgaTap
@@ -140,6 +140,6 @@ class FpgaDtm(_Dtm):
     def elaborate(self, platform):
         m = Module()
         m.submodules.tap = tap = FpgaTap()
-        m.d.comb += [*following(tap, self, "jshift", "jupdate", "jce"), self.jtdo.eq(tap.jtdo)]
+        m.d.comb += [*assign_by_name(tap, self, "jshift", "jupdate", "jce"), self.jtdo.eq(tap.jtdo)]
         self._registers(m, tap, self.jtdi)
         return m

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 
 
@@ -27,8 +27,8 @@ class MemoryShare(Component):
             instr.gnt.eq(memory.gnt & ~accesses.req),
             accesses.rvalid.eq(memory.rvalid & last),
             instr.rvalid.eq(memory.rvalid & ~last),
-            *following(accesses, memory, "rdata", "err"),
-            *following(instr, memory, "rdata", "err"),
+            *assign_by_name(accesses, memory, "rdata", "err"),
+            *assign_by_name(instr, memory, "rdata", "err"),
         ]
         with m.If(memory.req & memory.gnt):
             m.d.sync += last.eq(accesses.req)

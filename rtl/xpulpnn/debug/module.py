@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.debug.command import AbstractCommands
 from xpulpnn.debug.config import DebugConfig
@@ -59,7 +59,7 @@ class DebugModule(Component):
             m.d.comb += [
                 block.access.reads.eq(used & ~dmi.write),
                 block.access.writes.eq(used & dmi.write),
-                *following(block.access, dmi, "addr", "wdata"),
+                *assign_by_name(block.access, dmi, "addr", "wdata"),
                 block.active.eq(self.active),
             ]
         with m.If(dmi.valid):
@@ -67,13 +67,13 @@ class DebugModule(Component):
         with m.If(control.controls):
             m.d.sync += self.active.eq(control.activate)
         m.d.comb += [
-            *following(control, self, "unavailable"),
-            *following(self, control, "debug_req", "ndmreset"),
+            *assign_by_name(control, self, "unavailable"),
+            *assign_by_name(self, control, "debug_req", "ndmreset"),
             self.hart_reset.eq(control.reset),
-            *following(control, memory, "halts", "resumes"),
-            *following(commands, control, "number", "halted", "reset"),
-            *following(commands, memory, "halts", "going", "exception", "data_writes", "wdata"),
-            *following(memory, commands, "go", "runs_program"),
+            *assign_by_name(control, memory, "halts", "resumes"),
+            *assign_by_name(commands, control, "number", "halted", "reset"),
+            *assign_by_name(commands, memory, "halts", "going", "exception", "data_writes", "wdata"),
+            *assign_by_name(memory, commands, "go", "runs_program"),
             memory.resuming.eq(control.resuming),
             system_bus.reset.eq(control.ndmreset),
         ]

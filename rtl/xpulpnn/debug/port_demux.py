@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal
 
-from xpulpnn.component import Component, In, Out, PortSignature, following, signals
+from xpulpnn.component import Component, In, Out, PortSignature, assign_by_name, signals
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.debug import DEBUG_BYTES
 
@@ -46,8 +46,8 @@ class PortDemux(Component):
             others.req.eq(hart.req & ~to_debug & free),
             hart.gnt.eq(Mux(to_debug, debug.gnt, others.gnt) & free),
             granted.eq(hart.req & hart.gnt),
-            *following(debug, hart, *requests),
-            *following(others, hart, *requests),
+            *assign_by_name(debug, hart, *requests),
+            *assign_by_name(others, hart, *requests),
             *(getattr(hart, name).eq(Mux(last, getattr(debug, name), getattr(others, name))) for name in answers),
         ]
         m.d.sync += under_way.eq(under_way + granted - hart.rvalid)

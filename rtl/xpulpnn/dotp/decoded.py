@@ -36,7 +36,9 @@ class DecodedDotp(DotpShared):
             elif signs:
                 value = reduce(or_, values)
             else:
-                value = reduce(or_, (one & bit.replicate(len(target)) for bit, one in zip(chosen, values, strict=True)))
+                value = reduce(
+                    or_, (word & bit.replicate(len(target)) for bit, word in zip(chosen, values, strict=True))
+                )
             m.d.comb += target.eq(value)
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:

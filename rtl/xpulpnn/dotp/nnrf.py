@@ -29,7 +29,7 @@ class NnRf(Component):
     #:   themselves, which are read in EX and need no way past them for a word being written.
 
     #: act2_addr: Pair whose second activation is read, with pairs only: 0 for entry 1, 1 for entry 9.
-    #: act2: Its word, in the same cycle: that of the register itself.
+    #: act2: Second activation of that pair, in the same cycle: the register itself; with pairs only.
 
     def __init__(self, entries: int, *, pairs: bool = False, reads_factor: bool = False, csrs: bool = False) -> None:
         # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9. The
@@ -46,7 +46,7 @@ class NnRf(Component):
             #: waddr: Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries
             #:   weights 0 to 3.
             "waddr": In(range(SECOND_PAIR + NNRF_ACTIVATIONS) if pairs else ceil_log2(entries)),
-            "wdata": In(XLEN),  #: Word to write to it.
+            "wdata": In(XLEN),  #: Word to write to entry ``waddr``.
         }
         if self.activations:
             #: act_addr: Activation entry to read; six entries only.
@@ -57,9 +57,9 @@ class NnRf(Component):
         if self.parameters:
             ports |= {name: Out(XLEN) for name in _PARAMETERS}
         if csrs:
-            #: csr_addr: Entry to access, numbered as in ``waddr``; only with CSRs, like the rest.
-            #: csr_we, csr_wdata: Write strobe, not with ``we``, and the word.
-            #: csr_rdata: Word of the entry, in the same cycle.
+            #: csr_addr: Entry to access, numbered as in ``waddr``; only with CSRs.
+            #: csr_we, csr_wdata: Write strobe of CSR accesses, not with ``we``, and the word; only with CSRs.
+            #: csr_rdata: Word of the entry at ``csr_addr``, in the same cycle; only with CSRs.
             ports |= {"csr_addr": ports["waddr"], "csr_we": In(1), "csr_wdata": In(XLEN), "csr_rdata": Out(XLEN)}
         self.csrs = csrs
         super().__init__(ports=ports)

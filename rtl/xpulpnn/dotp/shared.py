@@ -77,22 +77,22 @@ class DotpShared(Component):
         side, digit = self.side, min(self.config.widths)
         total, addend, offset = signals(XLEN + side - digit, "total addend offset")
         count = len(self.signs(ElemFmt.B))
-        each = [f"{group}_" for group in range(count)] if count > 1 else [""]
-        inverted = [[Signal(side, name=f"inverted_{one}{row}") for row in range(side)] for one in each]
+        groups = [f"{group}_" for group in range(count)] if count > 1 else [""]
+        inverted = [[Signal(side, name=f"inverted_{group}{row}") for row in range(side)] for group in groups]
 
         def weight(fmt: ElemFmt) -> int:
             return side - fmt.width
 
         def inversions(fmt: ElemFmt) -> list[Choice]:
-            found: list[Choice] = []
+            choices: list[Choice] = []
             tops = sum(1 << position for position in range(fmt.width - 1, side, fmt.width))
             for (a_signed, b_signed), rows in zip(self.signs(fmt), inverted, strict=True):
                 for row, invert in enumerate(rows):
                     mask = Const(block_mask(fmt, row, side), side)
                     by_a = a_signed.replicate(side) & tops
                     by_b = b_signed.replicate(side)
-                    found.append((invert, (by_a ^ by_b if tops >> row & 1 else by_a) & mask))
-            return found
+                    choices.append((invert, (by_a ^ by_b if tops >> row & 1 else by_a) & mask))
+            return choices
 
         self.choose(m, lambda fmt: [(addend, self.acc << weight(fmt))])
         self.choose(m, lambda fmt: [(offset, signed_offset(fmt, *self.format_signs(fmt)) << weight(fmt))], signs=True)

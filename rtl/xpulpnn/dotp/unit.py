@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, Value
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.component import Component, In, Out, follow_case, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, follow_case, signals
 from xpulpnn.config import DotpConfig
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.region import DotpRegion
@@ -82,7 +82,7 @@ class DotpUnit(Component):
             array.fmt.eq(self.ctrl.fmt),
             array.a.eq(self.rs1),
             array.b.eq(self.rs2),
-            *following(array, self.ctrl, "a_signed", "b_signed"),
+            *assign_by_name(array, self.ctrl, "a_signed", "b_signed"),
             array.acc.eq(self.rd & self.ctrl.accumulate.replicate(XLEN)),
             self.result.eq(array.result),
         ]

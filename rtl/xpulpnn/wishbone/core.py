@@ -6,7 +6,7 @@ from typing import Any
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 
 from xpulpnn.cluster.icache.private import PrivateCache
-from xpulpnn.component import Component, Out, connect, flipped, following, pass_ports
+from xpulpnn.component import Component, Out, assign_by_name, connect, flipped, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import FENCE_PORTS, Core
 from xpulpnn.debug.core_debug import CoreDebug
@@ -85,7 +85,7 @@ class CoreWishbone(Component):
             cache = PrivateCache(self.config)
             m.submodules.icache = DomainRenamer(domain)(cache)
             ports["instr"] = cache.line
-            answer = following(core.instr, cache.core, "rvalid", "rdata", "err")
+            answer = assign_by_name(core.instr, cache.core, "rvalid", "rdata", "err")
             fence = core.fence_i
             if registered:
                 # the core fetches behind it a cycle later
@@ -94,7 +94,7 @@ class CoreWishbone(Component):
             else:
                 m.d.comb += answer
             m.d.comb += [
-                *following(cache.core, core.instr, "addr"),
+                *assign_by_name(cache.core, core.instr, "addr"),
                 # a lookup does not see the flush of its cycle
                 cache.core.req.eq(core.instr.req & ~fence),
                 core.instr.gnt.eq(cache.core.gnt & ~fence),
@@ -111,5 +111,5 @@ class CoreWishbone(Component):
             m.submodules[f"{name}_bridge"] = bridge if name == "bus" else DomainRenamer(domain)(bridge)
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
-        pass_ports(m, self, core, besides=(*FENCE_PORTS, *_BUSES))
+        pass_ports(m, self, core, without=(*FENCE_PORTS, *_BUSES))
         return m

@@ -182,7 +182,8 @@ UNIT_NETS: Mapping[str, Mapping[str, str]] = {
     for unit, text in {
         "BitCount": "first missing",
         "BitField": "end last width_m1",
-        "Controller": "any_pending faulted flush sleeping wanted halts aborted dropped stepped access_pc other_target",
+        "Controller": "any_pending faulted flush sleeping interrupts halts aborted dropped stepped"
+        " access_pc other_target",
         "CsrFile": "mepc_bits mstatus_bits",
         "HwLoops": "counted id_again id_goes_back late",
         "IdStage": "id_drains id_goes id_jalr_waits id_late_operand id_op_b_lane_b illegal",

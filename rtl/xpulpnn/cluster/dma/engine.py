@@ -10,7 +10,7 @@ from xpulpnn.cluster.dma.external_share import ExternalShare
 from xpulpnn.cluster.dma.line_walker import LineWalker
 from xpulpnn.cluster.dma.reader import Reader
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped, following, set_and_clear, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, set_and_clear, signals
 from xpulpnn.core.obi import ObiSignature
 
 
@@ -59,7 +59,7 @@ class Engine(Component):
             access.valid.eq(target.chunk.valid & aligner.valid),
             target.chunk.ready.eq(access.ready & aligner.valid),
             aligner.take.eq(access.valid & access.ready),
-            *following(access.payload, chunk, "external", "address", "beats"),
+            *assign_by_name(access.payload, chunk, "external", "address", "beats"),
             access.payload.be.eq(enables(chunk)),
             access.payload.wdata.eq(aligner.data),
         ]

@@ -7,7 +7,7 @@ from amaranth.lib.memory import Memory
 from xpulpnn.cluster.dma.access_queue import HALVES, OUTSTANDING, AccessQueue
 from xpulpnn.cluster.dma.chunk import OFFSET_BITS, Chunk, Row, enables
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import XLEN
 
@@ -43,7 +43,7 @@ class Reader(Component):
             may_go.eq((occupied != ROWS) & ((chunk.external == external) | accesses.idle)),
             access.valid.eq(self.chunk.valid & may_go),
             self.chunk.ready.eq(access.ready & may_go),
-            *following(access.payload, chunk, "external", "address"),
+            *assign_by_name(access.payload, chunk, "external", "address"),
             access.payload.be.eq(enables(chunk)),
             access.payload.beats.eq(chunk.beats),
         ]
@@ -56,7 +56,7 @@ class Reader(Component):
             written.data.offset.eq(chunk.address),
             written.data.size.eq(chunk.size),
             read.addr.eq(given),
-            *following(row, read.data, "offset", "size"),
+            *assign_by_name(row, read.data, "offset", "size"),
         ]
         with m.If(access.valid & access.ready):
             m.d.sync += [asked.eq(asked + 1), external.eq(chunk.external)]

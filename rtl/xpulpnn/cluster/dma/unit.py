@@ -9,7 +9,7 @@ from xpulpnn.cluster.dma.engine import Engine
 from xpulpnn.cluster.dma.identifiers import Identifiers, number_shape
 from xpulpnn.cluster.dma.queue import CommandQueue, flag
 from xpulpnn.cluster.ports import DmaPortSignature
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import DmaCommand
@@ -56,14 +56,14 @@ class Dma(Component):
         current = Signal(tag)
         event, interrupt = Signal(), Signal()
         m.d.comb += [
-            *following(queue, commands, "write", "word"),
+            *assign_by_name(queue, commands, "write", "word"),
             queue.tag.cores.eq(Mux(flag(commands.word, DmaCommand.BROADCAST), (1 << cores) - 1, commands.port)),
             queue.tag.number.eq(commands.number),
-            *following(commands, queue, "last", "full"),
+            *assign_by_name(commands, queue, "last", "full"),
             commands.available.eq(identifiers.available),
             commands.available_number.eq(identifiers.number),
             commands.status.eq(identifiers.status),
-            *following(identifiers, commands, "allocate", "free"),
+            *assign_by_name(identifiers, commands, "allocate", "free"),
             identifiers.begins.eq(queue.begins),
             identifiers.begin_number.eq(commands.number),
             identifiers.ends.eq(engine.done),

@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 from xpulpnn.cluster.icache.bank import CacheBank
 from xpulpnn.cluster.icache.refill import RefillPort
 from xpulpnn.cluster.ports import CacheControlSignature, LineSignature, RefillSignature, chosen
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import ClusterConfig
 
 
@@ -40,7 +40,7 @@ class SharedCache(Component):
         for index, bank in enumerate(banks):
             m.submodules[f"bank{index}"] = bank
             m.d.comb += [
-                *following(bank.control, self.control, "enable", "prefetch", "flush"),
+                *assign_by_name(bank.control, self.control, "enable", "prefetch", "flush"),
                 bank.control.flush_line.eq(self.control.flush_line & (self.control.line[:bank_bits] == index)),
                 bank.control.line.eq(self.control.line),
                 memory.req[index].eq(bank.miss_req),

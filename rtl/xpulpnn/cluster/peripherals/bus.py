@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 from xpulpnn.cluster.funnel import Funnel
 from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
-from xpulpnn.component import Component, In, Out, following
+from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS
 
@@ -44,7 +44,7 @@ class PeripheralBus(Component):
             free = ~outstanding | peripheral.rvalid
             m.d.comb += [
                 peripheral.req.eq(selected.req & here & free),
-                *following(peripheral, selected, *REQUEST_FIELDS),
+                *assign_by_name(peripheral, selected, *REQUEST_FIELDS),
             ]
             taken = peripheral.req & peripheral.gnt
             with m.If(taken):
@@ -59,11 +59,11 @@ class PeripheralBus(Component):
             mine = Signal(len(answers), name=f"answered{number}")
             m.d.comb += [
                 mine.eq(Cat(peripheral.rvalid & (owner == number) for peripheral, owner in answers)),
-                *following(request, initiator, "req", *REQUEST_FIELDS),
+                *assign_by_name(request, initiator, "req", *REQUEST_FIELDS),
                 initiator.gnt.eq(request.gnt),
                 initiator.rvalid.eq(mine.any()),
             ]
             for (peripheral, _), answered in zip(answers, mine, strict=True):
                 with m.If(answered):
-                    m.d.comb += following(initiator, peripheral, *RESPONSE_FIELDS)
+                    m.d.comb += assign_by_name(initiator, peripheral, *RESPONSE_FIELDS)
         return m

@@ -6,7 +6,7 @@ from amaranth.lib import data
 from xpulpnn.cluster.ports import BankSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_set import TestSet
-from xpulpnn.component import Component, In, Out, connect, flipped, following, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
@@ -69,7 +69,7 @@ class BankAccess(Component):
             winner.eq(chosen(wins, [self.access[number].as_value() for number in range(self.masters)])),
             access.req.eq(served.any() if late else req.any()),
             access.addr.eq(winner.row),
-            *following(access, winner, "we", "be", "wdata"),
+            *assign_by_name(access, winner, "we", "be", "wdata"),
             test_set.start.eq(winner.test_set & ~winner.we),
             self.gnt.eq(served),
         ]

@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.ports import BankSignature
 from xpulpnn.cluster.tcdm.bank_access import BankAccess, access_layout
-from xpulpnn.component import Component, In, Out, connect, flipped, following
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import MASTER_BITS, TEST_SET_BIT, bank_of_word
@@ -60,7 +60,7 @@ class TcdmInterconnect(Component):
                 bank.eq((bank_of_word(word, word_bits, bank_bits) if hashed else word)[:bank_bits]),
                 access.row.eq(word[bank_bits:]),
                 access.test_set.eq(port.addr[TEST_SET_BIT]),
-                *following(access, port, "we", "be", "wdata"),
+                *assign_by_name(access, port, "we", "be", "wdata"),
             ]
             wanted.append(bank)
         late = self.config.core.late_results

@@ -70,7 +70,7 @@ SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
         _EX: "wb_nn_data",
     },
     "controller, CSRs and hardware loops": {
-        "core.controller": "started sleeping wanted hold enter enter_interrupt enter_cause leave redirect target",
+        "core.controller": "started sleeping interrupts hold enter enter_interrupt enter_cause leave redirect target",
         "core.csr_file": "csr__valid csr__addr:csr csr__op csr__write csr__wdata csr__rdata mie pending mstatus_bits "
         "mie_bits mtvec_bits mepc mcause_bits:cause mcycle_value minstret_value",
         "core.hwloops": "setup__valid setup__op setup__loop hold wrong late "

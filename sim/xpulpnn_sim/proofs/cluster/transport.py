@@ -8,7 +8,7 @@ from amaranth.hdl._ast import Statement
 from amaranth.lib import enum
 from amaranth.lib.wiring import In
 
-from xpulpnn.component import following, signals
+from xpulpnn.component import assign_by_name, signals
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.tap import Tap
@@ -85,7 +85,7 @@ class TransportClaims(Obligation):
         """Build the records and the claims."""
         dmi, op = self.unit.dmi, self.shifted[:2]
         told = ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi", "step", "instruction")
-        m.d.comb += [*following(self.unit, self, *told), dmi.rdata.eq(self.rdata)]
+        m.d.comb += [*assign_by_name(self.unit, self, *told), dmi.rdata.eq(self.rdata)]
         ring = Cat(self.request, self.to_module, self.asked, self.done, self.to_port, self.answered)
         under_way = self.request | self.answered
         port = self.port_ticks & (self.instruction == TapRegister.DMI)

@@ -213,7 +213,7 @@ CORE_FAULTS = (
     Fault(
         "an interrupt does not wait for what is older",
         Controller,
-        {"irq_ack": lambda _, u: u(".wanted") & u("id_valid") & ~u(".sleeping") & ~u(".faulted")},
+        {"irq_ack": lambda _, u: u(".interrupts") & u("id_valid") & ~u(".sleeping") & ~u(".faulted")},
         "interrupts",
     ),
     Fault(

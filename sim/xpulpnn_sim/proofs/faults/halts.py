@@ -19,7 +19,7 @@ _FAULTS: dict[str, dict[str, Wrong]] = {
     },
     "a request to halt does not hold what follows": {"halting": lambda _, u: u(".stepped")},
     "an interrupt is taken while the core halts": {
-        "irq_ack": lambda _, u: u(".wanted") & u("id_valid") & ~u("busy") & ~u(".sleeping") & ~u(".faulted")
+        "irq_ack": lambda _, u: u(".interrupts") & u("id_valid") & ~u("busy") & ~u(".sleeping") & ~u(".faulted")
     },
     "an access that fails when the core halts is lost": {".aborted": lambda *_: 0},
     "a halt enters a trap": {"enter": lambda right, u: right | u("debug.enter")},

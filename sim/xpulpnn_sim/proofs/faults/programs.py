@@ -69,7 +69,7 @@ def _asleep_while_woken(_, u):
 
 
 def _taken_asleep(_, u):
-    return u(".wanted") & u("id_valid") & ~u("busy") & ~u(".faulted")
+    return u(".interrupts") & u("id_valid") & ~u("busy") & ~u(".faulted")
 
 
 def _mip_without_a_line(right, u):

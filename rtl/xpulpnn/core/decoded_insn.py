@@ -1,0 +1,37 @@
+"""The instruction in ID, decoded."""
+
+from amaranth.hdl import Const, Signal, Value
+from amaranth.lib import data
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.core.control import CsrOp, MacLoad, Unit
+from xpulpnn.core.decoder import Decoder
+from xpulpnn.core.insn_word import InsnWord
+
+
+class DecodedInsn:
+    """Fields and control words of the instruction in ID, and which kind it is: never one that the core lacks."""
+
+    def __init__(self, config: CoreConfig, word: Value, decoder: Decoder):
+        self.word = word
+        self.fields = data.View(InsnWord, word)
+        self.ctrl = ctrl = decoder.ctrl
+        self.decoder = decoder
+        self.is_nn_form = ctrl.mac_load == MacLoad.NN
+        self.is_cu_form = ctrl.mac_load == MacLoad.CU
+        self.is_pair = decoder.pair.valid if config.mac_load_pair else Const(0)
+        self.loads_parameter = decoder.requantise.load if config.requantise else Const(0)
+        self.requantises = decoder.requantise.valid if config.requantise else Const(0)
+        self.is_exact = self.requantises & ctrl.ex.mult.a_signed if config.requantise_exact else Const(0)
+        self.multiplies_on_arrays = ctrl.ex.unit == Unit.MULT if config.multiplies_by_dotp else Const(0)
+        self.excepted = Signal(name="excepted")  # It raises an exception, as the ID stage finds out.
+
+    @property
+    def accesses_csr(self) -> Value:
+        """Whether it is a CSR access."""
+        return self.ctrl.csr != CsrOp.NONE
+
+    @property
+    def writes_csr(self) -> Value:
+        """Whether a CSR access writes: set and clear with x0 or a zero immediate only read."""
+        return (self.ctrl.csr == CsrOp.WRITE) | self.fields.rs1.any()
