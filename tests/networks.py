@@ -9,7 +9,7 @@ from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, compared
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
-from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.layers.layer import ImageConvLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.deployed_program import DeployedProgram
@@ -20,8 +20,8 @@ from .designs import FULL
 
 def stage(name: str, kernel: str, text: str, precision: str, *sources: str, rng: np.random.Generator) -> Stage:
     """A layer with random tensors; ``text`` ends in ``:image`` for the first convolution of colours."""
-    layer = (ImageConvLayer if text.endswith(":image") else kind(kernel).layer).parse(text)
-    known = kind_of(layer)
+    layer = (ImageConvLayer if text.endswith(":image") else find_kernel(kernel).layer).parse(text)
+    known = kernel_of(layer)
     widths = known.precision(layer, Precision.parse(precision))
     tensors = known.tensors(layer, widths, rng)
     return Stage(name=name, layer=layer, precision=widths, tensors=tensors, sources=tuple(sources))

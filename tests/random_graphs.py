@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
@@ -80,7 +80,7 @@ class _Graph:
         rule: Rule = Rule.BN32,
         pad: int = 0,
     ) -> str:
-        chosen = kind(name)
+        chosen = find_kernel(name)
         layer: Any = chosen.layer.parse(text)
         precision = chosen.precision(layer, precision)
         if pad:

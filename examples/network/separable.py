@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import layer_arrays
 from xpulpnn_sw.networks.form import NetworkBuilder, written
@@ -40,8 +40,8 @@ def main() -> None:
     for bits in (8, 4, 2):
         network, rng = NetworkBuilder(f"separable{bits}"), np.random.default_rng(0)
         for number, (name, text, widths) in enumerate(layers(bits)):
-            layer, precision = kind(name).layer.parse(text), Precision.parse(widths)
-            arrays = layer_arrays(layer, kind(name).tensors(layer, precision, rng))
+            layer, precision = find_kernel(name).layer.parse(text), Precision.parse(widths)
+            arrays = layer_arrays(layer, find_kernel(name).tensors(layer, precision, rng))
             given = {key: np.asarray(values) for key, values in arrays.items() if values is not None}
             network.add(f"{name}{number}", name, text, widths, given)
         text, arrays = written(network.finish(), f"{network.name}.npz")

@@ -13,7 +13,7 @@ from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, SweepResult, combinat
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.workloads import kernel_series
-from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
@@ -38,7 +38,7 @@ def ran(chosen, seed: int = 0) -> SweepResult:
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("kernel", KINDS)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_sample_of_all_combinations(kernel):
     chosen = sample(kernel)
     result = ran(chosen)
@@ -122,8 +122,8 @@ def test_the_command(capsys, tmp_path):
 
 def test_thresholds_have_no_results_of_16_bits(refused):
     with pytest.raises(LayerError, match=r"^results of the rule thresholds must be at most 8 bits wide, not 16$"):
-        check_rule(KINDS["conv"].variant("nn_4x4"), Precision.parse("8x8x16"), Rule.THRESHOLDS)
-    check_rule(KINDS["conv"].variant("nn_4x4"), Precision.parse("8x8x8"), Rule.THRESHOLDS)
+        check_rule(KERNELS["conv"].variant("nn_4x4"), Precision.parse("8x8x16"), Rule.THRESHOLDS)
+    check_rule(KERNELS["conv"].variant("nn_4x4"), Precision.parse("8x8x8"), Rule.THRESHOLDS)
     assert "at most 8 bits" in refused(
         "cosim", "conv", "--bits", "16", "--variant", "nn_4x4", "--requantise", "thresholds"
     )

@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference, run_case
-from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 
@@ -29,19 +29,19 @@ def test_all_widths_and_variants_have_a_turn(kernel):
     found = turns(kernel, FULL, beyond=BEYOND)
     met = {(possible[0].x, possible[0].w, possible[0].y, variant) for possible, variant in found}
     assert len(met) == len(found)
-    assert met >= {(*widths, name) for widths in WIDTHS for name in KINDS[kernel].variants}
+    assert met >= {(*widths, name) for widths in WIDTHS for name in KERNELS[kernel].variants}
     assert len(turns(kernel, preset("ri5cy"))) < len(turns(kernel, FULL)) < len(found)
 
 
 @pytest.mark.flow
 @pytest.mark.unit
-@pytest.mark.parametrize("kernel", KINDS)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_as_many_layers_as_turns_meet_them_all(kernel):
-    names = tuple(KINDS[kernel].variants)[-1:]
+    names = tuple(KERNELS[kernel].variants)[-1:]
     count = len(turns(kernel, FULL, variants=names, beyond=BEYOND))
     cases = random_cases(kernel, count, config=FULL, machine=Machine(seed=5), variants=names, beyond=BEYOND)
     assert {case.config for case in cases} == {
-        FULL if KINDS[kernel].variants[names[0]].extensions <= FULL.extensions else BEYOND
+        FULL if KERNELS[kernel].variants[names[0]].extensions <= FULL.extensions else BEYOND
     }
     assert covered(cases) == count
     assert covered(cases[1:]) == count - 1
@@ -57,7 +57,7 @@ def test_a_case_is_known_by_its_seed():
 
 @pytest.mark.flow
 @pytest.mark.unit
-@pytest.mark.parametrize("kernel", KINDS)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_results_differ_or_operands_are_at_their_ends(kernel):
     cases = random_cases(kernel, 40, config=FULL, machine=Machine(seed=7))
     extreme = [case for case in cases if case.extreme]
@@ -81,7 +81,7 @@ def test_results_differ_or_operands_are_at_their_ends(kernel):
 
 @pytest.mark.flow
 @pytest.mark.unit
-@pytest.mark.parametrize("kernel", KINDS)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_single_pixels_channels_and_outputs(kernel):
     layers = [case.layer for case in random_cases(kernel, 120, config=FULL, machine=Machine(seed=3))]
     for name in {"pixels", "channels", "out_channels", "inputs", "outputs", "reduction"} & {*dir(layers[0])}:

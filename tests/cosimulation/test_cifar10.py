@@ -16,8 +16,8 @@ from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, trained
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
-from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.layers.layer import LinearLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.importers.arrays_file import CMSIS_SHAPES
@@ -118,7 +118,7 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
 def test_layers_that_do_not_fit_together():
     """Between layers that read pixel by pixel channels may leave gaps; a fully connected one reads everything."""
     layer, precision = LinearLayer(inputs=24, outputs=2, raw=True), Precision.parse("i8x8xi32")
-    tensors = kind("linear").tensors(layer, precision, np.random.default_rng(0))
+    tensors = find_kernel("linear").tensors(layer, precision, np.random.default_rng(0))
     last = Stage(name="c", layer=layer, precision=precision, tensors=tensors)
 
     def chained(*stages, channels):

@@ -20,7 +20,7 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import (
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results, run_case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.cluster import ClusterSession
-from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.programs import bare, tiled
 from xpulpnn_sw.kernels.programs.bare import cluster_program
 from xpulpnn_sw.kernels.programs.tiled import Tiling
@@ -184,7 +184,7 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
     ],
 )
 def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, variant, tiling):
-    widths = KINDS[kernel].precision(KINDS[kernel].layer.parse(text), Precision.parse(precision))
+    widths = KERNELS[kernel].precision(KERNELS[kernel].layer.parse(text), Precision.parse(precision))
     chosen = kernel_case(kernel, text, str(widths), variant, FOUR, tiling=tiling)
     tensors = case_tensors(chosen)
     program = tiles_of(chosen, case_kernel(chosen, tensors))

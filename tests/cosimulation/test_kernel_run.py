@@ -11,7 +11,7 @@ from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.cluster_run import run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.precision import Precision
@@ -183,7 +183,7 @@ CHANNELWISE = {
 
 
 def channelwise(name: str, bits: int, level: str, **timing) -> Case:
-    chosen = kind(name)
+    chosen = find_kernel(name)
     return Case(
         layer=chosen.layer.parse(CHANNELWISE[name]),
         precision=chosen.uniform(bits),

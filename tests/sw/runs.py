@@ -15,8 +15,8 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
+from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
-from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.requantisation import (
     AnyRequantisation,
@@ -82,13 +82,13 @@ RULES: dict[str, AnyRequantisation] = {
 
 
 def tensors_of(layer: Layer, precision: Precision, seed: int = 0, rule: Rule = Rule.BN32):
-    return kind_of(layer).tensors(layer, precision, np.random.default_rng(seed), rule)
+    return kernel_of(layer).tensors(layer, precision, np.random.default_rng(seed), rule)
 
 
 def built(name: str, text: str, precision: str, variant: str, *, seed: int = 0, rule: Rule = Rule.BN32, **options):
     """A kernel by name with random operands."""
-    layer, widths = kind(name).layer.parse(text), Precision.parse(precision)
-    return kind(name).build(layer, widths, variant, tensors_of(layer, widths, seed, rule), **options)
+    layer, widths = find_kernel(name).layer.parse(text), Precision.parse(precision)
+    return find_kernel(name).build(layer, widths, variant, tensors_of(layer, widths, seed, rule), **options)
 
 
 def run_share(run: KernelRun, core: int, cores: int, memory: Memory) -> tuple[int, int]:
@@ -132,7 +132,7 @@ def check(
     Returns the kernel, its multiplications and its instructions.
     """
     tensors = tensors_of(layer, precision, seed, rule) if tensors is None else tensors
-    run = kind_of(layer).build(layer, precision, variant, tensors, cores=cores, **options)
+    run = kernel_of(layer).build(layer, precision, variant, tensors, cores=cores, **options)
     image, memory = run.image, kernel_memory(run)
     counts = np.sum([run_share(run, core, cores, memory) for core in range(cores)], axis=0)
     described = f"{run.name} {layer}"
@@ -160,7 +160,7 @@ def check_named(
     **options,
 ) -> tuple[KernelRun, int, int]:
     """Check a layer by its text, with random operands that ``change`` may replace."""
-    layer, widths = kind(kernel).layer.parse(text), Precision.parse(str(precision))
+    layer, widths = find_kernel(kernel).layer.parse(text), Precision.parse(str(precision))
     return check(layer, widths, variant, change(tensors_of(layer, widths, seed, rule)), **options)
 
 
@@ -193,7 +193,7 @@ class Counted:
 @cache
 def kernel(name: str, bits: int, text: str = CORNER) -> KernelRun:
     layer, precision = ConvLayer.parse(text), Precision.uniform(bits)
-    return kind("conv").build(layer, precision, name, tensors_of(layer, precision))
+    return find_kernel("conv").build(layer, precision, name, tensors_of(layer, precision))
 
 
 @cache

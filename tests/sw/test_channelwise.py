@@ -9,9 +9,9 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.session import kernel_memory
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.channelwise.code import reciprocal
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
-from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.layers.precision import Precision
@@ -50,7 +50,7 @@ def mixed(precision: Precision):
 
 def level_of(number: int, name: str = "") -> str:
     """By turns; of those that a kernel has."""
-    names = tuple(kind(name).variants if name else ELEMENT_LEVELS)
+    names = tuple(find_kernel(name).variants if name else ELEMENT_LEVELS)
     return names[number % len(names)]
 
 
@@ -67,10 +67,10 @@ def test_depthwise_of_every_precision(first: str):
 
 
 @pytest.mark.parametrize("level", ELEMENT_LEVELS)
-@pytest.mark.parametrize("rule", kind("depthwise").rules)
+@pytest.mark.parametrize("rule", find_kernel("depthwise").rules)
 def test_depthwise_by_every_rule(rule: Rule, level: str):
     """Filters that are kept in registers, of three rows and of one, with steps of two, and others; odd columns."""
-    turn = [*ELEMENT_LEVELS].index(level) + kind("depthwise").rules.index(rule)
+    turn = [*ELEMENT_LEVELS].index(level) + find_kernel("depthwise").rules.index(rule)
     number, results = turn % 3, ("8", "i4", "2", "i2", "4", "i8")[turn % 6]
     text = ("3x5x5:3x3", "2x3x4:1x3:p=0x0x1x1", "4x4x3:2x4:p=1x0x0x2")[number]
     check_named("depthwise", text, f"8x4x{results}", level, rule=rule, cores=1 + number)
@@ -116,9 +116,9 @@ def test_depthwise_in_place(name: str):
     for number, (precision, rule) in enumerate(
         [("8x8x8", Rule.EXACT), ("i8x8xi8", Rule.BN32), ("8xu4xi8", Rule.SHIFT)]
     ):
-        layer, widths = kind("depthwise").layer.parse(text), Precision.parse(precision)
+        layer, widths = find_kernel("depthwise").layer.parse(text), Precision.parse(precision)
         tensors = tensors_of(layer, widths, number, rule)
-        run = kind("depthwise").build(layer, widths, "xpulpnn2", tensors, specialise=True)
+        run = find_kernel("depthwise").build(layer, widths, "xpulpnn2", tensors, specialise=True)
         assert ("im2col" not in run.function.regions) is is_in_place
         rows = run.image.view("input")[: layer.channels * layer.height * run.arguments["row_bytes"]]
         behind = rows.reshape(-1, run.arguments["row_bytes"])[:, layer.width :]
@@ -210,7 +210,7 @@ def test_geometries(number: int, geometry: str, name: str):
     # their own functions, and those without XpulpV2
     level = "xpulpnn" if number % 2 else level_of(number // 2, name)
     options = {"cores": 1 + number % 4 // 2, "specialise": number % 4 == 3}
-    precision = kind(name).uniform(bits)
+    precision = find_kernel(name).uniform(bits)
     check_named(name, text, precision, level, change=mixed(precision), **options)
 
 
@@ -227,8 +227,8 @@ def test_geometries(number: int, geometry: str, name: str):
 )
 def test_shares(name: str, text: str, cores: int):
     """No two cores write the same byte, and together they write all; results of two bits share bytes."""
-    level = "xpulpnn" if "xpulpnn" in kind(name).variants else "rv32im"
-    run, _, _ = check_named(name, text, kind(name).uniform(2), level, cores=cores)
+    level = "xpulpnn" if "xpulpnn" in find_kernel(name).variants else "rv32im"
+    run, _, _ = check_named(name, text, find_kernel(name).uniform(2), level, cores=cores)
     output = run.image.symbols["output"]
     writers = np.zeros(output.length, np.int64)
     for core in range(cores):
@@ -300,10 +300,10 @@ def test_large_windows():
     [("relu", "1x1x4", "8x8x8"), ("maxpool", "3x3x4:2x2", "8x8x4"), ("maxpool", "4x4x64:2x2:s=2:relu", "1x1x1")],
 )
 def test_rejected(name: str, text: str, precision: str):
-    layer = kind(name).layer.parse(text)
-    operands = kind(name).random(layer, kind(name).uniform(8), np.random.default_rng(0))
+    layer = find_kernel(name).layer.parse(text)
+    operands = find_kernel(name).random(layer, find_kernel(name).uniform(8), np.random.default_rng(0))
     with pytest.raises(LayerError, match=rf"^precision of {name}( with relu)? must be "):
-        kind(name).build(layer, Precision.parse(precision), "xpulpnn", operands)
+        find_kernel(name).build(layer, Precision.parse(precision), "xpulpnn", operands)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_rejected(name: str, text: str, precision: str):
 def test_instructions_stay_few(name: str, text: str, most: tuple[int, int, int]):
     level = "xpulpnn" if name != "transpose" else "xpulpv2"
     for bits, limit in zip((8, 4, 2), most, strict=True):
-        assert check_named(name, text, kind(name).uniform(bits), level)[2] <= limit
+        assert check_named(name, text, find_kernel(name).uniform(bits), level)[2] <= limit
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -335,6 +335,6 @@ def test_transpositions(element: str):
 
 @pytest.mark.parametrize(("bits", "alone"), [(8, 10_300), (2, 6_400)])
 def test_cores_share_a_transposition_evenly(bits: int, alone: int):
-    run, _, _ = check_named("transpose", "16x16x32", kind("transpose").uniform(bits), "xpulpv2", cores=8)
+    run, _, _ = check_named("transpose", "16x16x32", find_kernel("transpose").uniform(bits), "xpulpv2", cores=8)
     memory = kernel_memory(run)
     assert max(run_share(run, core, 8, memory)[1] for core in range(8)) < alone / 7

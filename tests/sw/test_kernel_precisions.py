@@ -12,7 +12,7 @@ from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
 from xpulpnn_sim.reference.iss.session import kernel_memory
-from xpulpnn_sw.kernels.kinds import KINDS, kind
+from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import (
     Requantisation,
@@ -38,7 +38,7 @@ CORES = (1, 8)
 
 @pytest.mark.flow
 @pytest.mark.parametrize("cores", CORES)
-@pytest.mark.parametrize("kernel", KINDS)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_random_layers(kernel: str, cores: int):
     """Sizes, strides, padding, widths, signs, rules, variants: a few of what xpulpnn cosim KERNEL --random N runs."""
     (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + cores))
@@ -51,7 +51,7 @@ WIDTHS = ["8x4x8", "8x2x4", "4x2x2", "4x8x2", "2x8x8", "2x4x4", "i8xu4xi8", "u8x
 @pytest.mark.parametrize("number", range(len(VARIANTS)))
 def test_widths_that_differ(number: int):
     """Border and interior pixels, leftovers of every kind, an odd number of words in a row; of the widths a third."""
-    layer, name = kind("conv").layer.parse("3x6x9:5x3x2:p=1x0x1x0"), [*VARIANTS][number]
+    layer, name = find_kernel("conv").layer.parse("3x6x9:5x3x2:p=1x0x1x0"), [*VARIANTS][number]
     for precision in map(Precision.parse, WIDTHS[number % 3 :: 3]):
         # C&U has no product of signed inputs with unsigned weights
         if not name.startswith("cu") or not precision.x_signed or precision.w_signed:
@@ -119,7 +119,7 @@ def test_a_pixel_of_weights_that_the_core_widens(precision: str, specialise: boo
 @pytest.mark.parametrize("text", ["3x3x9:8x3x3", "3x3x9:3x1x1:p=0"])
 @pytest.mark.parametrize("name", ["simd_4x2", "x3_4x4"])
 def test_signs_of_sums_that_nearly_leave_32_bits(name: str, text: str):
-    layer, precision = kind("conv").layer.parse(text), Precision.parse("16xu16x1")
+    layer, precision = find_kernel("conv").layer.parse(text), Precision.parse("16xu16x1")
     tensors = tensors_of(layer, precision, 0, Rule.THRESHOLDS)
     scale = ((1 << 31) - 1) // ((1 << 16) * tensors.weights.reshape(layer.out_channels, -1).sum(axis=1).max())
     check(layer, precision, name, replace(tensors, weights=np.clip(tensors.weights * max(1, scale), 0, (1 << 16) - 1)))
@@ -130,7 +130,7 @@ def test_signs_of_sums_that_nearly_leave_32_bits(name: str, text: str):
 @pytest.mark.parametrize("text", ["8x4x8", "i8xi2xi8", "8xu8x4", "i4xi8xi2", "2x2x32"])
 def test_extreme_values(text: str, name: str):
     """Least and greatest operands in every combination, the sums of their products among the results."""
-    layer, precision = kind("matmul").layer.parse("4x24x4"), Precision.parse(text)
+    layer, precision = find_kernel("matmul").layer.parse("4x24x4"), Precision.parse(text)
     signs = (precision.x, precision.x_signed), (precision.w, precision.w_signed)
     ends = [(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1) for bits, signed in signs]
     rng = np.random.default_rng(1)
@@ -183,8 +183,8 @@ def test_pv_qnt_takes_accumulators_beyond_16_bits(result: str):
 @pytest.mark.parametrize("text", ["8x8x8", "8x4xi4", "i8xi2x2", "4xu2xi8", "2x8x4"])
 def test_random_results_spread_over_their_range(text: str, rule: Rule):
     """No value takes half of the results, and both halves of the range are met; constants would hide every fault."""
-    layer, precision = kind("conv").layer.parse("8x8x16:16x3x3"), Precision.parse(text)
-    values = reference(layer, kind("conv").tensors(layer, precision, np.random.default_rng(0), rule), precision)
+    layer, precision = find_kernel("conv").layer.parse("8x8x16:16x3x3"), Precision.parse(text)
+    values = reference(layer, find_kernel("conv").tensors(layer, precision, np.random.default_rng(0), rule), precision)
     _, counts = np.unique(values, return_counts=True)
     assert counts.max() < values.size / 2
     centre = 0 if precision.y_signed else 1 << (precision.y - 1)
@@ -203,7 +203,7 @@ def test_random_results_spread_over_their_range(text: str, rule: Rule):
     ],
 )
 def test_a_single_pixel_takes_no_more_products_than_it_has(kernel: str, text: str, name: str):
-    layer, precision = kind(kernel).layer.parse(text), Precision.uniform(8)
+    layer, precision = find_kernel(kernel).layer.parse(text), Precision.uniform(8)
     _, products, _ = check(layer, precision, name, cores=2)
     # rows of an odd number of words are filled up
     assert layer.macs <= products <= layer.macs * 1.06
@@ -224,8 +224,8 @@ def test_a_single_pixel_takes_no_more_products_than_it_has(kernel: str, text: st
     ],
 )
 def test_instructions(kernel: str, text: str, precision: str, name: str, most: float):
-    layer = kind(kernel).layer.parse(text)
-    chosen = kind(kernel).precision(layer, Precision.parse(precision))
+    layer = find_kernel(kernel).layer.parse(text)
+    chosen = find_kernel(kernel).precision(layer, Precision.parse(precision))
     assert check(layer, chosen, name)[2] <= most
 
 
@@ -375,7 +375,7 @@ def test_a_sum_at_its_threshold_is_minus_one(name: str):
         bias=np.array([0] * 8 + [7, 2**31 - 40]),
         requantisation=Thresholds(values=thresholds[:, np.newaxis]),
     )
-    got = computed(kind("matmul").build(layer, ONE, name, tensors))
+    got = computed(find_kernel("matmul").build(layer, ONE, name, tensors))
     above = sums[:, np.newaxis] + tensors.bias > thresholds
     np.testing.assert_array_equal(got, np.where(above, 1, -1))
 
@@ -385,7 +385,7 @@ def test_around_the_map_are_minus_ones(name: str):
     """Filters of +1 on a map of +1: in a corner five of nine products are -1, at an edge three."""
     layer = ConvLayer.parse("3x4x35:4x3x3")
     ones = {"activations": np.ones((3, 4, 35), np.int64), "weights": np.ones((4, 3, 3, 35), np.int64)}
-    got = computed(kind("conv").build(layer, SUMS, name, LayerTensors(**ones)))
+    got = computed(find_kernel("conv").build(layer, SUMS, name, LayerTensors(**ones)))
     row, inner = [-35, 105, 105, -35], [105, 315, 315, 105]
     np.testing.assert_array_equal(got[..., 2], np.array([row, inner, row]))
 
@@ -399,7 +399,7 @@ def test_bad_commands(refused):
 
 def test_packed_weights_of_one_bit():
     """The words are those of the kernel; anything but -1 and +1 is refused, and so is a rule without thresholds."""
-    layer, computing = ConvLayer.parse("4x4x40:8x3x3"), kind("conv")
+    layer, computing = ConvLayer.parse("4x4x40:8x3x3"), find_kernel("conv")
     tensors = tensors_of(layer, ONE, SEED)
     arrays = {"weights": tensors.weights, "bias": tensors.bias, "thresholds": tensors.requantisation.values}
     run = packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.BN32)

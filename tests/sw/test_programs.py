@@ -12,8 +12,8 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.programs.elf import load
+from xpulpnn_sw.kernels.catalogue import STRUCTURES, find_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kinds import STRUCTURES, kind
 from xpulpnn_sw.kernels.programs.c_program import CProgram, arguments_header, c_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -46,7 +46,7 @@ def check(program: CProgram, folder, compiler: str = "gcc") -> Ran:
 def conv_run(bits: int, variant: str, seed: int, **options) -> tuple[KernelRun, LayerTensors]:
     precision = Precision.uniform(bits)
     tensors = random_tensors(CONV, precision, np.random.default_rng(seed))
-    return kind("conv").build(CONV, precision, variant, tensors, **options), tensors
+    return find_kernel("conv").build(CONV, precision, variant, tensors, **options), tensors
 
 
 @pytest.mark.parametrize(("variant", "bits"), CASES)
@@ -73,7 +73,7 @@ def test_a_specialised_convolution_called_from_c_with_the_other_compiler(tmp_pat
 def test_a_matrix_product_with_accumulators_called_from_c(tmp_path):
     layer, precision = MatmulLayer.parse("6x20x5"), Precision.uniform(8).accumulators
     tensors = random_tensors(layer, precision, np.random.default_rng(3))
-    check(c_program(kind("matmul").build(layer, precision, "nn_4x2", tensors), tensors), tmp_path)
+    check(c_program(find_kernel("matmul").build(layer, precision, "nn_4x2", tensors), tensors), tmp_path)
 
 
 def test_a_wrong_weight_is_noticed(tmp_path):
@@ -130,7 +130,7 @@ def test_interleaved_rows_have_no_plain_c_version():
     tensors = random_tensors(layer, precision, np.random.default_rng(6))
     interleaved = next(name for name, variant in VARIANTS.items() if variant.interleaved)
     with pytest.raises(InputError, match=f"^variant must be one with plain activation rows .*, not {interleaved}$"):
-        c_program(kind("matmul").build(layer, precision, interleaved, tensors), tensors)
+        c_program(find_kernel("matmul").build(layer, precision, interleaved, tensors), tensors)
 
 
 def test_instructions_of_xpulpnn_2(tmp_path):

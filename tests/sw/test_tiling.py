@@ -12,7 +12,7 @@ from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden import dma
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
 from xpulpnn_sw.kernels.tiling.division import MOST_TRANSFER_BYTES, DmaTransfer, TileOperand
@@ -28,7 +28,7 @@ ELSEWHERE = 0x1800_0000
 
 
 def program_of(layer, variant="nn_4x4", bits=8, tiling=None, *, memory=TCDM, seed=0):
-    kind = kind_of(layer)
+    kind = kernel_of(layer)
     precision = kind.uniform(bits)
     tensors = kind.random(layer, precision, np.random.default_rng(seed))
     run = kind.build(layer, precision, variant, tensors, cores=CORES)
@@ -145,8 +145,8 @@ def test_tiles_fit_with_everything_else(text, memory):
 
 @pytest.mark.parametrize(("kernel", "text"), [("conv", "4x4x4:4x3x3"), ("matmul", "4x16x8")])
 def test_frames_of_all_variants_fit_into_the_stack(kernel, text):
-    for name in KINDS[kernel].variants:
-        function = built(kernel, text, str(KINDS[kernel].uniform(8)), name).function
+    for name in KERNELS[kernel].variants:
+        function = built(kernel, text, str(KERNELS[kernel].uniform(8)), name).function
         # addi sp, sp, -size
         size = (1 << 12) - (int(function.words[0]) >> 20)
         assert 0 < size <= TILE_STACK_BYTES

@@ -13,15 +13,15 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 
 
-def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:
+def core_for(chosen: Kernel, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:
     """The core that a variant of a kernel runs on: ``config``, or ``beyond`` if only that has the instructions.
 
     For Mac&Load of two products, ``beyond`` has the options of XpulpNN 3 besides. Raises
@@ -35,7 +35,9 @@ def core_for(chosen: Kind, variant: str, config: CoreConfig, beyond: CoreConfig 
     return beyond if needed <= beyond.extensions else config
 
 
-def able_variants(chosen: Kind, names: Sequence[str], config: CoreConfig, beyond: CoreConfig | None) -> tuple[str, ...]:
+def able_variants(
+    chosen: Kernel, names: Sequence[str], config: CoreConfig, beyond: CoreConfig | None
+) -> tuple[str, ...]:
     """The variants that one of the cores can run; all of them if there is none, for whoever reports it."""
     able = [
         name for name in names if chosen.variant(name).extensions <= core_for(chosen, name, config, beyond).extensions
@@ -80,10 +82,10 @@ def cosim(
     Parameters
     ----------
     kernel : str
-        One of :data:`xpulpnn_sw.kernels.kinds.KINDS`: ``conv``, the whole convolution with im2col and requantisation,
-        ``matmul``, the MatMul alone, ...
+        One of :data:`xpulpnn_sw.kernels.catalogue.KERNELS`: ``conv``, the whole convolution with im2col and
+        requantisation, ``matmul``, the MatMul alone, ...
     layers : sequence of str
-        Written as the ``form`` of the kind says, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; empty: its ``usual``
+        Written as the ``form`` of the kernel says, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; empty: its ``usual``
         one.
     precisions : sequence of int, str or Precision
         One width for all, ``XxWxY`` (inputs, weights, results), or a precision.
@@ -167,7 +169,7 @@ def kernel_cases(
 
     With ``beyond`` variants that ``config`` cannot run have that core.
     """
-    chosen = kind(kernel)
+    chosen = find_kernel(kernel)
     names = variants or able_variants(chosen, chosen.usual_variants, config, beyond)
     cases = [
         Case(
@@ -189,7 +191,7 @@ def kernel_cases(
     return cases
 
 
-def _precision(chosen: Kind, given: int | str | Precision) -> Precision:
+def _precision(chosen: Kernel, given: int | str | Precision) -> Precision:
     if isinstance(given, Precision):
         return given
     return chosen.uniform(given) if isinstance(given, int) else Precision.parse(given)
@@ -274,7 +276,7 @@ def cosim_cluster(
     cluster = _cluster(config or BOTH_FORMS, exact=exact)
     cases = kernel_cases(
         kernel,
-        layers=layers or (kind(kernel).usual_in_cluster,),
+        layers=layers or (find_kernel(kernel).usual_in_cluster,),
         precisions=precisions,
         variants=variants,
         config=cluster.core,

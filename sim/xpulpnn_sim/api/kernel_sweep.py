@@ -18,8 +18,8 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.kernel_series import SharedCase, run_series, shared_case
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.requantisation import EXACT_RULES, Rule
 from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
@@ -63,7 +63,7 @@ def small_layer(kernel: str, pixels: tuple[int, int], inputs: int, outputs: int,
 
 @cache
 def _usual(kernel: str) -> Layer:
-    return kind(kernel).layer.parse(kind(kernel).usual)
+    return find_kernel(kernel).layer.parse(find_kernel(kernel).usual)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Combination:
 
     def cases(self, number: int) -> Iterator[tuple[Case, int]]:
         """The layers of a pass, each with the number of its shares."""
-        computing = kind(self.kernel)
+        computing = find_kernel(self.kernel)
         for place, pixels in enumerate(PIXELS):
             outputs, inputs = divmod((32 * self.number + 20 * place + number) % CHANNELS**2, CHANNELS)
             turn = self.number + place + number + number // _SIGNS
@@ -92,13 +92,13 @@ class Combination:
 
     def _suits(self, layer: Layer) -> bool:
         with suppress(LayerError):
-            return kind(self.kernel).precision(layer, self.precision) is not None
+            return find_kernel(self.kernel).precision(layer, self.precision) is not None
         return False
 
     def _case(self, layer: Any, machine: Machine, specialise: bool) -> Case:
         return Case(
             layer=layer,
-            precision=kind(self.kernel).precision(layer, self.precision),
+            precision=find_kernel(self.kernel).precision(layer, self.precision),
             variant=self.variant,
             config=self.config,
             machine=machine,
@@ -117,7 +117,7 @@ class Combination:
         return True
 
 
-def _precisions(computing: Kind) -> Iterator[Precision]:
+def _precisions(computing: Kernel) -> Iterator[Precision]:
     """All precisions; where there is one operand it counts for the other."""
     for x, w, y in product(_WIDTHS, _WIDTHS, (ACCUMULATOR_BITS, *_WIDTHS)):
         for signs in product((False, True), repeat=3):
@@ -138,7 +138,7 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
     """
     searching = [*_with_qnt(cores)]
     for name in kernels:
-        computing = kind(name)
+        computing = find_kernel(name)
         for precision, (variant, level) in product(_precisions(computing), computing.variants.items()):
             if not level.computes(precision):
                 continue

@@ -18,8 +18,8 @@ from xpulpnn_sim.api.cosimulation import core_for
 from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, small_layer
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
@@ -62,7 +62,7 @@ def random_cases(
     """
     if count < 1:
         raise InputError(f"number of random layers must be at least 1, not {count}")
-    chosen, cases = kind(kernel), list[Case]()
+    chosen, cases = find_kernel(kernel), list[Case]()
     wanted = rules or chosen.rules or (Rule.BN32,)
     all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules, beyond=beyond)
     for number in range(count):
@@ -109,7 +109,7 @@ def turns(
 
     Parameters are those of :func:`random_cases`. Raises :class:`InputError` if there is nothing.
     """
-    chosen = kind(kernel)
+    chosen = find_kernel(kernel)
     layer, found = chosen.layer.parse(chosen.usual), list[Turn]()
     problem: InputError | LayerError | None = None
     groups = [(one,) for one in precisions] or _groups(single=not chosen.has_weights)
@@ -151,7 +151,7 @@ def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
     return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]
 
 
-def _with_random_layer(case: Case, chosen: Kind, rng: Random) -> Case:
+def _with_random_layer(case: Case, chosen: Kernel, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
     # of its own, so that what has been drawn before stays the same
     values = Random(f"{chosen.name} {case.machine.seed} outside")

@@ -26,9 +26,9 @@ from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.top_names import chosen_names
+from xpulpnn_sw.kernels.catalogue import USUAL_VARIANTS, find_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.kinds import USUAL_VARIANTS, kind
+from xpulpnn_sw.kernels.kernel import Kernel as AnyKernel
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, MapLayer, WindowLayer
 
@@ -53,7 +53,7 @@ _PRESET = (
     f"Configuration to start from (default {BOTH_FORMS}, for both forms of Mac&Load; {DEFAULT_PRESET} for variants "
     "that need it)."
 )
-_LAYER = f"{FORMS}; repeatable (default conv {kind('conv').usual}; of the others one that suits)."
+_LAYER = f"{FORMS}; repeatable (default conv {find_kernel('conv').usual}; of the others one that suits)."
 _VARIANT = (
     f"conv and matmul: out of {', '.join(VARIANTS)} (default {', '.join(USUAL_VARIANTS)}); other kernels have others, "
     "which an unknown name lists; or all. Of the default and of all those that the core can run."
@@ -90,9 +90,9 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     """Cycles of the first kernel to write instead."""
 
     @property
-    def chosen(self) -> Kind:
+    def chosen(self) -> AnyKernel:
         """The kernel."""
-        return kind(self.kernel)
+        return find_kernel(self.kernel)
 
     @property
     def machine(self) -> Machine:

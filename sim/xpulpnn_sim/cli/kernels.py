@@ -17,8 +17,8 @@ from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, argum
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, short_precision
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
+from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kinds import KINDS, kind
 from xpulpnn_sw.kernels.programs.c_program import c_program
 from xpulpnn_sw.kernels.requantisation import RULES, Rule
 from xpulpnn_sw.layers.npz import npz_arrays
@@ -32,12 +32,12 @@ from xpulpnn_sw.toolchain.compilers import COMPILERS, CompileError, find_compile
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
-KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KINDS.values())  # the kernels, with what they are, as help
+KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KERNELS.values())  # the kernels, with what they are, as help
 
-Kernel = Annotated[str, Parameter(choices=tuple(KINDS), help=KERNELS, metavar="KERNEL", show_choices=False)]
+Kernel = Annotated[str, Parameter(choices=tuple(KERNELS), help=KERNELS, metavar="KERNEL", show_choices=False)]
 
 
-FORMS = ", ".join(f"{name}: {one.form}" for name, one in KINDS.items())  # how their layers are written, as help
+FORMS = ", ".join(f"{name}: {one.form}" for name, one in KERNELS.items())  # how their layers are written, as help
 
 
 @arguments
@@ -56,7 +56,7 @@ class Precisions:
                 raise InputError("--bits must be left out with --precision")
             return [Precision.parse(text) for text in self.precision]
         # only products are those of single bits
-        known = WIDTHS if kind(kernel).rules else WIDTHS[:-1]
+        known = WIDTHS if find_kernel(kernel).rules else WIDTHS[:-1]
         for text in self.bits:
             if text not in known:
                 raise InputError(f"--bits must be a list out of {','.join(known)}, not {text}")
@@ -108,7 +108,9 @@ class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoic
 
     kernel: Annotated[str, Parameter(choices=("conv", "pointwise", "matmul"), show_choices=True)] = field(kw_only=False)
     """Kernel with a program in plain C beside it."""
-    layer: Annotated[str | None, Parameter(help=f"{FORMS} (default conv {kind('conv').usual}).", metavar="SPEC")] = None
+    layer: Annotated[
+        str | None, Parameter(help=f"{FORMS} (default conv {find_kernel('conv').usual}).", metavar="SPEC")
+    ] = None
     variant: str = "nn_4x4"
     """Way to write the kernel, as of cosim."""
     no_build: bool = False
@@ -129,7 +131,7 @@ def kernel_command(options: KernelOptions) -> int:
     chosen = options.precisions(options.kernel)
     if len(chosen) != 1:
         raise InputError(f"--bits and --precision must be one, not {len(chosen)}")
-    wanted = kind(options.kernel)
+    wanted = find_kernel(options.kernel)
     layer = wanted.layer.parse(options.layer or wanted.usual)
     case = Case(
         layer=layer,
@@ -167,7 +169,7 @@ _WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'
 class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
     """Options of the command."""
 
-    kernel: Annotated[tuple[str, ...], listed(tuple(KINDS), "Kernels; repeatable (default all)")] = ()
+    kernel: Annotated[tuple[str, ...], listed(tuple(KERNELS), "Kernels; repeatable (default all)")] = ()
     precision: Words = ()
     """Widths of inputs, weights and results such as 8x8x8+8x4x8 (default: all of 8, 4 and 2 bits, and accumulators)."""
     variant: Words = ()
@@ -247,7 +249,7 @@ _USUAL_BITS = 8
 class PackOptions(Requantising, Json):
     """Options of the command."""
 
-    kernel: Annotated[str, Parameter(choices=tuple(KINDS), show_choices=True)] = field(kw_only=False)
+    kernel: Annotated[str, Parameter(choices=tuple(KERNELS), show_choices=True)] = field(kw_only=False)
     """Kernel whose order the weights take."""
     layer: Annotated[str, Parameter(help=f"{FORMS}.")] = field(kw_only=False)
     weights: Path | None = field(default=None, kw_only=False)
@@ -276,7 +278,7 @@ def pack_command(options: PackOptions) -> int:
         raise InputError(f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")
     if path.suffix != ".npz" and not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
         raise InputError(f"--output must be called like a name in C, not {path.name}")
-    computing = kind(options.kernel)
+    computing = find_kernel(options.kernel)
     layer = computing.layer.parse(options.layer)
     # the variant that a library for the usual core has
     extensions = preset(DEFAULT_PRESET).extensions

@@ -13,7 +13,7 @@ from xpulpnn_sim.cli.options import Count, Fresh, Jobs, Json, Seed, arguments, c
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
-from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.catalogue import KERNELS
 
 _BATCH = 64  # combinations whose layers share a program, or a few
 
@@ -31,7 +31,7 @@ _COLUMNS: Columns = {
 class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
     """Options of the command."""
 
-    kernel: Annotated[tuple[str, ...], listed(tuple(KINDS), "Kernels; repeatable")] = tuple(KINDS)
+    kernel: Annotated[tuple[str, ...], listed(tuple(KERNELS), "Kernels; repeatable")] = tuple(KERNELS)
     preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Cores, of which the first that can runs a kernel")] = (
         tuple(PRESETS)
     )

@@ -252,8 +252,8 @@ class KernelRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
     """A kernel that the command line knows."""
 
     name: str

@@ -9,8 +9,8 @@ import numpy as np
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.kernel import KernelRun, Kind
-from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
+from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.products import CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -81,7 +81,7 @@ _IMAGE = "image"  # of functions with the arguments of a convolution, whose inpu
 class Selection:
     """Kernels, precisions and variants of a library."""
 
-    kernels: Sequence[str] = ()  # names out of KINDS; empty: all
+    kernels: Sequence[str] = ()  # names of kernels; empty: all
     # Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators
     precisions: Sequence[Precision] = ()
     variants: Sequence[str] = ()  # Empty: the fastest that the core has
@@ -113,7 +113,7 @@ def elements(run: KernelRun, usual: str = "") -> list[str]:
     shown = ["" if letter == known else letter for letter, known in zip(letters, usual or "   ", strict=True)]
     widths = (precision.x, precision.w, precision.y)
     texts = [f"{letter if width > 1 else ''}{width}" for letter, width in zip(shown, widths, strict=True)]
-    return texts if kind_of(run.layer).has_weights else texts[::2]
+    return texts if kernel_of(run.layer).has_weights else texts[::2]
 
 
 def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
@@ -127,16 +127,16 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     Raises :class:`InputError` for a kernel, a precision or a variant of which nothing came. Combinations that a
     kernel does not have are left out.
     """
-    _check_among("--kernels", selection.kernels, KINDS)
+    _check_among("--kernels", selection.kernels, KERNELS)
     _check_among("--variant", selection.variants, (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS))
     for window in selection.windows:
-        KINDS["avgpool"].layer.parse(f"64x64x4:{window}")
+        KERNELS["avgpool"].layer.parse(f"64x64x4:{window}")
     if selection.rule is Rule.QNT and Extension.XPULPQNT not in config.extensions:
         raise InputError("requantisation must be a rule without pv.qnt, unless --set qnt=true, not qnt")
     seen: set[str] = set()
     used: set[str] = set()
-    for name in selection.kernels or KINDS:
-        computing = KINDS[name]
+    for name in selection.kernels or KERNELS:
+        computing = KERNELS[name]
         for precision in _precisions(selection, computing):
             for variant in _variants(selection, computing, precision, config):
                 for run in _of_samples(selection, computing, precision, variant, config):
@@ -158,7 +158,7 @@ def _check_among(option: str, wanted: Iterable[str], known: Collection[str], rul
             raise InputError(f"{option} must be {rule or 'among ' + ', '.join(known)}, not {value}")
 
 
-def _precisions(selection: Selection, computing: Kind) -> Sequence[Precision]:
+def _precisions(selection: Selection, computing: Kernel) -> Sequence[Precision]:
     if selection.precisions:
         return selection.precisions
     usual = computing.uniform(_WIDTHS[0])
@@ -172,7 +172,7 @@ def _precisions(selection: Selection, computing: Kind) -> Sequence[Precision]:
     return [precision if precision.requantised else precision.accumulators for precision in chosen]
 
 
-def _variants(selection: Selection, computing: Kind, precision: Precision, config: CoreConfig) -> list[str]:
+def _variants(selection: Selection, computing: Kernel, precision: Precision, config: CoreConfig) -> list[str]:
     able = [name for name, level in computing.variants.items() if runs_on(level, precision, config)]
     if selection.variants:
         return [name for name in able if name in selection.variants]
@@ -180,7 +180,7 @@ def _variants(selection: Selection, computing: Kind, precision: Precision, confi
 
 
 def _of_samples(
-    selection: Selection, computing: Kind, precision: Precision, variant: str, config: CoreConfig
+    selection: Selection, computing: Kernel, precision: Precision, variant: str, config: CoreConfig
 ) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)
     is_around = selection.outside and precision.x != SIGN_BITS

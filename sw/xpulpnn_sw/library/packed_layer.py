@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
-from xpulpnn_sw.kernels.kernel import KernelRun, Kind
+from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import (
     BY_RULE,
@@ -189,7 +189,7 @@ def _rule_arrays(rule: Rule) -> dict[str, str]:
 
 
 def packed(
-    computing: Kind, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
+    computing: Kernel, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
 ) -> PackedLayer:
     """Pack a layer for a variant of a kernel."""
     widths = computing.precision(layer, precision)
@@ -211,7 +211,7 @@ def packed(
     )
 
 
-def layer_operands(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def layer_operands(computing: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     """The operands of a layer, with zeros for its inputs; raises :class:`InputError` for arrays that do not fit."""
     if computing.rules:
         return _trained(computing, layer, precision, arrays, rule)
@@ -233,7 +233,7 @@ def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
     return {name: getattr(tensors, name) for name in names}
 
 
-def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def _trained(computing: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     rule = _rule_of(computing, precision, rule)
     precision = computing.precision(layer, precision)
     _check_names(arrays, ("weights", "bias", *(_rule_arrays(rule) if precision.requantised else ())), "bias")
@@ -253,7 +253,7 @@ def _trained(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays
     return made
 
 
-def _rule_of(computing: Kind, precision: Precision, rule: Rule) -> Rule:
+def _rule_of(computing: Kernel, precision: Precision, rule: Rule) -> Rule:
     if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
         raise InputError(f"requantisation must be thresholds for results of one bit, not {rule.value}")
     if precision.y == SIGN_BITS:
@@ -292,7 +292,7 @@ def _map_arrays(layer: Layer) -> tuple[str, ...]:
             return ()
 
 
-def _maps(computing: Kind, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
+def _maps(computing: Kernel, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
     names = _map_arrays(layer)
     _check_names(arrays, names, "summand" if isinstance(layer, AddLayer) else "")
     tensors = computing.tensors(layer, precision, np.random.default_rng(0))

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.catalogue import STRUCTURES
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
-from xpulpnn_sw.kernels.kinds import STRUCTURES
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, declaration, kernel_function
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.library.functions import elements

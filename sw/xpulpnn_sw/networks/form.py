@@ -26,8 +26,8 @@ from typing import Any, cast
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError, unreadable
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.kinds import kind, kind_of
+from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.layer import ImageConvLayer, Layer
@@ -57,13 +57,13 @@ def _check_size(layer: Layer) -> None:
 def _surrounded(layer: Any, pad: int) -> Any:
     """A layer with this value around its map, which its text must not have another of, nor the layer none."""
     if pad and not hasattr(layer, "outside"):
-        raise LayerError(f"pad must be left out with {kind_of(layer).name}, not {pad}")
+        raise LayerError(f"pad must be left out with {kernel_of(layer).name}, not {pad}")
     if pad and layer.outside not in (0, pad):
         raise LayerError(f"pad must be that of the layer {layer}, not {pad}")
     return replace(layer, outside=pad) if pad else layer
 
 
-def _check_precision(computing: Kind, precision: Precision) -> None:
+def _check_precision(computing: Kernel, precision: Precision) -> None:
     """Raise :class:`LayerError` unless some variant of the kernel computes with it."""
     refused: LayerError | None = None
     for level in computing.variants.values():
@@ -76,7 +76,7 @@ def _check_precision(computing: Kind, precision: Precision) -> None:
     raise refused or LayerError(f"precision must be one of {computing.name}, not {precision}")
 
 
-def _tensors(computing: Kind, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def _tensors(computing: Kernel, layer: Any, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     if not computing.rules:
         return layer_operands(computing, layer, precision, arrays, Rule.BN32)
     tensors = layer_operands(computing, layer, precision, arrays, rule)
@@ -110,9 +110,9 @@ class NetworkBuilder:
             raise InputError(f"requantise of {name} must be one of {', '.join(NETWORK_RULES)}, not {requantise}")
         try:
             is_image = kernel == "conv" and layer.endswith(_IMAGE)
-            computed = (ImageConvLayer if is_image else kind(kernel).layer).parse(layer)
+            computed = (ImageConvLayer if is_image else find_kernel(kernel).layer).parse(layer)
             _check_size(computed)
-            computing = kind_of(computed)
+            computing = kernel_of(computed)
             widths = computing.precision(computed, Precision.parse(precision))
             _check_precision(computing, widths)
             tensors = _tensors(computing, computed, widths, arrays or {}, NETWORK_RULES[requantise])

@@ -9,8 +9,8 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.kinds import kind_of
+from xpulpnn_sw.kernels.catalogue import kernel_of
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.layer import ImageConvLayer, Layer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
@@ -75,9 +75,9 @@ class Stage:
         return (*self.layer.out_shape, self.layer.out_channels)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Kernel:
         """The kernel."""
-        return kind_of(self.layer)
+        return kernel_of(self.layer)
 
     @property
     def multiplies(self) -> bool:

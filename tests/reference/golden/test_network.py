@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden.layers import products
 from xpulpnn_sim.reference.golden.network import COMPUTED, agreement, run_reference, run_scores
-from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.networks.form import NetworkBuilder
 
 pytestmark = pytest.mark.unit
@@ -120,8 +120,8 @@ def test_thresholds_by_hand():
 
 def test_every_kernel_has_a_reference_and_is_in_the_guide():
     guide = Path("docs/kernels.md").read_text()
-    assert set(KINDS) == set(COMPUTED)
-    assert [name for name in KINDS if f"`{name}`" not in guide] == []
+    assert set(KERNELS) == set(COMPUTED)
+    assert [name for name in KERNELS if f"`{name}`" not in guide] == []
 
 
 @pytest.mark.parametrize("bits", [8, 16, 24, 31])

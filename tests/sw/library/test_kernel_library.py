@@ -10,8 +10,8 @@ from tests.programs import read_results
 from xpulpnn.config import preset
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import Selection, library_functions
@@ -208,7 +208,7 @@ LAYERS = [
 
 def tensors_of(case):
     name, text, widths, rule, _ = case
-    kind = KINDS[name]
+    kind = KERNELS[name]
     layer = kind.layer.parse(text)
     precision = kind.precision(layer, Precision.parse(widths))
     return kind, layer, precision, kind.tensors(layer, precision, np.random.default_rng(1), Rule(rule))
@@ -230,7 +230,7 @@ def pack(case) -> tuple[PackedLayer, KernelRun, np.ndarray]:
 
 def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
     layers = [pack(case) for case in LAYERS]
-    assert {case[0] for case in LAYERS} == {kind.name for kind in KINDS.values() if kind.rules}
+    assert {case[0] for case in LAYERS} == {kind.name for kind in KERNELS.values() if kind.rules}
     # an output with most values equal would hide wrong ones
     assert all(np.unique(expected, return_counts=True)[1].max() <= expected.size // 2 for *_, expected in layers)
     functions: dict[str, KernelRun] = {}
@@ -282,7 +282,7 @@ def test_every_kernel_has_a_function_and_each_one_name():
     functions = list(library_functions(selection, preset("ri5cy")))
     names = [run.name for run in functions]
     assert len(names) == len(set(names))
-    assert {name.split("_")[1] for name in names} == set(KINDS)
+    assert {name.split("_")[1] for name in names} == set(KERNELS)
     text = kernels_header(functions)
     assert all(text.count(f"void {name}(") == 1 for name in names)
     assert not any("nn" in run.variant.name for run in functions)

@@ -15,7 +15,7 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.golden import layers
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.public import PREFIXES, PublicFunctions
@@ -78,8 +78,8 @@ def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rul
     """A layer of the widths that a name says, its tensors and its results."""
     found = re.search(r"_([iu]\d)_([iu]\d+|i32)_(i\d)", name)
     x, y, w = found.groups() if found else ("u8", "i32", "i8")
-    layer, precision = kind(kernel).layer.parse(text), Precision.parse(f"{x}x{w}x{y}")
-    tensors = kind(kernel).tensors(layer, precision, rng, rule)
+    layer, precision = find_kernel(kernel).layer.parse(text), Precision.parse(f"{x}x{w}x{y}")
+    tensors = find_kernel(kernel).tensors(layer, precision, rng, rule)
     tensors = tensors if precision.requantised else replace(tensors, bias=None)
     operands = {"BIAS": packed(tensors.bias, 32)} if tensors.bias is not None else {}
     return precision, layer, tensors, operands, reference(layer, tensors, precision)

@@ -9,7 +9,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sw.kernels.kinds import kind
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.layout import fold, is_stored
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
@@ -30,7 +30,7 @@ def test_by_hand():
 @pytest.mark.parametrize("text", ["6x8x16", "5x4x7", "9x12x20"])
 def test_poolings_of_folded_maps(text: str, element: str):
     """Rows cut off below or not; one group of columns and several; what is not stored may be anything."""
-    chosen, precision = kind("maxpool"), Precision.parse(f"{element}x{element}x{element}")
+    chosen, precision = find_kernel("maxpool"), Precision.parse(f"{element}x{element}x{element}")
     layer = chosen.layer.parse(f"{text}:3x3:s=2,p=0x1x0x1{':relu' if precision.x_signed else ''}")
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     shape = (layer.height, layer.width, layer.channels)
@@ -45,7 +45,7 @@ def test_poolings_of_folded_maps(text: str, element: str):
 )
 def test_convolutions_that_fold(number: int, widths: str):
     """Channels that fill words of results, and others behind them."""
-    chosen, precision = kind("conv"), Precision.parse(widths)
+    chosen, precision = find_kernel("conv"), Precision.parse(widths)
     layer = chosen.layer.parse("3x4x8:20x3x3")
     rule = (Rule.BN32, Rule.SHIFT)[number % 2]
     tensors = chosen.tensors(layer, precision, np.random.default_rng(3), rule)
@@ -70,13 +70,13 @@ def test_what_is_folded():
 
 
 def test_what_cannot_be_folded():
-    chosen, precision = kind("maxpool"), Precision.parse("8xu8x8")
+    chosen, precision = find_kernel("maxpool"), Precision.parse("8xu8x8")
     for text in ("8x6x4:3x3:s=2,p=0x1x0x1", "8x8x4:3x3:s=2", "8x8x4:2x2:s=2"):
         layer = chosen.layer.parse(text)
         tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
         with pytest.raises(LayerError, match=r"^pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of "):
             chosen.build(layer, precision, "xpulpnn", tensors)
-    chosen = kind("conv")
+    chosen = find_kernel("conv")
     layer = chosen.layer.parse("4x4x4:4x3x3")
     tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
     with pytest.raises(LayerError, match=r"^variant of folded results must be one that requantises, not nn_4x4$"):

@@ -10,7 +10,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.kernels.kinds import KINDS
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.form import NetworkBuilder
@@ -217,8 +217,8 @@ def test_exact_layers_of_filters_over_all_channels_have_one_shift(core, rules):
     layers = [("pointwise", "4x4x5:6"), ("depthwise", "4x4x6:3x3")]
     rng, stages = np.random.default_rng(1), list[Stage]()
     for name, text in layers:
-        layer, precision = KINDS[name].layer.parse(text), Precision.parse("8x8x8")
-        tensors = KINDS[name].tensors(layer, precision, rng, Rule.EXACT)
+        layer, precision = KERNELS[name].layer.parse(text), Precision.parse("8x8x8")
+        tensors = KERNELS[name].tensors(layer, precision, rng, Rule.EXACT)
         stages.append(Stage(name=name, layer=layer, precision=precision, tensors=tensors))
     network = Network(name="exact", stages=tuple(stages))
     inputs = rng.integers(0, 256, (3, 4, 4, 5))

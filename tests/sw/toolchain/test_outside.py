@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.kernels.kinds import KINDS, kind_of
+from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
 from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, DepthwiseLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.form import NetworkBuilder, written
@@ -37,7 +37,7 @@ def test_borders(number: int):
     layer = ConvLayer.parse(BORDERS[number])
     for turn, widths in enumerate(WIDTHS, number):
         precision = Precision.parse(widths)
-        variants = [name for name, level in KINDS["conv"].variants.items() if level.computes(precision)]
+        variants = [name for name, level in KERNELS["conv"].variants.items() if level.computes(precision)]
         around = replace(layer, outside=ends(precision)[turn % 2])
         run, _, _ = check(around, precision, variants[turn % len(variants)], specialise=turn % 3 == 0)
         assert run.name.startswith("conv_outside_")
@@ -57,7 +57,7 @@ def test_borders(number: int):
     ids=str,
 )
 def test_other_layers(layer: Any):
-    variants = list(kind_of(layer).variants.items())
+    variants = list(kernel_of(layer).variants.items())
     for turn, widths in enumerate(WIDTHS[:-1]):
         precision = Precision.parse(widths)
         able = [name for name, level in variants if level.computes(precision)]

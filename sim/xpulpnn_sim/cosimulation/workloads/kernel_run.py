@@ -26,8 +26,8 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 from xpulpnn_sim.reference.golden.network import stage_results
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
+from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
-from xpulpnn_sw.kernels.kinds import kind, kind_of
 from xpulpnn_sw.kernels.layout import Ints, Placement
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.programs.bare import bare_program
@@ -81,7 +81,7 @@ ENGINES = ("stream", "core")
 
 def short_precision(kernel: str, bits: int) -> Precision:
     """Return the precision that one width stands for: a ``matmul`` leaves its results in 32 bits."""
-    return kind(kernel).uniform(bits)
+    return find_kernel(kernel).uniform(bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class Case:
     @property
     def kernel(self) -> str:
         """Name of the kernel."""
-        return kind_of(self.layer).name
+        return kernel_of(self.layer).name
 
     @property
     def name(self) -> str:
@@ -127,7 +127,7 @@ class Case:
             raise InputError(
                 f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
             )
-        computing, core = kind_of(self.layer), self.config.core
+        computing, core = kernel_of(self.layer), self.config.core
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
             if not computing.rules:
                 raise InputError(f"requantisation must be left out with {computing.name}")
@@ -249,13 +249,13 @@ class KernelProgram(KernelWork):
 def case_tensors(case: Case) -> Any:
     """The random tensors of a case."""
     rng = np.random.default_rng(case.machine.seed)
-    tensors = kind_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
+    tensors = kernel_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
     return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
 
 
 def case_kernel(case: Case, tensors: Any) -> KernelRun:
     """The kernel of a case, with room for all cores."""
-    return kind_of(case.layer).build(
+    return kernel_of(case.layer).build(
         case.layer,
         case.precision,
         case.variant,

@@ -9,8 +9,8 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference
 from xpulpnn_sim.cosimulation.workloads.workload import Compared, Result, Workload, executable_of
+from xpulpnn_sw.kernels.catalogue import kernel_of
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, BUFFERS, OUTPUT, STACK, KernelRun
-from xpulpnn_sw.kernels.kinds import kind_of
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.series import series
 from xpulpnn_sw.kernels.tensors import for_core
@@ -39,7 +39,7 @@ class SharedCase:
 def shared_case(case: Case, cores: int) -> SharedCase:
     """The kernel of a case, with room for ``cores``; raises :class:`LayerError` if there is none."""
     tensors = case_tensors(case)
-    kernel = kind_of(case.layer).build(
+    kernel = kernel_of(case.layer).build(
         case.layer,
         case.precision,
         case.variant,

@@ -26,8 +26,8 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 )
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.kernel import Function
-from xpulpnn_sw.kernels.kinds import KINDS
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.ulppack.gemm import SERIAL_BLOCK, bit_serial_gemm, packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import ISAS, largest
@@ -98,14 +98,14 @@ class SweepPoint:
     def isa(self) -> str:
         """Instruction set."""
         if self.variant is not None:
-            needs_more = Extension.XPULPNN in KINDS["matmul"].variant(self.variant).extensions
+            needs_more = Extension.XPULPNN in KERNELS["matmul"].variant(self.variant).extensions
             return "xpulpnn" if needs_more else self.variant.split("_")[0]
         return ISAS[-1] if self.plan is None else self.plan.method.isa
 
     def runs_on(self, config: CoreConfig) -> bool:
         """Return whether the core has the instructions."""
         if self.variant is not None:
-            chosen = KINDS["matmul"].variant(self.variant)
+            chosen = KERNELS["matmul"].variant(self.variant)
             return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
         return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
 

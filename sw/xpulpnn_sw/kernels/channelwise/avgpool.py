@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.channelwise.code import (
     ConstantDivision,
     repeated,
 )
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, drawn_window, element_kind
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, drawn_window, element_kernel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import (
@@ -302,10 +302,12 @@ class _AvgPooling(Pooling):
             b("add", out, out, self.out_pixel)
 
 
-AVGPOOL = element_kind(
-    *("avgpool", "average pooling, with or without requantisation", AvgPoolLayer),
-    # as in the public kernels
-    *("16x16x32:2x2:s=2:scaled", avgpool_kernel),
+AVGPOOL = element_kernel(
+    name="avgpool",
+    help="average pooling, with or without requantisation",
+    layer=AvgPoolLayer,
+    usual="16x16x32:2x2:s=2:scaled",  # that of the public kernels
+    write=avgpool_kernel,
     usual_tiny="32x32x32:2x2:s=2",
     random=random_avgpool,
     drawn=lambda rng: drawn_window(rng, MOST_CHANNELS) + rng.choice(("", ":scaled")),

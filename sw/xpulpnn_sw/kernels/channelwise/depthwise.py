@@ -8,7 +8,7 @@ import numpy as np
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
-from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, drawn_window, map_kind, random_elements
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, drawn_window, map_kernel, random_elements
 from xpulpnn_sw.kernels.kernel import (
     OUT_SIZES,
     SHIFT,
@@ -164,15 +164,22 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     return request.finish(name, structure, arguments, write, rule)
 
 
-DEPTHWISE = map_kind(
-    *("depthwise", "depthwise convolution", DepthwiseLayer, "16x16x32:3x3", depthwise_kernel),
+DEPTHWISE = map_kernel(
+    name="depthwise",
+    help="depthwise convolution",
+    layer=DepthwiseLayer,
+    usual="16x16x32:3x3",
+    write=depthwise_kernel,
     rules=(Rule.BN32, Rule.BN64, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
     random=random_depthwise,
     drawn=lambda rng: drawn_window(rng, 9),
     structures=(DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS),
     samples=("8x8x4:3x3", "8x8x4:3x3:s=2", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
     outside_samples=(
-        *("8x8x4:3x3:v=1", "8x8x4:3x3:s=2,v=1", "8x8x4:2x3:v=1"),
-        *("8x8x4:1x3:p=0x0x1x1,v=1", "8x8x4:5x5:p=2,v=1"),
+        "8x8x4:3x3:v=1",
+        "8x8x4:3x3:s=2,v=1",
+        "8x8x4:2x3:v=1",
+        "8x8x4:1x3:p=0x0x1x1,v=1",
+        "8x8x4:5x5:p=2,v=1",
     ),
 )

@@ -17,9 +17,9 @@ from xpulpnn_sw.kernels.channelwise.maps import (
     MOST_CHANNELS,
     MapTensors,
     PlacedMaps,
-    element_kind,
+    element_kernel,
     random_elements,
-    same_kind,
+    same_kernel,
 )
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
@@ -319,8 +319,12 @@ class _Addition:
             b("sra", value, value, self._shift)
 
 
-RELU = same_kind(
-    *("relu", "negative elements become 0", ReluLayer, "16x16x32", relu_kernel),
+RELU = same_kernel(
+    name="relu",
+    help="negative elements become 0",
+    layer=ReluLayer,
+    usual="16x16x32",
+    write=relu_kernel,
     variants=PLAIN_LEVELS,
     uniform=lambda bits: Precision(bits, bits, bits, x_signed=True, y_signed=True),
     random=random_relu,
@@ -328,8 +332,12 @@ RELU = same_kind(
 )
 
 
-ADD = element_kind(
-    *("add", "sum of two feature maps, each scaled", AddLayer, "16x16x32", add_kernel),
+ADD = element_kernel(
+    name="add",
+    help="sum of two feature maps, each scaled",
+    layer=AddLayer,
+    usual="16x16x32",
+    write=add_kernel,
     random=random_add,
     drawn=lambda rng: random_sizes(rng, 5, 5, 2 * MOST_CHANNELS) + rng.choice(("", ":shift")),
     structures=(ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.kernels.kernel import KernelRequest, Kind, window_arguments
+from xpulpnn_sw.kernels.kernel import Kernel, KernelRequest, window_arguments
 from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.variants import BYTE_BITS, ELEMENT_LEVELS
@@ -103,6 +103,6 @@ def _unsigned(bits: int) -> Precision:
 
 
 # kernels of maps; of elements alike in all operands; whose results are elements of the input
-map_kind = partial(Kind, variants=ELEMENT_LEVELS, usual_variants=("xpulpv2", "xpulpnn"))
-element_kind = partial(map_kind, uniform=_unsigned)
-same_kind = partial(element_kind, precision=same_form)
+map_kernel = partial(Kernel, variants=ELEMENT_LEVELS, usual_variants=("xpulpv2", "xpulpnn"))
+element_kernel = partial(map_kernel, uniform=_unsigned)
+same_kernel = partial(element_kernel, precision=same_form)

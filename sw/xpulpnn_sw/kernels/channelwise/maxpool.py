@@ -8,7 +8,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.code import Packed
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, drawn_window, same_kind
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, drawn_window, same_kernel
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
@@ -187,10 +187,13 @@ class _FoldedMaxPooling(_MaxPooling):
         """No window is cut off by columns: what lies beyond is in none of the folded ones."""
 
 
-MAXPOOL = same_kind(
-    *("maxpool", "maximum pooling, with or without ReLU", MaxPoolLayer),
+MAXPOOL = same_kernel(
+    name="maxpool",
+    help="maximum pooling, with or without ReLU",
+    layer=MaxPoolLayer,
     # the first pooling of the CIFAR-10 network, whose windows are cut off at the right and lower edge
-    *("32x32x32:3x3:s=2,p=0x1x0x1", maxpool_kernel),
+    usual="32x32x32:3x3:s=2,p=0x1x0x1",
+    write=maxpool_kernel,
     variants=POOL_LEVELS,
     random=random_maxpool,
     drawn=lambda rng: drawn_window(rng, MOST_CHANNELS),

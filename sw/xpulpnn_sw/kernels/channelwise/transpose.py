@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.channelwise.code import (
     repeated,
     side_by_side,
 )
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kind
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kernel
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
@@ -173,9 +173,12 @@ class TransposeCode:
         return side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
 
 
-TRANSPOSE = same_kind(
-    *("transpose", "a map pixel by pixel comes to lie channel by channel", TransposeLayer),
-    *("16x16x32", transpose_kernel),
+TRANSPOSE = same_kernel(
+    name="transpose",
+    help="a map pixel by pixel comes to lie channel by channel",
+    layer=TransposeLayer,
+    usual="16x16x32",
+    write=transpose_kernel,
     variants=TRANSPOSE_LEVELS,
     usual_variants=tuple(TRANSPOSE_LEVELS),
     random=random_maps,

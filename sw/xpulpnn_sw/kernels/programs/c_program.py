@@ -8,8 +8,8 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.disasm import disassemble
+from xpulpnn_sw.kernels.catalogue import STRUCTURES
 from xpulpnn_sw.kernels.kernel import KernelRun, Structure
-from xpulpnn_sw.kernels.kinds import STRUCTURES
 from xpulpnn_sw.kernels.layout import pack_words
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors

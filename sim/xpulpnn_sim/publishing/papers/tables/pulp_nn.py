@@ -14,8 +14,8 @@ from xpulpnn_sim.publishing.papers.table import (
     TableRow,
     printed,
 )
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
-from xpulpnn_sw.kernels.kinds import kind
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.layer import ConvLayer
 
@@ -51,7 +51,7 @@ def _linear(cores: int) -> CosimRun:
 
 
 def _channelwise(kernel: str, cores: int) -> CosimRun:
-    layer, precision = kind(kernel).usual_in_cluster, str(kind(kernel).uniform(8))
+    layer, precision = find_kernel(kernel).usual_in_cluster, str(find_kernel(kernel).uniform(8))
     return cosim_run(kernel, layer=layer, precision=precision, variant="xpulpv2", cores=cores)
 
 
@@ -95,7 +95,7 @@ def _rows() -> Iterator[TableRow]:
         quick=False,
     )
     for kernel in ("maxpool", "avgpool", "relu"):
-        figure = f"{kernel} {kind(kernel).usual_in_cluster}, 8 bit: {_CORES} cores over one"
+        figure = f"{kernel} {find_kernel(kernel).usual_in_cluster}, 8 bit: {_CORES} cores over one"
         published = Published("7", "section 5(b), never lower")
         yield TableRow(figure, SPEED_UP, published, _channelwise(kernel, _CORES), over=_channelwise(kernel, 1))
 

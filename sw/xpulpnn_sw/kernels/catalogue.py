@@ -7,42 +7,18 @@ from itertools import chain
 from random import Random
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels import products
 from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE
 from xpulpnn_sw.kernels.channelwise.elementwise import ADD, RELU
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL
 from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
-from xpulpnn_sw.kernels.kernel import Kind
-from xpulpnn_sw.kernels.products import (
-    CONV1D_ARGUMENTS,
-    CONV1D_OUTSIDE_ARGUMENTS,
-    CONV_ARGUMENTS,
-    CONV_OUTSIDE_ARGUMENTS,
-    LINEAR_ARGUMENTS,
-    MATMUL_ARGUMENTS,
-    conv1d_kernel,
-    conv_kernel,
-    image_kernel,
-    image_precision,
-    linear_kernel,
-    linear_precision,
-    matmul_kernel,
-    pointwise_kernel,
-    random_product,
-)
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
-from xpulpnn_sw.layers.layer import (
-    Conv1dLayer,
-    ConvLayer,
-    ImageConvLayer,
-    Layer,
-    LinearLayer,
-    MatmulLayer,
-    PointwiseLayer,
-)
+from xpulpnn_sw.layers import layer as layers
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
 
@@ -72,45 +48,64 @@ def _pointwise(rng: Random) -> str:
 # those with the instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x3_4x4", "x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
 
+_product = partial(Kernel, variants=VARIANTS, usual_variants=USUAL_VARIANTS, random=random_tensors, rules=tuple(Rule))
+_sequence = partial(_product, random=products.random_product)
 
-_product = partial(Kind, variants=VARIANTS, usual_variants=USUAL_VARIANTS, random=random_tensors, rules=tuple(Rule))
-_sequence = partial(_product, random=random_product)
-
-_KINDS = (
+_KERNELS = (
     _product(
-        *("conv", "whole convolution", ConvLayer, PAPER_LAYER, conv_kernel),
+        name="conv",
+        help="whole convolution",
+        layer=layers.ConvLayer,
+        usual=PAPER_LAYER,
+        write=products.conv_kernel,
         drawn=_conv,
-        structures=(CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS),
+        structures=(products.CONV_ARGUMENTS, products.CONV_OUTSIDE_ARGUMENTS),
         samples=("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
         outside_samples=("4x4x4:4x3x3:v=1",),
     ),
     _sequence(
-        *("conv1d", "convolution along one direction, dilated", Conv1dLayer, "256x32:64x9:p=4", conv1d_kernel),
+        name="conv1d",
+        help="convolution along one direction, dilated",
+        layer=layers.Conv1dLayer,
+        usual="256x32:64x9:p=4",
+        write=products.conv1d_kernel,
         drawn=_conv1d,
-        structures=(CONV1D_ARGUMENTS, CONV1D_OUTSIDE_ARGUMENTS),
+        structures=(products.CONV1D_ARGUMENTS, products.CONV1D_OUTSIDE_ARGUMENTS),
         samples=("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
         outside_samples=("12x4:4x3:d=2,v=1",),
     ),
     _product(
-        *("pointwise", "convolution of single pixels, in place", PointwiseLayer, "16x16x32:64", pointwise_kernel),
+        name="pointwise",
+        help="convolution of single pixels, in place",
+        layer=layers.PointwiseLayer,
+        usual="16x16x32:64",
+        write=products.pointwise_kernel,
         drawn=_pointwise,
         samples=("4x4x4:4", "1x1x4:4", "4x4x4:4:s=2", "2x2x4:4:s=2"),
     ),
     _sequence(
-        *("linear", "fully connected layer", LinearLayer, "512:64", linear_kernel),
+        name="linear",
+        help="fully connected layer",
+        layer=layers.LinearLayer,
+        usual="512:64",
+        write=products.linear_kernel,
         variants=ONE_PIXEL,
         usual_variants=("x2_4x1", "xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
-        precision=linear_precision,
+        precision=products.linear_precision,
         drawn=lambda rng: f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + rng.choice(("", ":raw")),
-        structures=(LINEAR_ARGUMENTS,),
+        structures=(products.LINEAR_ARGUMENTS,),
         samples=("8:4",),
     ),
     _product(
-        *("matmul", "the MatMul alone, its results in 32 bits", MatmulLayer, "64x288x256", matmul_kernel),
+        name="matmul",
+        help="the MatMul alone, its results in 32 bits",
+        layer=layers.MatmulLayer,
+        usual="64x288x256",
         usual_tiny="64x288x128",
+        write=products.matmul_kernel,
         uniform=lambda bits: Precision.uniform(bits).accumulators,
         drawn=lambda rng: random_sizes(rng, 10, 70, 9),
-        structures=(MATMUL_ARGUMENTS,),
+        structures=(products.MATMUL_ARGUMENTS,),
         samples=("4x8x4", "4x8x1"),
     ),
     ADD,
@@ -120,26 +115,25 @@ _KINDS = (
     RELU,
     TRANSPOSE,
 )
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
+KERNELS: Mapping[str, Kernel] = {kernel.name: kernel for kernel in _KERNELS}
 """All kernels by name."""
 
-STRUCTURES = tuple(chain.from_iterable(kind.structures for kind in _KINDS))
+STRUCTURES = tuple(chain.from_iterable(kernel.structures for kernel in _KERNELS))
 """Argument structures of all kernels, in the order of the C header."""
 
-_BY_LAYER = {kind.layer: kind for kind in KINDS.values()} | {
-    ImageConvLayer: replace(KINDS["conv"], layer=ImageConvLayer, write=image_kernel, precision=image_precision)
-}
+_IMAGE = {"layer": layers.ImageConvLayer, "write": products.image_kernel, "precision": products.image_precision}
+_BY_LAYER = {kernel.layer: kernel for kernel in _KERNELS} | {layers.ImageConvLayer: replace(KERNELS["conv"], **_IMAGE)}
 """The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
 
 
-def kind(name: str) -> Kind:
+def find_kernel(name: str) -> Kernel:
     """The kernel called ``name``; raises :class:`InputError` for an unknown one."""
     try:
-        return KINDS[name]
+        return KERNELS[name]
     except KeyError:
-        raise InputError(f"kernel must be one of {', '.join(KINDS)}, not {name}") from None
+        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, not {name}") from None
 
 
-def kind_of(layer: Layer) -> Kind:
+def kernel_of(layer: layers.Layer) -> Kernel:
     """The kernel that computes a layer."""
     return _BY_LAYER[type(layer)]
