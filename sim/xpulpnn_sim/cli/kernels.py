@@ -32,9 +32,11 @@ from xpulpnn_sw.toolchain.compilers import COMPILERS, CompileError, find_compile
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
-KERNELS = "; ".join(f"{one.name}: {one.help}" for one in KERNELS.values())  # the kernels, with what they are, as help
+KERNEL_HELP = "; ".join(
+    f"{one.name}: {one.help}" for one in KERNELS.values()
+)  # the kernels, with what they are, as help
 
-Kernel = Annotated[str, Parameter(choices=tuple(KERNELS), help=KERNELS, metavar="KERNEL", show_choices=False)]
+Kernel = Annotated[str, Parameter(choices=tuple(KERNELS), help=KERNEL_HELP, metavar="KERNEL", show_choices=False)]
 
 
 FORMS = ", ".join(f"{name}: {one.form}" for name, one in KERNELS.items())  # how their layers are written, as help
