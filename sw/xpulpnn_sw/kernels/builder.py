@@ -185,14 +185,14 @@ class Builder:
         self("mulhsu", rd, a, kappa[0])
         self.add_shifted(rd, total, shift)
 
-    def exchange(self, one: int, other: int, width: int, mask: int, work: int) -> None:
+    def exchange(self, first: int, second: int, width: int, mask: int, work: int) -> None:
         """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
-        self("srli", work, one, width)
-        self("xor", work, work, other)
+        self("srli", work, first, width)
+        self("xor", work, work, second)
         self("and", work, work, mask)
-        self("xor", other, other, work)
+        self("xor", second, second, work)
         self("slli", work, work, width)
-        self("xor", one, one, work)
+        self("xor", first, first, work)
 
     def to_bytes(self, rd: int, word: int, first: int, bits: int, elements: Sequence[int], *, signed: bool) -> None:
         """Four elements of a word, from the one at the bit ``first`` on, as bytes; registers ``elements`` are lost."""
@@ -277,13 +277,13 @@ class Builder:
     # -- structure
 
     @property
-    def here(self) -> int:
+    def position(self) -> int:
         """Position of the next instruction."""
         return len(self._lines)
 
     def place(self, label: Label) -> None:
         """Let the label be here."""
-        label.position = self.here
+        label.position = self.position
 
     def branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
         """Branch to a label, which must be near."""
@@ -339,10 +339,10 @@ class Builder:
         else:
             if count != Held(counter):
                 self.put(counter, count)
-            start = Label(self.here)
+            start = Label(self.position)
             yield
             self("addi", counter, counter, -1)
-            is_far = (self.here - (start.position or 0)) * WORD > _REACH
+            is_far = (self.position - (start.position or 0)) * WORD > _REACH
             (self.far_branch if is_far else self.branch)("bne", counter, ZERO, start)
 
     def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
@@ -365,38 +365,38 @@ class Builder:
                 self.li(counter, count)
             self._append(_row("lp.setup"), (level, count.register if isinstance(count, Held) else counter), end)
         yield
-        end.position = self.here - 1
+        end.position = self.position - 1
         self._loop_ends.add(end.position)
 
     @contextmanager
     def inner_loop(self, count: Value, length: int, counter: int) -> Generator[None]:
         """The innermost MatMul loop on hardware loop 0, counted for the operand efficiency."""
         with self._hardware_loop(count, counter, 0, short=length <= MAX_SHORT_BODY):
-            first = self.here
+            first = self.position
             yield
-            self._inner |= set(range(first, self.here))
+            self._inner |= set(range(first, self.position))
 
     @contextmanager
     def branch_loop(self, pointer: int, end: int) -> Generator[None]:
         """The innermost MatMul loop without hardware loops: repeats while ``pointer`` is not ``end``."""
-        start = Label(self.here)
+        start = Label(self.position)
         yield
         self.branch("bne", pointer, end, start)
-        self._inner |= set(range(start.position or 0, self.here))
+        self._inner |= set(range(start.position or 0, self.position))
 
     # -- result
 
     def finish(self) -> Program:
         """The program."""
         self.put_asides()
-        words = np.zeros(self.here, dtype=np.uint32)
+        words = np.zeros(self.position, dtype=np.uint32)
         for position, line in enumerate(self._lines):
             operands = line.operands
             if line.target is not None:
                 assert line.target.position is not None
                 operands = (*operands, (line.target.position - position) * WORD)
             words[position] = _encoded(line.insn.mnemonic, line.insn.operands, operands)
-        positions = np.arange(self.here, dtype=np.uint32)
+        positions = np.arange(self.position, dtype=np.uint32)
         return Program(
             words=words,
             pcs=positions * np.uint32(WORD) + np.uint32(self._text_base),

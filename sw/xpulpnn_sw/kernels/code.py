@@ -6,7 +6,7 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
 from xpulpnn_sw.kernels.group_copies import GroupCopies
-from xpulpnn_sw.kernels.im2col import SPARE_WORDS, WANTED, Im2col
+from xpulpnn_sw.kernels.im2col import PREFERRED, SPARE_WORDS, Im2col
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
@@ -43,7 +43,7 @@ class KernelCode:
     """Writes the function: pixel groups, channel steps, blocks."""
 
     # numbers that belong into registers before others
-    _wanted: tuple[str, ...] = ()
+    _preferred: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class KernelCode:
         registers = FreeRegisters()
         self._inner = inner = inner_loop(variant, precision, registers)
         self._planes = variant.planes(precision)
-        self._step = ZERO if variant.xpulp else registers.one()
+        self._step = ZERO if variant.xpulp else registers.take_one()
         # one output pointer that walks through the pixels saves registers where there are many
         self._walks = variant.npx > len(("out_stride", "out_back"))
         homes = self._take_results(registers)
@@ -85,9 +85,9 @@ class KernelCode:
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
         repeated = "steps" if blocking.by_channels else "group"
-        wanted = ["iterations", "shift", *self._wanted, repeated] if variant.xpulp else ["shift", repeated]
+        preferred = ["iterations", "shift", *self._preferred, repeated] if variant.xpulp else ["shift", repeated]
         if im2col is not None:
-            wanted += WANTED if self._strips is Strips.NEVER else STATE
+            preferred += PREFERRED if self._strips is Strips.NEVER else STATE
         used: set[int] | None = None
         if im2col is None:
             used = {*FREE} - {*spare}
@@ -102,7 +102,7 @@ class KernelCode:
         if self._is_bare:
             del terms["parameters"]
         either = ("", (), ()) if im2col is None else ("strips", *im2col.either(terms))
-        self._frame = Frame(b, names, known, terms, homes, wanted, spare, used, passing, either)
+        self._frame = Frame(b, names, known, terms, homes, preferred, spare, used, passing, either)
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
@@ -111,10 +111,12 @@ class KernelCode:
         variant = blocking.variant
         needed = temporaries(blocking)
         # where many are needed, after the block also the pointers that are set anew in each
-        pointers = [one for one in inner.activations if one not in inner.temporaries] if needed > _FEW else []
+        pointers = (
+            [register for register in inner.activations if register not in inner.temporaries] if needed > _FEW else []
+        )
         taken = registers.take(max(0, needed - len(inner.temporaries) - len(pointers)))
         self._temporaries = [*inner.temporaries, *taken, *pointers]
-        self._parameters = registers.one()
+        self._parameters = registers.take_one()
         self._out = registers.take(1 if self._walks else variant.npx)
         steps = registers.take(2) if self._walks else []
         held = 1 if blocking.by_sign else variant.npx

@@ -93,8 +93,8 @@ def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
         return None
     if variant == _PAIR_VARIANT and bits in _BITS and str(layer) in _ESTIMATES:
         return _pair_estimate(layer, bits)
-    found = dict(zip(_BITS, _ESTIMATES.get(str(layer), {}).get(variant, ()), strict=False))
-    return KernelEstimate(*found[bits]) if bits in found else None
+    estimates = dict(zip(_BITS, _ESTIMATES.get(str(layer), {}).get(variant, ()), strict=False))
+    return KernelEstimate(*estimates[bits]) if bits in estimates else None
 
 
 def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:

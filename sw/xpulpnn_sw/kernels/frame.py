@@ -39,7 +39,7 @@ class Frame:
         known: Mapping[str, int],
         terms: Mapping[str, Term],
         homes: Mapping[str, int],
-        wanted: Sequence[str],
+        preferred: Sequence[str],
         spare: list[int],
         used: Collection[int] | None = None,
         passing: Collection[str] = (),
@@ -54,7 +54,7 @@ class Frame:
             constant = self._fold(value)
             if constant is not None:
                 self._constants[name] = constant
-        for name in wanted:
+        for name in preferred:
             if name not in self._constants and name not in homes and spare:
                 self._homes[name] = spare.pop(0)
         changed = {*(SAVED if used is None else used), *self._homes.values()}
@@ -130,7 +130,7 @@ class Frame:
     @contextmanager
     def repeated(self, name: str, temporary: int) -> Generator[None]:
         """Repeat what is written meanwhile as often as the number says, which becomes 0."""
-        start = Label(self._b.here)
+        start = Label(self._b.position)
         yield
         self.advance(name, -1, temporary, temporary)
         self._b.far_branch("bne", self.home(name) or temporary, ZERO, start)
@@ -166,23 +166,23 @@ class Frame:
                 self._compute(first)
 
     def _compute(self, names: Collection[str]) -> None:
-        pool = RegisterAllocator(self._free())
+        allocator = RegisterAllocator(self._free())
         computed = [name for name in names if name not in self._constants or name in self._homes]
         for name, following in zip_longest(computed, computed[1:]):
             value = self._terms[name]
-            for one in (name, following):
-                self._load_arguments(one, pool)
+            for item in (name, following):
+                self._load_arguments(item, allocator)
             # straight to where it lives, unless it is somewhere already
             home = self._homes.get(name)
-            register = self._evaluate(value, pool, home)
+            register = self._evaluate(value, allocator, home)
             if name in self._passing:
                 self._homes[name] = register
                 continue
             if home is not None and home != register:
-                pool.forget(home)
+                allocator.forget(home)
             self.store(name, register)
-            pool.holds[Name(name)] = register
-            pool.give_back(register)
+            allocator.holds[Name(name)] = register
+            allocator.give_back(register)
         for name in self._passing:
             del self._homes[name]
 
@@ -209,36 +209,41 @@ class Frame:
             case _:
                 return None
 
-    def _load_arguments(self, name: str | None, pool: RegisterAllocator) -> None:
+    def _load_arguments(self, name: str | None, allocator: RegisterAllocator) -> None:
         """Load what a number needs, so that nothing waits for it then; an argument itself goes where it lives."""
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
         for argument in arguments_of(value) if isinstance(value, Combination) else ():
             is_register = argument.name in ("core", "cores")
-            if is_register or self._fold(argument) is not None or argument in pool.holds or len(pool.free) <= _WORKING:
+            if (
+                is_register
+                or self._fold(argument) is not None
+                or argument in allocator.holds
+                or len(allocator.free) <= _WORKING
+            ):
                 continue
-            register = pool.take()
+            register = allocator.take()
             self._b("lw", register, self._offsets[argument.name], ARGUMENTS_POINTER)
-            pool.holds[argument] = register
-            pool.give_back(register)
+            allocator.holds[argument] = register
+            allocator.give_back(register)
 
-    def _evaluate(self, value: Term, pool: RegisterAllocator, target: int | None = None) -> int:
-        """Instructions that put a term into a register: one that holds it, or ``target``, or one of the pool."""
+    def _evaluate(self, value: Term, allocator: RegisterAllocator, target: int | None = None) -> int:
+        """Instructions that put a term into a register: one that holds it, or ``target``, or one of the allocator."""
         match value:
             case Argument("core"):
                 return CORE
             case Argument("cores"):
                 return CORES
             case Name(name) if name in self._homes:
-                return pool.use(self._homes[name])
+                return allocator.use(self._homes[name])
             case _:
                 pass
-        if (known := pool.find(value)) is not None:
+        if (known := allocator.find(value)) is not None:
             return known
         constant = self._fold(value)
         if constant is None and isinstance(value, Combination):
-            register = self._operate(value, pool, target)
+            register = self._operate(value, allocator, target)
         else:
-            register = pool.take(target)
+            register = allocator.take(target)
             match value:
                 case Argument(name) if constant is None:
                     self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
@@ -247,34 +252,34 @@ class Frame:
                 case _:
                     assert constant is not None
                     self._b.li(register, constant)
-        pool.holds[value] = register
+        allocator.holds[value] = register
         return register
 
-    def _operate(self, value: Combination, pool: RegisterAllocator, target: int | None) -> int:
-        """The result of an operation, in ``target``, in a register of the pool, or where its only operand is."""
+    def _operate(self, value: Combination, allocator: RegisterAllocator, target: int | None) -> int:
+        """The result of an operation, in ``target``, in a register of the allocator, or where its only operand is."""
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
-            return self._evaluate(value.left, pool, target)
-        a = ZERO if self._fold(value.left) == 0 else self._evaluate(value.left, pool)
+            return self._evaluate(value.left, allocator, target)
+        a = ZERO if self._fold(value.left) == 0 else self._evaluate(value.left, allocator)
         if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
-            result = pool.take(target)
+            result = allocator.take(target)
             self._b(short[0], result, a, short[1])
         else:
-            b = ZERO if constant == 0 else self._evaluate(value.right, pool)
-            result = pool.take(target)
+            b = ZERO if constant == 0 else self._evaluate(value.right, allocator)
+            result = allocator.take(target)
             if mnemonic == "max0" and self._b.xpulp:
                 self._b("p.max", result, a, ZERO)
             elif mnemonic == "max0":
                 self._b.mv(result, a)
-                self._b.positive(result, *pool.spare(1))
+                self._b.positive(result, *allocator.spare(1))
             elif mnemonic == "share":
                 self._share(result, a, b)
             elif mnemonic == "min":
-                self._lesser(result, a, b, pool)
+                self._lesser(result, a, b, allocator)
             else:
                 self._b(mnemonic, result, a, b)
-            pool.give_back(b)
-        pool.give_back(a)
+            allocator.give_back(b)
+        allocator.give_back(a)
         return result
 
     @staticmethod
@@ -290,12 +295,12 @@ class Frame:
             return _SHIFTS[mnemonic], constant.bit_length() - 1
         return None
 
-    def _lesser(self, rd: int, a: int, b: int, pool: RegisterAllocator) -> None:
+    def _lesser(self, rd: int, a: int, b: int, allocator: RegisterAllocator) -> None:
         if self._b.xpulp:
             self._b("p.min", rd, a, b)
             return
         # the home of the result may be where the other number comes from
-        result, temporary, other = pool.spare(3)
+        result, temporary, other = allocator.spare(3)
         self._b.mv(result, a)
         self._b.at_most(result, b, temporary, other)
         self._b.mv(rd, result)

@@ -28,7 +28,7 @@ _PER_PIXEL = (
 )
 """Numbers that every pixel needs; kept in registers as far as there are any."""
 
-WANTED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
+PREFERRED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
 _SHARED = (
     *("line_bytes", "y", "x", "source", "height", "width", "kernel_height", "kernel_width", "pixel_bytes", "row_words"),
     *("stride_x", "stride_y", "stride_x_bytes", "input", "pad_top", "out_height", "outside0"),

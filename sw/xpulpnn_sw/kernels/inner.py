@@ -35,7 +35,7 @@ class InnerLoop(ABC):
         if not variant.counts(precision):
             self.suffix = ElemFmt.of_width(variant.row_bits(precision)).suffix
         self.acc = self._take_accumulators(registers)
-        self.accumulators = [one for row in self.acc for one in row]
+        self.accumulators = [register for row in self.acc for register in row]
         self.lanes = list(range(variant.weight_streams))
         self.weights: list[int] = registers.take(len(self.lanes))
         self.activations = registers.take(variant.npx)
@@ -53,7 +53,7 @@ class InnerLoop(ABC):
         """Instructions of the body, without those of the loop itself."""
         probe = Builder(0, xpulp=self.variant.xpulp)
         self.body(probe, signed=False)
-        return probe.here
+        return probe.position
 
     @abstractmethod
     def body(self, b: Builder, *, signed: bool) -> None:
@@ -109,7 +109,7 @@ class CountLoop(SimdLoop):
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
-        self._different = registers.one()
+        self._different = registers.take_one()
         self.temporaries = [*self.temporaries, self._different]
 
     def _multiply(self, b: Builder, accumulator: int, x: int, w: int, *, signed: bool) -> None:
@@ -166,8 +166,8 @@ class ScalarLoop(_EndedLoop):
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
-        self._packed, self._product = registers.take(variant.nch), registers.one()
-        self.end = registers.one()
+        self._packed, self._product = registers.take(variant.nch), registers.take_one()
+        self.end = registers.take_one()
         self.temporaries = [*self._w, *self._x, *self._packed, self._product]
         # elements per iteration: those of a packed word of weights, one at 8 bit
         self._elements = 1 if self.bits == BYTE_BITS else WORD_BITS // self.bits
@@ -205,7 +205,7 @@ class ScalarCountLoop(_EndedLoop):
         self._w, self._x = registers.take(variant.nch), registers.take(variant.npx)
         self._different, self._part = registers.take(2)
         self._masks = registers.take(4)
-        self.end = registers.one()
+        self.end = registers.take_one()
         self.temporaries = [*self._w, *self._x, self._different, self._part, *self._masks]
 
     def _prepare(self, b: Builder) -> None:

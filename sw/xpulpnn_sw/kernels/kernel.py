@@ -62,11 +62,11 @@ def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structu
 
 def with_outside(structure: Structure) -> Structure:
     """The structure of a function around whose input there is a value that it is told, in place of zeros."""
-    told = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
+    fields = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
     outside = ArgumentField("outside", "value around the input, as of its elements")
     name, usual = structure.name, structure.name.removeprefix("xp_").removesuffix("_arguments")
     notes = f"As {usual}, with the value around the map."
-    return Structure(name.replace("_arguments", "_outside_arguments"), (*told, outside), notes)
+    return Structure(name.replace("_arguments", "_outside_arguments"), (*fields, outside), notes)
 
 
 SHIFT = ArgumentField("shift", "right shift of the requantisation")

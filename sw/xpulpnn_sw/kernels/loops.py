@@ -171,7 +171,7 @@ class CrossLoop(NnLoop):
         for pixel, channel, fetched in products:
             # the pixel whose activation comes next into the entry of this one
             following = [*range(pixel + 1, npx), *range(npx)]
-            follower = next(one for one in following if entries[one] == entries[pixel])
+            follower = next(candidate for candidate in following if entries[candidate] == entries[pixel])
             pointer = {
                 _Fetched.NOTHING: ZERO,
                 _Fetched.OWN: self._row(follower),

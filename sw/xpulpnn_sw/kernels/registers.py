@@ -35,7 +35,7 @@ class FreeRegisters:
         """Make these the next registers again."""
         self._free = [*registers, *self._free]
 
-    def one(self) -> int:
+    def take_one(self) -> int:
         """The next register."""
         return self.take(1)[0]
 

@@ -136,10 +136,10 @@ class ExactRequantisation:
         bounds = results.start - self.zero, results.stop - 1 - self.zero
         rooms = [shift + MAX_SHIFT - abs(factor).bit_length() for factor, shift, *_ in channels if factor]
         longest = min(MAX_EXACT_SHIFT, *rooms, MAX_EXACT_SHIFT)
-        found = [_at_shift(longest, bounds, *one) for one in channels] if longest > 0 else [None]
-        if None in found:
+        scaled = [_at_shift(longest, bounds, *channel) for channel in channels] if longest > 0 else [None]
+        if None in scaled:
             return None
-        factors, biases = np.array(found, np.int64).T
+        factors, biases = np.array(scaled, np.int64).T
         return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
@@ -162,7 +162,10 @@ class ExactRequantisation:
             lam.append((2 * self.zero + 1 << longest - 1) + rest)
             steps: Iterable[int] = self._around_steps(factor, shift, start, far) if missing else ()
             changed = missing > 0 and abs(start) + far > _MAX_SUM
-            changed |= any(kappa[-1] * one + lam[-1] >> longest != self._result(factor, shift, one) for one in steps)
+            changed |= any(
+                kappa[-1] * accumulator + lam[-1] >> longest != self._result(factor, shift, accumulator)
+                for accumulator in steps
+            )
             if changed or longest <= MAX_SHIFT:
                 raise LayerError("results of the exact rule must have sums of 64 bits where it runs in software")
         return WideRequantisation(kappa=np.array(kappa, np.int64), lam=np.array(lam, np.int64), shift=longest)
@@ -177,7 +180,7 @@ class ExactRequantisation:
         low, high = sorted(self._result(factor, shift, end) - self.zero for end in ends)
         for result in range(low + 1, high + 1):
             near = (2 * result - 1 << shift - 1) // factor
-            yield from (one for one in range(near - 1, near + 3) if ends[0] <= one <= ends[1])
+            yield from (accumulator for accumulator in range(near - 1, near + 3) if ends[0] <= accumulator <= ends[1])
 
 
 class OneShiftRequantisation(ExactRequantisation):

@@ -103,15 +103,15 @@ class RequantisedCode(KernelCode):
         variant, precision = blocking.variant, blocking.precision
         assert isinstance(inner, CrossLoop)
         pointers = {*inner.activations, *inner.weights}
-        registers.give_back([one for one in inner.temporaries if one not in pointers])
+        registers.give_back([register for register in inner.temporaries if register not in pointers])
         # around a block accumulators are free, but not between its planes
-        kept = registers.take(_BETWEEN_PLANES if self._planes > 1 else 0)
-        self._temporaries = [*kept, *inner.accumulators[1:]][:_TEMPORARIES]
-        self._parameters = registers.one()
+        held = registers.take(_BETWEEN_PLANES if self._planes > 1 else 0)
+        self._temporaries = [*held, *inner.accumulators[1:]][:_TEMPORARIES]
+        self._parameters = registers.take_one()
         self._out = registers.take(1 if self._walks else variant.npx)
-        homes = {"iterations": registers.one(), "shift": registers.one()}
+        homes = {"iterations": registers.take_one(), "shift": registers.take_one()}
         if self._walks:
-            homes["out_stride"] = registers.one()
+            homes["out_stride"] = registers.take_one()
         per_word = WORD_BITS // (variant.nch * precision.y)
         # with one pixel it would be one store that is saved
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
@@ -121,13 +121,13 @@ class RequantisedCode(KernelCode):
         self._per_word = per_word if gathers else 1
         if self._walks:
             # in a register where it is needed, which is free elsewhere
-            self._back = self._words[0] if gathers else registers.one()
+            self._back = self._words[0] if gathers else registers.take_one()
             homes |= {} if gathers else {"out_back": self._back}
         # free behind the last results of a word
         self._word_step = word_step = inner.acc[0][-1 if self._ends_early else 0]
         if self._ends_early:
             # a product follows that loads from there, and would wait
-            self._wanted = ("row0",)
+            self._preferred = ("row0",)
         store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
         steps, back, word_back = list[int](), list[int](), list[int]()
         if self._walks:

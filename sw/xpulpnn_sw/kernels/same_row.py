@@ -112,12 +112,12 @@ class SameRow:
         temporaries = (self._rows, self._first, self._start)
 
         def write_next_row() -> None:
-            values = [frame.value(name, one) for (_, name), one in zip(moves, temporaries, strict=True)]
+            values = [frame.value(name, register) for (_, name), register in zip(moves, temporaries, strict=True)]
             for (register, _), value in zip(moves, values, strict=True):
                 b.add(register, value, self._work)
 
         steps = [(self._x, "group_x"), (self._source, "group_source")]
-        values = [frame.value(name, one) for (_, name), one in zip(steps, temporaries, strict=False)]
+        values = [frame.value(name, register) for (_, name), register in zip(steps, temporaries, strict=False)]
         end = frame.register("x_end", self._start)
         for (register, _), value in zip(steps, values, strict=True):
             b.add(register, value, self._work)
@@ -141,7 +141,9 @@ class SameRow:
         """Pixel by pixel, in pairs of words; what an odd run writes too much is written again later."""
         b, frame = self._b, self._frame
         pairs, stride = frame.value("pairs", self._counter), frame.value("stride_x_bytes", self._pixels)
-        overrun, gap = (frame.value(name, one) for name, one in zip(("overrun", "row_gap"), self._spare, strict=True))
+        overrun, gap = (
+            frame.value(name, register) for name, register in zip(("overrun", "row_gap"), self._spare, strict=True)
+        )
         for pixel in range(self._npx):
             b.mv(self._pointer, self._first)
             b.mv(self._place, self._start)

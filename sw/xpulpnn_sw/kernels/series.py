@@ -17,11 +17,13 @@ _ALIGNMENT = 256  # bytes; no operand of a kernel needs more
 
 def with_functions(b: Builder, names: Sequence[str], labels: Sequence[Label], functions: Sequence[Program]) -> Program:
     """The caller that ``b`` has written with the functions behind it, each at its label, its region named."""
-    position = b.here
+    position = b.position
     for label, function in zip(labels, functions, strict=True):
         label.position = position
         position += len(function)
-    regions = [replace(one, regions=(name,) * len(one)) for name, one in zip(names, functions, strict=True)]
+    regions = [
+        replace(function, regions=(name,) * len(function)) for name, function in zip(names, functions, strict=True)
+    ]
     joined = joined_programs([b.finish(), *regions])
     pcs = np.arange(len(joined), dtype=np.uint32) * np.uint32(WORD_BYTES) + np.uint32(TEXT_BASE)
     return replace(joined, pcs=pcs)

@@ -375,8 +375,8 @@ class StripCopy:
         b.branch("bge", x, ZERO, right)
         b.mv(column, x)
         for is_left in (True, False):
-            found = [Label() for _ in range(1, self._npx)]
-            for label in found:
+            labels = [Label() for _ in range(1, self._npx)]
+            for label in labels:
                 b("add", step, step, self._increment)
                 if is_left:
                     b("add", pointer, pointer, self._increment)
@@ -385,7 +385,7 @@ class StripCopy:
                 else:
                     b("sub", column, column, stride)
                     b.branch("blt", column, width, label)
-            for pixels, label in enumerate((Label(), *found)):
+            for pixels, label in enumerate((Label(), *labels)):
                 b.place(label)
                 inside = range(pixels, self._npx) if is_left else range(self._npx - pixels)
                 self._copy_tap(inside if pixels else range(0), step)

@@ -72,8 +72,8 @@ class LayerTensors:
             return self
         bias, reach = self._sums(precision)
         least = -(1 << precision.y - 1) if precision.y_signed else 0
-        found = after.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
-        return self if found is None else replace(self, requantisation=found[0], bias=found[1])
+        one_shift = after.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
+        return self if one_shift is None else replace(self, requantisation=one_shift[0], bias=one_shift[1])
 
     def _sums(self, precision: Precision) -> tuple[Ints, Ints]:
         """Biases, and how far from its bias the accumulator of each channel may be."""
@@ -99,8 +99,8 @@ class LayerTensors:
         self.check_shapes(activations or shape, filters)
         per_channel, after = dict[str, Ints](), self.requantisation
         if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
-            found = self.rule.value if self.rule else None
-            raise LayerError(f"requantisation must be thresholds for results of one bit, not {found}")
+            rule = self.rule.value if self.rule else None
+            raise LayerError(f"requantisation must be thresholds for results of one bit, not {rule}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
         if isinstance(after, Requantisation | WideRequantisation):
@@ -246,8 +246,8 @@ class Spreading:
                 is_one = rule is Rule.EXACT_ONE_SHIFT
                 bits = self.rng.integers(_FACTOR_BITS - 1 if is_one else _FACTOR_BITS // 2, _FACTOR_BITS, self.channels)
                 factors = self.rng.integers(1 << bits, 2 << bits) * self.rng.choice((-1, 1), self.channels)
-                found = [self._shift(int(number).bit_length(), MAX_EXACT_SHIFT) for number in np.abs(factors)]
-                shifts, zero = np.maximum(found, 1), min(self._centre, (1 << 7) - 1)
+                ideal = [self._shift(int(number).bit_length(), MAX_EXACT_SHIFT) for number in np.abs(factors)]
+                shifts, zero = np.maximum(ideal, 1), min(self._centre, (1 << 7) - 1)
                 # half a step below the code of 0, so that as many are rounded up to it as down to the one before
                 middle = -(1 << (shifts - 1)) // factors
                 kind = OneShiftRequantisation if is_one else ExactRequantisation

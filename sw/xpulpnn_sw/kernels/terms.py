@@ -80,9 +80,9 @@ def quotient(value: Term, divisor: Term) -> Term:
     return Combination("share", value, divisor)
 
 
-def lesser(one: Term, other: Term) -> Term:
+def lesser(left: Term, right: Term) -> Term:
     """The lesser of two numbers whose difference has 32 bits."""
-    return Combination("min", one, other)
+    return Combination("min", left, right)
 
 
 def positive(value: Term) -> Term:

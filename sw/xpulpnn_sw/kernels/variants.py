@@ -183,13 +183,13 @@ _FAMILIES = {
 
 
 def _variants(names: str) -> Mapping[str, Variant]:
-    found: dict[str, Variant] = {}
+    variants: dict[str, Variant] = {}
     for name in names.split():
         family, _, blocking = name.partition("_")
         style, extensions, widths = _FAMILIES[family]
         nch, npx = map(int, blocking.split("x"))
-        found[name] = Variant(name=name, nch=nch, npx=npx, style=style, extensions=extensions, widths=widths)
-    return found
+        variants[name] = Variant(name=name, nch=nch, npx=npx, style=style, extensions=extensions, widths=widths)
+    return variants
 
 
 VARIANTS = _variants(
@@ -213,8 +213,8 @@ def for_pixels(chosen: Variant, pixels: int) -> Variant:
     """The variant, or with a single pixel the fastest of :data:`ONE_PIXEL` that needs no more of the core."""
     if pixels > 1:
         return chosen
-    able = [one for one in ONE_PIXEL.values() if one.extensions <= chosen.extensions]
-    return next(one for one in reversed(able) if one.nch == CHANNELS_PER_BLOCK)
+    able = [variant for variant in ONE_PIXEL.values() if variant.extensions <= chosen.extensions]
+    return next(variant for variant in reversed(able) if variant.nch == CHANNELS_PER_BLOCK)
 
 
 _ELEMENT_WIDTHS = frozenset({8, 4, 2})

@@ -39,7 +39,7 @@ def join(values: tuple[int, ...]) -> str:
 
 def random_sizes(rng: Random, *most: int) -> str:
     """Random sizes up to these, joined by x."""
-    return "x".join(str(rng.randint(1, one)) for one in most)
+    return "x".join(str(rng.randint(1, greatest)) for greatest in most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,64 +136,64 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
     seen: set[str] = set()
     used: set[str] = set()
     for name in selection.kernels or KERNELS:
-        computing = KERNELS[name]
-        for precision in _precisions(selection, computing):
-            for variant in _variants(selection, computing, precision, config):
-                for run in _of_samples(selection, computing, precision, variant, config):
+        kernel = KERNELS[name]
+        for precision in _precisions(selection, kernel):
+            for variant in _variants(selection, kernel, precision, config):
+                for run in _of_samples(selection, kernel, precision, variant, config):
                     used |= {name, str(precision), variant}
                     if run.name not in seen:
                         seen.add(run.name)
                         yield run
-    for option, wanted in (
+    for option, requested in (
         ("--kernels", selection.kernels),
         ("--precision", map(str, selection.precisions)),
         ("--variant", selection.variants),
     ):
-        _check_among(option, wanted, used, "what some function of the library can have")
+        _check_among(option, requested, used, "what some function of the library can have")
 
 
-def _check_among(option: str, wanted: Iterable[str], known: Collection[str], rule: str | None = None) -> None:
-    for value in wanted:
+def _check_among(option: str, requested: Iterable[str], known: Collection[str], rule: str | None = None) -> None:
+    for value in requested:
         if value not in known:
             raise InputError(f"{option} must be {rule or 'among ' + ', '.join(known)}, not {value}")
 
 
-def _precisions(selection: Selection, computing: Kernel) -> Sequence[Precision]:
+def _precisions(selection: Selection, kernel: Kernel) -> Sequence[Precision]:
     if selection.precisions:
         return selection.precisions
-    usual = computing.uniform(_WIDTHS[0])
-    triples = product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS) if computing.rules else _WIDTHS)
+    usual = kernel.uniform(_WIDTHS[0])
+    triples = product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS) if kernel.rules else _WIDTHS)
     y_signed = usual.y_signed and usual.requantised
     chosen = [
         Precision(x, w, y, usual.x_signed, usual.w_signed, y_signed)
         for x, w, y in triples
-        if computing.has_weights or x == w
+        if kernel.has_weights or x == w
     ]
     return [precision if precision.requantised else precision.accumulators for precision in chosen]
 
 
-def _variants(selection: Selection, computing: Kernel, precision: Precision, config: CoreConfig) -> list[str]:
-    able = [name for name, level in computing.variants.items() if runs_on(level, precision, config)]
+def _variants(selection: Selection, kernel: Kernel, precision: Precision, config: CoreConfig) -> list[str]:
+    able = [name for name, level in kernel.variants.items() if runs_on(level, precision, config)]
     if selection.variants:
         return [name for name in able if name in selection.variants]
     return able[-1:]
 
 
 def _of_samples(
-    selection: Selection, computing: Kernel, precision: Precision, variant: str, config: CoreConfig
+    selection: Selection, kernel: Kernel, precision: Precision, variant: str, config: CoreConfig
 ) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)
     is_around = selection.outside and precision.x != SIGN_BITS
-    around = computing.outside_samples if is_around else ()
-    for sample in (*computing.samples, *around):
+    around = kernel.outside_samples if is_around else ()
+    for sample in (*kernel.samples, *around):
         for window in selection.windows if "{window}" in sample else ("",):
             side = max(8, *map(int, window.partition(":")[0].split("x"))) if window else 0
-            layer = computing.layer.parse(sample.format(window=window, side=side))
+            layer = kernel.layer.parse(sample.format(window=window, side=side))
             try:
-                widths = computing.precision(layer, precision)
-                computing.variant(variant).check_precision(widths)
-                check_rule(computing.variant(variant), widths, selection.rule)
+                widths = kernel.precision(layer, precision)
+                kernel.variant(variant).check_precision(widths)
+                check_rule(kernel.variant(variant), widths, selection.rule)
             except LayerError:
                 continue
-            tensors = for_core(computing.tensors(layer, widths, rng, selection.rule), widths, config.extensions)
-            yield library_run(computing.build(layer, widths, variant, tensors))
+            tensors = for_core(kernel.tensors(layer, widths, rng, selection.rule), widths, config.extensions)
+            yield library_run(kernel.build(layer, widths, variant, tensors))

@@ -185,39 +185,39 @@ _ARRAYS = {"lam": "lambda", "values": "thresholds"}  # of fields of rules that a
 
 def _rule_arrays(rule: Rule) -> dict[str, str]:
     """Arrays of a rule, besides `weights` and `bias`, and its fields that they are."""
-    return dict(sorted((_ARRAYS.get(one.name, one.name), one.name) for one in fields(BY_RULE[rule])))
+    return dict(sorted((_ARRAYS.get(item.name, item.name), item.name) for item in fields(BY_RULE[rule])))
 
 
-def packed(
-    computing: Kernel, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule
-) -> PackedLayer:
+def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> PackedLayer:
     """Pack a layer for a variant of a kernel."""
-    widths = computing.precision(layer, precision)
-    computing.variant(variant).check_precision(widths)
-    tensors = layer_operands(computing, layer, precision, arrays, rule)
+    widths = kernel.precision(layer, precision)
+    kernel.variant(variant).check_precision(widths)
+    tensors = layer_operands(kernel, layer, precision, arrays, rule)
     contents = ("first_table", "second_table") if "shifts" in arrays else ()
-    if computing.rules:
+    if kernel.rules:
         contents = ("weights", "parameters")
-    run = library_run(computing.build(layer, widths, variant, tensors))
+    run = library_run(kernel.build(layer, widths, variant, tensors))
     symbols, known = run.image.symbols, {*contents, "output", "buffer"}
     return PackedLayer(
         run=run,
         contents={name: run.image.view(name).view("<u4") for name in contents},
         input_bytes={
-            one.name: symbols[one.name].length for one in run.structure.fields if one.pointer and one.name not in known
+            item.name: symbols[item.name].length
+            for item in run.structure.fields
+            if item.pointer and item.name not in known
         },
         output_bytes=symbols["output"].length,
         buffer_bytes=run.arguments.get("buffer_stride", 0),
     )
 
 
-def layer_operands(computing: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def layer_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     """The operands of a layer, with zeros for its inputs; raises :class:`InputError` for arrays that do not fit."""
-    if computing.rules:
-        return _trained(computing, layer, precision, arrays, rule)
+    if kernel.rules:
+        return _trained(kernel, layer, precision, arrays, rule)
     if rule is not Rule.BN32:
-        raise InputError(f"requantisation must be left out with {computing.name}, not {rule.value}")
-    return _maps(computing, layer, computing.precision(layer, precision), arrays)
+        raise InputError(f"requantisation must be left out with {kernel.name}, not {rule.value}")
+    return _maps(kernel, layer, kernel.precision(layer, precision), arrays)
 
 
 def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
@@ -229,18 +229,18 @@ def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
         return own | {name: getattr(after, field) for name, field in names.items()}
     names = _map_arrays(layer)
     if "shifts" in names:
-        return {name: [getattr(one, name.removesuffix("s")) for one in tensors.scales] for name in names}
+        return {name: [getattr(scale, name.removesuffix("s")) for scale in tensors.scales] for name in names}
     return {name: getattr(tensors, name) for name in names}
 
 
-def _trained(computing: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
-    rule = _rule_of(computing, precision, rule)
-    precision = computing.precision(layer, precision)
+def _trained(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+    rule = _rule_of(kernel, precision, rule)
+    precision = kernel.precision(layer, precision)
     _check_names(arrays, ("weights", "bias", *(_rule_arrays(rule) if precision.requantised else ())), "bias")
     weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
     bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
     # for the shapes of everything else
-    example = computing.tensors(layer, precision, np.random.default_rng(0), rule)
+    example = kernel.tensors(layer, precision, np.random.default_rng(0), rule)
     after = _requantisation(arrays, rule) if precision.requantised else None
     if isinstance(layer, DepthwiseLayer):
         bias = np.zeros_like(example.bias) if bias is None else bias
@@ -253,14 +253,14 @@ def _trained(computing: Kernel, layer: Layer, precision: Precision, arrays: Arra
     return made
 
 
-def _rule_of(computing: Kernel, precision: Precision, rule: Rule) -> Rule:
+def _rule_of(kernel: Kernel, precision: Precision, rule: Rule) -> Rule:
     if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
         raise InputError(f"requantisation must be thresholds for results of one bit, not {rule.value}")
     if precision.y == SIGN_BITS:
         rule = Rule.THRESHOLDS
-    if rule not in computing.rules:
-        known = ", ".join(one.value for one in computing.rules)
-        raise InputError(f"requantisation must be one of {known} with {computing.name}, not {rule.value}")
+    if rule not in kernel.rules:
+        known = ", ".join(known_rule.value for known_rule in kernel.rules)
+        raise InputError(f"requantisation must be one of {known} with {kernel.name}, not {rule.value}")
     return rule
 
 
@@ -268,7 +268,7 @@ def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     bits = 2 * ACCUMULATOR_BITS if rule is Rule.BN64 else ACCUMULATOR_BITS
     # shifts become the same for all channels
     rule = Rule.EXACT if rule is Rule.EXACT_ONE_SHIFT else rule
-    singles = [one.name for one in fields(BY_RULE[rule]) if one.type is int]
+    singles = [item.name for item in fields(BY_RULE[rule]) if item.type is int]
     known: dict[str, Any] = {}
     for name, field in _rule_arrays(rule).items():
         values = arrays[name]
@@ -292,10 +292,10 @@ def _map_arrays(layer: Layer) -> tuple[str, ...]:
             return ()
 
 
-def _maps(computing: Kernel, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
+def _maps(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
     names = _map_arrays(layer)
     _check_names(arrays, names, "summand" if isinstance(layer, AddLayer) else "")
-    tensors = computing.tensors(layer, precision, np.random.default_rng(0))
+    tensors = kernel.tensors(layer, precision, np.random.default_rng(0))
     maps = [name for name in ("activations", "first", "second") if hasattr(tensors, name)]
     known: dict[str, Any] = {name: np.zeros_like(getattr(tensors, name)) for name in maps}
     known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays}
@@ -312,10 +312,10 @@ def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
     if name.endswith("s"):
         if (ranged := _ranged(name, values, ACCUMULATOR_BITS)).shape != (_MAPS,):
             raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")
-        found = tuple(ranged.tolist())
+        numbers = tuple(ranged.tolist())
     else:
-        found = _single_number(name, values)
-    for shift in np.atleast_1d(found) if name.startswith("shift") else ():
+        numbers = _single_number(name, values)
+    for shift in np.atleast_1d(numbers) if name.startswith("shift") else ():
         if not 0 <= shift <= MAX_SHIFT:
             raise InputError(f"shift must be 0..{MAX_SHIFT}, not {shift}")
-    return found
+    return numbers

@@ -96,9 +96,9 @@ class PublicFunctions:
     ) -> None:
         if rule not in PUBLIC_RULES:
             raise InputError(f"--requantise with --pulp-nn must be bn32 or bn64, not {rule.value}")
-        for one in precisions:
-            if not one.w_signed or not {one.x, one.w, one.y} <= set(_WIDTHS):
-                raise InputError(f"--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not {one}")
+        for precision in precisions:
+            if not precision.w_signed or not {precision.x, precision.w, precision.y} <= set(_WIDTHS):
+                raise InputError(f"--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not {precision}")
         # all of 8, 4 and 2 bits with the usual signs
         self._precisions = list(precisions) or [Precision(x, w, y) for x, y, w in product(_WIDTHS, repeat=3)]
         self._rule, self._config, self._windows = rule, config, windows
@@ -111,20 +111,20 @@ class PublicFunctions:
                 yield function
 
     def _all(self) -> Iterator[PublicFunction]:
-        for one in self._precisions:
-            x, w = _suffix(one.x, signed=one.x_signed), _suffix(one.w, signed=True)
-            y = _suffix(one.y, signed=one.y_signed)
+        for precision in self._precisions:
+            x, w = _suffix(precision.x, signed=precision.x_signed), _suffix(precision.w, signed=True)
+            y = _suffix(precision.y, signed=precision.y_signed)
             convolutions = (*_mixed("conv", x, y, w, suffixes=("", "_4x4")), *_mixed("pointwise", x, y, w))
-            yield self._conv(one, convolutions)
-            yield self._linear(one, _mixed("linear", x, y, w))
-            yield self._linear(one, _mixed("linear", x, "i32", w), sums=True)
-            yield self._depthwise(one, _mixed("depthwise", x, y, w))
-            yield self._maxpool(one, _mixed("maxpool", x))
-            yield self._avgpool(one, _mixed("avgpool", x, y))
-            second = _suffix(one.w, signed=one.x_signed)
-            yield self._add(one, _mixed("add", x, second, y))
-            if one.w <= one.x and not one.x_signed:
-                yield self._add_shift(one, _mixed("add", x, second))
+            yield self._conv(precision, convolutions)
+            yield self._linear(precision, _mixed("linear", x, y, w))
+            yield self._linear(precision, _mixed("linear", x, "i32", w), sums=True)
+            yield self._depthwise(precision, _mixed("depthwise", x, y, w))
+            yield self._maxpool(precision, _mixed("maxpool", x))
+            yield self._avgpool(precision, _mixed("avgpool", x, y))
+            second = _suffix(precision.w, signed=precision.x_signed)
+            yield self._add(precision, _mixed("add", x, second, y))
+            if precision.w <= precision.x and not precision.x_signed:
+                yield self._add_shift(precision, _mixed("add", x, second))
         if _BYTES in self._precisions:
             yield from self._of_bytes()
 
@@ -195,8 +195,14 @@ class PublicFunctions:
         assert isinstance(variant, Variant)
         factor = variant.row_bits(precision) // precision.w * variant.planes(precision)
         # inputs of another width than the rows have are no rows themselves
-        plain = [one for one in self._kernels("pointwise", precision) if one.structure is MATMUL_ARGUMENTS]
-        in_place = [one for one in plain if isinstance(one.variant, Variant) and one.variant.npx == variant.npx]
+        plain = [
+            candidate for candidate in self._kernels("pointwise", precision) if candidate.structure is MATMUL_ARGUMENTS
+        ]
+        in_place = [
+            candidate
+            for candidate in plain
+            if isinstance(candidate.variant, Variant) and candidate.variant.npx == variant.npx
+        ]
         kernel = (
             f"static const struct xp_nn_conv_kernel kernel = {{\n    .function = {run.name},\n"
             f"    .in_place = {in_place[0].name if in_place else 'NULL'},\n"
@@ -210,14 +216,14 @@ class PublicFunctions:
 
     def _linear(self, precision: Precision, names: tuple[str, ...], *, sums: bool = False) -> PublicFunction:
         precision = precision.accumulators if sums else precision
-        able = [one for one in ONE_PIXEL.values() if runs_on(one, precision, self._config)]
+        able = [level for level in ONE_PIXEL.values() if runs_on(level, precision, self._config)]
         row_bits = able[-1].row_bits(precision)
         upper = Precision(row_bits, precision.w, precision.y, precision.x_signed, True, precision.y_signed)
         lower = Precision(row_bits, precision.w, precision.y, False, True, True).accumulators
-        wanted = {"results": upper}
+        precisions = {"results": upper}
         if precision.x > row_bits:
-            wanted = {"sums": lower, "upper": upper.accumulators}
-        runs = {field: self._kernels("linear", one)[0] for field, one in wanted.items()}
+            precisions = {"sums": lower, "upper": upper.accumulators}
+        runs = {field: self._kernels("linear", widths)[0] for field, widths in precisions.items()}
         fields = "".join(f"    .{field} = {run.name},\n" for field, run in runs.items())
         blocking = self._blocking(next(iter(runs.values())))
         kernel = (
@@ -235,12 +241,12 @@ class PublicFunctions:
     def _depthwise(self, precision: Precision, names: tuple[str, ...]) -> PublicFunction:
         of_bytes = Precision(BYTE_BITS, BYTE_BITS, precision.y, precision.x_signed, True, precision.y_signed)
         runs = [run for run in self._kernels("depthwise", of_bytes) if "x3_s2_" not in run.name]
-        kept = [
+        by_rows = [
             next((run.name for run in runs if f"_{rows}x3_s1_" in run.name), "NULL") for rows in range(1, _KEPT + 1)
         ]
         general = next(run.name for run in runs if "x3_s1_" not in run.name)
         kernel = (
-            f"static const struct xp_nn_depthwise_kernel kernel = {{\n    .kept = {{{', '.join(kept)}}},\n"
+            f"static const struct xp_nn_depthwise_kernel kernel = {{\n    .kept = {{{', '.join(by_rows)}}},\n"
             f"    .general = {general},\n    .elements = {self._elements(precision)},\n}};"
         )
         call = "xp_nn_depthwise(&kernel, &layer);"
@@ -265,10 +271,9 @@ class PublicFunctions:
             assert isinstance(layer, MaxPoolLayer | AvgPoolLayer)
             rows.setdefault((layer.kernel_height, layer.kernel_width, *layer.stride), []).append(run)
         table = "".join(
-            f"    {{{', '.join([*(run.name for run in found), *map(str, window)])}}},\n"
-            for window, found in rows.items()
+            f"    {{{', '.join([*(run.name for run in runs), *map(str, window)])}}},\n" for window, runs in rows.items()
         )
-        runs = [run for found in rows.values() for run in found]
+        runs = [run for group in rows.values() for run in group]
         kernel = (
             f"static const struct xp_nn_{kind}_kernel kernels[] = {{\n{table}    {{0}},\n}};\n"
             f"static const struct xp_nn_elements elements = {self._elements(widths)};"

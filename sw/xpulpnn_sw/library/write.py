@@ -174,7 +174,7 @@ def public_header(functions: Sequence[PublicFunction]) -> str:
 
 def _declaration(function: PublicFunction, name: str) -> list[str]:
     # a parameter is not torn apart
-    text = textwrap.wrap(", ".join(one.replace(" ", "\0") for one in function.parameters), _WIDTH - 4)
+    text = textwrap.wrap(", ".join(parameter.replace(" ", "\0") for parameter in function.parameters), _WIDTH - 4)
     return [f"void {name}(", *(f"    {line}".replace("\0", " ") for line in text), ");"]
 
 

@@ -81,11 +81,11 @@ class WindowClassifierCode(ClassifierCode):
     def _pack(self, registers: FreeRegisters) -> None:
         """Rows of the image in a frame of bytes that are -1."""
         b = self._b
-        counter, one, other = registers.take(3)
+        counter, first, second = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
         with b.loop(SIDE * COLOURS // (2 * WORD), counter, level=0):
-            b.load_words((one, other), source)
-            b.store_words((one, other), target)
+            b.load_words((first, second), source)
+            b.store_words((first, second), target)
         b("addi", target, target, FRAME_ROW - SIDE * COLOURS)
         self._next_row("pack", start, end, counter)
 

@@ -111,7 +111,7 @@ class ClassifierCode:
                 with b.region(name):
                     layer(FreeRegisters())
                     self._meet()
-            frame.load("core", core := FreeRegisters().one())
+            frame.load("core", core := FreeRegisters().take_one())
             with b.skipped("bne", core, ZERO, is_far=True):
                 with b.region("fc2"):
                     self._bits("hidden1", registers := FreeRegisters())
@@ -123,12 +123,12 @@ class ClassifierCode:
 
     def _meet(self) -> None:
         b, alone = self._b, Label()
-        cores, one = FreeRegisters().take(2)
+        cores, event = FreeRegisters().take(2)
         self._frame.load("cores", cores)
-        b.li(one, 1)
-        b.branch("beq", cores, one, alone)
-        b.li(one, PRIVATE_EVENT_UNIT + EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR)
-        b("p.elw", one, 0, one)
+        b.li(event, 1)
+        b.branch("beq", cores, event, alone)
+        b.li(event, PRIVATE_EVENT_UNIT + EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR)
+        b("p.elw", event, 0, event)
         b.place(alone)
 
     def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
@@ -146,7 +146,7 @@ class ClassifierCode:
 
     def _load_masks(self, registers: FreeRegisters) -> None:
         if self._software:
-            self._masks, self._part = registers.take(len(_MASKS)), registers.one()
+            self._masks, self._part = registers.take(len(_MASKS)), registers.take_one()
             for register, value in zip(self._masks, _MASKS, strict=True):
                 self._b.li(register, value)
 
@@ -179,9 +179,9 @@ class ClassifierCode:
         b("add", bits, bits, part)
         b("andi", target, bits, _COUNT_MASK)
 
-    def _differ(self, total: int, one: int, other: int, different: int, *, is_first: bool) -> None:
+    def _differ(self, total: int, left: int, right: int, different: int, *, is_first: bool) -> None:
         b = self._b
-        b("xor", different, one, other)
+        b("xor", different, left, right)
         if is_first:
             self._count(total, different)
         else:

@@ -44,12 +44,12 @@ class ElementBuilder(Builder):
         terms: Mapping[str, Term],
         homes: Mapping[str, int],
         registers: FreeRegisters,
-        wanted: Sequence[str] = (),
+        preferred: Sequence[str] = (),
         *,
         calls: bool = False,
         passing: Sequence[str] = (),
     ) -> Frame:
-        """The numbers of a function that uses the registers taken from ``registers``, and ``wanted`` more.
+        """The numbers of a function that uses the registers taken from ``registers``, and ``preferred`` more.
 
         If it ``calls`` parts of itself, the return address is saved and no number lives there. Numbers that are
         ``passing`` are needed by others only.
@@ -57,9 +57,9 @@ class ElementBuilder(Builder):
         free = registers.rest()
         if calls:
             free.remove(RA)
-        spare = free[: len(wanted)]
-        used = {*FREE} - {*free[len(wanted) :]}
-        return Frame(self, structure.names, known, terms, homes, wanted, spare, used, passing)
+        spare = free[: len(preferred)]
+        used = {*FREE} - {*free[len(preferred) :]}
+        return Frame(self, structure.names, known, terms, homes, preferred, spare, used, passing)
 
     # -- memory
 
@@ -285,7 +285,7 @@ class ConstantDivision:
         self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
         self._greatest = greatest or 0
         self._reciprocal = None if greatest is None else reciprocal(divisor, greatest)
-        self._constant = ZERO if self.shift is not None else registers.one()
+        self._constant = ZERO if self.shift is not None else registers.take_one()
 
     def begin(self) -> None:
         """Load the constant."""

@@ -152,14 +152,14 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     step = layer.stride[1]
     is_small = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and level.xpulp
     is_kept = is_small and (step == 1 or (step == _LONGEST_STEP and layer.kernel_height == _MOST_KEPT))
-    kept = layer.kernel_height if is_kept else None
+    held_rows = layer.kernel_height if is_kept else None
     function = "depthwise_outside" if is_valued else "depthwise"
-    name = function if kept is None else f"{function}_{kept}x{_MOST_KEPT}_s{step}"
+    name = function if held_rows is None else f"{function}_{held_rows}x{_MOST_KEPT}_s{step}"
 
     def write(known: Mapping[str, int]) -> Program:
         if not is_valued and computes_in_place(request, known, after.rule):
             return InPlaceCode(request, structure, known, after.rule).write()
-        return DepthwiseCode(request, structure, known, rows=kept, step=step, rule=after.rule).write()
+        return DepthwiseCode(request, structure, known, rows=held_rows, step=step, rule=after.rule).write()
 
     return request.finish(name, structure, arguments, write, rule)
 

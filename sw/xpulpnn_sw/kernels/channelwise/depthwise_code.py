@@ -62,8 +62,8 @@ class DepthwiseCode:
         assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
         self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
-        wanted = ("pitch", "gap") if rows is None else ("pitch",)
-        self._frame = self._b.frame(structure, known, self._terms(), homes, registers, wanted)
+        preferred = ("pitch", "gap") if rows is None else ("pitch",)
+        self._frame = self._b.frame(structure, known, self._terms(), homes, registers, preferred)
         is_single = (rows, step, known.get("stride_y"), self._lanes) == (_DOWN_ROWS, 1, 1, 1)
         is_near = fits_immediate(self._frame.constant("pitch") or 0)
         self._goes_down = is_single and is_near and self._finishing([ZERO], []).requantises

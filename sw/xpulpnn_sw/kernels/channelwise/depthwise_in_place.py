@@ -42,7 +42,7 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
         first = x * layer.stride[1] - layer.padding[2]
         place = max(first, 0) // _STEP * _STEP
         columns.append(_Column(place, first - place, first + _COLUMNS > layer.width))
-    return [list(found) for _, found in groupby(columns, lambda one: (one.place, one.moved < 0))]
+    return [list(group) for _, group in groupby(columns, lambda column: (column.place, column.moved < 0))]
 
 
 def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Rule) -> bool:
@@ -102,7 +102,10 @@ class InPlaceCode:
         b, frame = self._b, self._frame
         with frame.function(), b.skipped("beq", frame.register("count", self._work), ZERO, is_far=True):
             down = self._layer.out_width * self._pixel
-            steps = [self._step(*one) for one in zip((self._pixel, down, down - self._pixel), self._steps, strict=True)]
+            steps = [
+                self._step(*distance)
+                for distance in zip((self._pixel, down, down - self._pixel), self._steps, strict=True)
+            ]
             with frame.repeated("count", self._work), b.region("body"):
                 for register in self._first:
                     b.load(register, self._weights, WORD)
@@ -123,7 +126,7 @@ class InPlaceCode:
 
     def _channel(self, pixel: Value, down: Value, back: Value) -> None:
         b = self._b
-        runs = [list(run) for _, run in groupby(_columns(self._layer), lambda one: [column[1:] for column in one])]
+        runs = [list(run) for _, run in groupby(_columns(self._layer), lambda group: [column[1:] for column in group])]
         for run, following in pairwise([*runs, None]):
             assert run is not None
             together = run[0]
@@ -171,7 +174,7 @@ class InPlaceCode:
 
         def row(y: int) -> None:
             first = y * layer.stride[0] - layer.padding[0]
-            met = [one for one in range(first, first + _ROWS) if 0 <= one < layer.height]
+            met = [row for row in range(first, first + _ROWS) if 0 <= row < layer.height]
             for number in met:
                 # those that the row above met are there
                 if not y or number >= first + _ROWS - layer.stride[0]:

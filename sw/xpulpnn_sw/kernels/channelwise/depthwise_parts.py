@@ -142,14 +142,14 @@ def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, t
     if b.xpulp:
         b("p.insert", byte, result, position)
         return
-    mask, kept = temporaries
+    mask, others = temporaries
     assert bits < BYTE_BITS
     b.li(mask, (1 << bits) - 1)
     b("and", result, result, mask)
     b("sll", result, result, position)
-    b("sll", kept, mask, position)
-    b("xori", kept, kept, -1)
-    b("and", byte, byte, kept)
+    b("sll", others, mask, position)
+    b("xori", others, others, -1)
+    b("and", byte, byte, others)
     b("or", byte, byte, result)
 
 

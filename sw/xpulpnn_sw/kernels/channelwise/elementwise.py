@@ -248,7 +248,7 @@ class _Addition:
             terms |= given("summand", "shift")
             homes["shift"] = self._shift
             if not self._requantises and known.get("summand") != 0:
-                self._summand = homes["summand"] = self._registers.one()
+                self._summand = homes["summand"] = self._registers.take_one()
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
         # tables of one word, which each core copies to its stack: all cores would meet in a bank
         tables = zip(scales, self._scales, (precision.x, precision.w), strict=True)

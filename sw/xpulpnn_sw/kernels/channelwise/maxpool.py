@@ -33,8 +33,8 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
     values = patch.repeat(2 * layer.kernel_height, axis=0).repeat(2 * layer.kernel_width, axis=1)
     values = values[: layer.height, : layer.width]
     lower = rng.integers(0, values, endpoint=True)
-    found = np.where(rng.random(values.shape) < 1 / 2, values, lower) + least
-    return 2 * found - 1 if is_sign else found
+    elements = np.where(rng.random(values.shape) < 1 / 2, values, lower) + least
+    return 2 * elements - 1 if is_sign else elements
 
 
 def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
@@ -59,7 +59,7 @@ class _MaxPooling(Pooling):
     def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
         super().__init__(request, structure, known)
         layer, precision = request.layer, request.precision
-        self._relu, self._best = layer.relu, self.registers.one()
+        self._relu, self._best = layer.relu, self.registers.take_one()
         common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
         self._common = self.registers.take(common)
         self.packed = Packed(self.b, precision.x, self.registers, signed=precision.x_signed)

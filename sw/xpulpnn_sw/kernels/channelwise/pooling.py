@@ -173,7 +173,7 @@ class Pooling(ABC):
             self._terms() | extra,
             self._distances,
             self.registers,
-            wanted=(*extra, "source", "target", "y", "left", "count", "height", "width"),
+            preferred=(*extra, "source", "target", "y", "left", "count", "height", "width"),
             calls=True,
             passing=("oy", "word", "row_step"),
         )

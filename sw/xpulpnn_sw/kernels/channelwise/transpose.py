@@ -88,8 +88,8 @@ class TransposeCode:
         steps = ("pixel", "plane", "back", "next_row", "source_row")
         self._steps = dict(zip(steps, registers.take(len(steps)), strict=True))
         homes = {**self._steps, "source": self._source, "target": self._target, "left": self._left}
-        wanted = ("turns", "height", "source_wrap", "target_wrap")
-        self._frame = self._b.frame(TRANSPOSE_ARGUMENTS, known, self._terms(), homes, registers, wanted)
+        preferred = ("turns", "height", "source_wrap", "target_wrap")
+        self._frame = self._b.frame(TRANSPOSE_ARGUMENTS, known, self._terms(), homes, registers, preferred)
 
     def _terms(self) -> dict[str, Term]:
         height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))

@@ -188,7 +188,12 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
         arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
         described = np.array([*head, *arguments, *words], np.uint32)
         content[number, : len(described)] = described
-        moved.append((sum(one.bytes for one in own if one.inwards), sum(one.bytes for one in own if not one.inwards)))
+        moved.append(
+            (
+                sum(transfer.bytes for transfer in own if transfer.inwards),
+                sum(transfer.bytes for transfer in own if not transfer.inwards),
+            )
+        )
     image = outside.finish()
     image.view("steps")[:] = content.astype("<u4").view(np.uint8).reshape(-1)
     first = inside.finish()
@@ -245,10 +250,10 @@ class _Inside(ImageBuilder):
         )
         return [
             DmaTransfer(
-                inside=self.address(f"{name}{one % 2}"), outside=base + one * size, line=size, inwards=one > number
+                inside=self.address(f"{name}{step % 2}"), outside=base + step * size, line=size, inwards=step > number
             )
-            for name, base, size, one in pieces
-            if 0 <= one < steps
+            for name, base, size, step in pieces
+            if 0 <= step < steps
         ]
 
 

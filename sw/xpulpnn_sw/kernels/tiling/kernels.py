@@ -53,11 +53,11 @@ class MapDivision:
         line = run.arguments["row_bytes"] if isinstance(layer, TransposeLayer) else size // height
         self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
         # bytes of an input line, and after the last one of a tile
-        self.in_line = sum(one.row for one in self.inputs)
-        self.in_spare = sum(aligned(one.ahead) + DMA_ALIGNMENT for one in self.inputs)
+        self.in_line = sum(lines.row for lines in self.inputs)
+        self.in_spare = sum(aligned(lines.ahead) + DMA_ALIGNMENT for lines in self.inputs)
         # about, of a group of pixels and a block of channels
         self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
-        names = {*_NOT_CONSTANTS, *(one.symbol for one in self.inputs)}
+        names = {*_NOT_CONSTANTS, *(lines.symbol for lines in self.inputs)}
         self._constants = [name for name in run.image.symbols if name not in names]
 
     def _inputs(self) -> Iterator[LineMap]:

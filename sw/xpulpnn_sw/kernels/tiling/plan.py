@@ -67,7 +67,7 @@ class TilePlan:
         return {
             operand: (
                 slots_needed(self.tiles, operand, overlap=self.overlap),
-                max(operand_bytes(self.division, operand, one) for one in self.tiles),
+                max(operand_bytes(self.division, operand, tile) for tile in self.tiles),
             )
             for operand in TileOperand
         }
@@ -164,13 +164,13 @@ def planned(
         for width in ([channels] if channels else dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
         for channels_first in (False, True)
     ]
-    fitting = [one for one in candidates if one.most_bytes <= memory]
+    fitting = [plan for plan in candidates if plan.most_bytes <= memory]
     if not fitting and overlap is None:
         return planned(division, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
     if not fitting:
-        least = min(one.most_bytes for one in candidates)
+        least = min(plan.most_bytes for plan in candidates)
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
-    return min(fitting, key=lambda one: one.estimate)
+    return min(fitting, key=lambda plan: plan.estimate)
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
@@ -265,15 +265,17 @@ class PlacedLayer:
         buffer: int | None,
     ) -> None:
         self.plan, self._sources, self._output, self._buffers, self._buffer = plan, sources, output, buffers, buffer
-        pieces = dict.fromkeys(one.channels for one in plan.tiles)
+        pieces = dict.fromkeys(tile.channels for tile in plan.tiles)
         self._filters = {channels: plan.division.filters(channels) for channels in pieces}
-        self._places = {piece: outside.place(f"{name}{one.name}", one.content) for piece, one in self._filters.items()}
+        self._places = {
+            piece: outside.place(f"{name}{filters.name}", filters.content) for piece, filters in self._filters.items()
+        }
 
     def _inputs(self, buffer: int) -> Iterator[tuple[LineMap, int]]:
         lines = self.plan.division.shape.most_in_lines(self.plan.lines)
-        for one in self.plan.division.inputs:
-            yield one, buffer
-            buffer += aligned(lines * one.row + one.ahead)
+        for line_map in self.plan.division.inputs:
+            yield line_map, buffer
+            buffer += aligned(lines * line_map.row + line_map.ahead)
 
     def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         """Transfers that a move means."""
@@ -284,7 +286,9 @@ class PlacedLayer:
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
             case TileOperand.INPUT:
                 parts = zip(self._inputs(inside), self._sources, strict=True)
-                return [one.transfer(tile.in_lines, at, outside, inwards=True) for (one, at), outside in parts]
+                return [
+                    line_map.transfer(tile.in_lines, at, outside, inwards=True) for (line_map, at), outside in parts
+                ]
             case TileOperand.OUTPUT:
                 return (self.plan.division.store(tile, inside, self._output),)
 
@@ -295,7 +299,7 @@ class PlacedLayer:
         return {
             **self.plan.division.run.arguments,
             "output": output,
-            **{one.symbol: at for one, at in self._inputs(source)},
+            **{line_map.symbol: at for line_map, at in self._inputs(source)},
             **{name: weights + distance for name, distance in filters.places.items()},
             **filters.arguments,
             **({} if self._buffer is None else {BUFFER: self._buffer}),

@@ -74,9 +74,9 @@ class _BitSerialCode(ProductCode):
         registers = FreeRegisters()
         self._acc = [registers.take(SERIAL_BLOCK.nch) for _ in range(SERIAL_BLOCK.npx)]
         self._w, self._x = registers.take(SERIAL_BLOCK.nch), registers.take(SERIAL_BLOCK.npx)
-        self._weights, self._rows = registers.one(), registers.take(SERIAL_BLOCK.npx)
-        self._block, self._starts = registers.one(), registers.take(SERIAL_BLOCK.npx)
-        out, self._bits_set = registers.one(), registers.one()
+        self._weights, self._rows = registers.take_one(), registers.take(SERIAL_BLOCK.npx)
+        self._block, self._starts = registers.take_one(), registers.take(SERIAL_BLOCK.npx)
+        out, self._bits_set = registers.take_one(), registers.take_one()
         super().__init__(product, out, self._w, xpulp=True)
 
     def _blocks(self) -> None:
@@ -178,11 +178,11 @@ class GemmCode(ProductCode):
         has_sums = plan.chunks > 1 and not plan.sums_in_memory
         self._sums = [registers.take(nch) for _ in range(npx)] if has_sums else self._local
         self._w, self._x = registers.take(nch), registers.take(plan.factors)
-        self._weights, self._rows, out = registers.one(), registers.take(npx), registers.one()
-        self._product = ZERO if plan.method.accumulating else registers.one()
-        self._unit = registers.one() if plan.has_unit else ZERO
-        self._word_counter = registers.one() if plan.word_counter else self._w[0]
-        self._chunk_counter = registers.one() if plan.chunk_counter else self._w[0]
+        self._weights, self._rows, out = registers.take_one(), registers.take(npx), registers.take_one()
+        self._product = ZERO if plan.method.accumulating else registers.take_one()
+        self._unit = registers.take_one() if plan.has_unit else ZERO
+        self._word_counter = registers.take_one() if plan.word_counter else self._w[0]
+        self._chunk_counter = registers.take_one() if plan.chunk_counter else self._w[0]
         # hardware loops that the chunks leave free are those of the loops around them
         levels = iter((0, 1) if plan.method.xpulp else ())
         self._word_level = None if plan.is_unrolled else next(levels, None)

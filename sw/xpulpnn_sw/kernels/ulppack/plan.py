@@ -241,20 +241,22 @@ def plans(
             continue
         for results in method.blocks:
             plan = partial(PackedPlan, layer=layer, method=method, packing=packing, block=results)
-            found = [plan(iterations=iterations or packing.iterations)]
-            if iterations is None and not found[0].is_unrolled:
-                found.append(plan(iterations=min(packing.iterations, MOST_UNROLLED // found[0].word_cycles)))
-            yield from (one for one in found if block in (None, str(results)) and one.registers <= len(FREE))
+            plans = [plan(iterations=iterations or packing.iterations)]
+            if iterations is None and not plans[0].is_unrolled:
+                plans.append(plan(iterations=min(packing.iterations, MOST_UNROLLED // plans[0].word_cycles)))
+            yield from (plan for plan in plans if block in (None, str(results)) and plan.registers <= len(FREE))
 
 
 def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) -> Iterator[tuple[Packing, Method]]:
     for method in candidates:
-        for one in method.schemes:
-            names = (one.value, f"{one.value}-{method.register}")
-            if one is Scheme.BYTES if scheme is None else scheme not in names:
+        for packing_scheme in method.schemes:
+            names = (packing_scheme.value, f"{packing_scheme.value}-{method.register}")
+            if packing_scheme is Scheme.BYTES if scheme is None else scheme not in names:
                 continue
-            for depth in legal_depths(one, method.register, w, a, method.lanes):
-                packing = Packing(scheme=one, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes)
+            for depth in legal_depths(packing_scheme, method.register, w, a, method.lanes):
+                packing = Packing(
+                    scheme=packing_scheme, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes
+                )
                 yield packing, method
 
 
