@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
-from xpulpnn_sw.kernels.group_copies import GroupCopies
-from xpulpnn_sw.kernels.im2col import PREFERRED, SPARE_WORDS, Im2col
+from xpulpnn_sw.kernels.gather.gather import Gather
+from xpulpnn_sw.kernels.gather.im2col import PREFERRED, SPARE_WORDS, Im2colFormat
+from xpulpnn_sw.kernels.gather.row_reuse import ALONG, STATE, GroupOrder, first_pixel_terms, order_shares
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
@@ -14,7 +15,6 @@ from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.strips import ALONG, STATE, Strips, chosen, place_terms, strip_shares
 from xpulpnn_sw.kernels.terms import (
     Argument,
     Name,
@@ -56,11 +56,11 @@ class KernelCode:
     ) -> None:
         variant, precision = blocking.variant, blocking.precision
         names = structure.names
-        im2col = Im2col(variant, precision, names, known, inside=inside) if "buffer" in names else None
+        im2col = Im2colFormat(variant, precision, names, known, inside=inside) if "buffer" in names else None
         self._blocking, self._im2col = blocking, im2col
         # parts of the channels that cores share besides the groups, and how many cores then share them
         self._parts = parts
-        self._strips = Strips.NEVER if im2col is None else im2col.strips
+        self._order = GroupOrder.ALONG_ROWS if im2col is None else im2col.order
         # whether results are accumulators that need no start
         self._is_bare = blocking.is_fresh and not blocking.requantises
         # a byte of single bits is put together by the products of eight channels, written out
@@ -87,7 +87,7 @@ class KernelCode:
         repeated = "steps" if blocking.by_channels else "group"
         preferred = ["iterations", "shift", *self._preferred, repeated] if variant.xpulp else ["shift", repeated]
         if im2col is not None:
-            preferred += PREFERRED if self._strips is Strips.NEVER else STATE
+            preferred += PREFERRED if self._order is GroupOrder.ALONG_ROWS else STATE
         used: set[int] | None = None
         if im2col is None:
             used = {*FREE} - {*spare}
@@ -188,7 +188,7 @@ class KernelCode:
         terms |= {
             "parameters": starts["parameters"],
             **given("shift"),
-            "out_gap": chosen(self._strips, out_stride * Argument("out_width"), out_stride * npx)
+            "out_gap": self._order.select(out_stride * Argument("out_width"), out_stride * npx)
             - steps * blocking.step_bytes,
         }
         if self._walks or self._im2col is not None:
@@ -216,17 +216,17 @@ class KernelCode:
             pixels = Argument("out_height") * Argument("out_width")
         terms = {
             "groups": (pixels + (npx - 1)) // npx,
-            **strip_shares(self._strips, npx, SPARE_WORDS * WORD),
+            **order_shares(self._order, npx, SPARE_WORDS * WORD),
         }
-        if self._strips is Strips.ALWAYS:
+        if self._order is GroupOrder.DOWN_COLUMNS:
             terms["group"] = Name("strip_left")
         else:
             if self._is_split:
                 terms |= {"all_steps": (Argument("out_channels") + (step - 1)) // step, **part_shares(*self._parts)}
             else:
                 terms |= group_shares() if self._im2col is None else group_turns()
-            terms["first_pixel" if self._strips is Strips.NEVER else ALONG] = Name("first_group") * npx
-        return terms | place_terms(self._strips, npx)
+            terms["first_pixel" if self._order is GroupOrder.ALONG_ROWS else ALONG] = Name("first_group") * npx
+        return terms | first_pixel_terms(self._order, npx)
 
     def _ahead(self) -> list[int]:
         """Bytes that each weight pointer is ahead of what has been multiplied."""
@@ -239,7 +239,7 @@ class KernelCode:
         start, copies = Label(), None
         with frame.function():
             if self._im2col is not None:
-                copies = GroupCopies(b, frame, self._im2col, self._scratch, self._out)
+                copies = Gather(b, frame, self._im2col, self._scratch, self._out)
                 copies.begin(self._temporaries[0])
             if copies is not None and copies.is_down:
                 self._groups(start, copies)
@@ -249,7 +249,7 @@ class KernelCode:
                     self._groups(start, copies)
         return b.finish()
 
-    def _groups(self, start: Label, copies: GroupCopies | None) -> None:
+    def _groups(self, start: Label, copies: Gather | None) -> None:
         b, frame, inner = self._b, self._frame, self._inner
         b.place(start)
         if copies is not None:
@@ -266,7 +266,7 @@ class KernelCode:
         if not self._blocking.by_channels:
             self._next_group(start, copies)
 
-    def _next_group(self, start: Label, copies: GroupCopies | None) -> None:
+    def _next_group(self, start: Label, copies: Gather | None) -> None:
         b, frame, (temporary, other, counter) = self._b, self._frame, self._temporaries[:3]
         # here, so that nothing waits for it
         group = frame.register("group", counter)

@@ -12,7 +12,9 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.im2col import SPARE_WORDS
+from xpulpnn_sw.kernels.gather.im2col import SPARE_WORDS
+from xpulpnn_sw.kernels.gather.row_format import RowFormat, activation_rows, element_order, in_lane_order
+from xpulpnn_sw.kernels.gather.row_reuse import reuse_words
 from xpulpnn_sw.kernels.kernel import (
     OUT_SIZES,
     SHIFT,
@@ -38,8 +40,6 @@ from xpulpnn_sw.kernels.layout import (
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
-from xpulpnn_sw.kernels.rows import RowForm, activation_rows, element_order, in_lane_order
-from xpulpnn_sw.kernels.strips import strip_words
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, LoopStyle, Variant, for_pixels
 from xpulpnn_sw.layers.layer import (
@@ -187,8 +187,8 @@ class _Product:
             assert isinstance(self.layer, ConvLayer)
             row_stride = self.row_stride(rows)
             words = self.variant.npx * row_stride // WORD + SPARE_WORDS
-            form = RowForm(self.variant, request.precision, structure.names, inside=inside)
-            words += strip_words(form, self.layer, sizes["pixel_bytes"], words, request.cores)
+            form = RowFormat(self.variant, request.precision, structure.names, inside=inside)
+            words += reuse_words(form, self.layer, sizes["pixel_bytes"], words, request.cores)
             placement, alignment, behind = request.placement, WORD, 0
             if self.variant.style is LoopStyle.PAIR and placement == "padded":
                 # of all cores: those that are apart in time then meet in the fewest cycles

@@ -191,7 +191,7 @@ class ClassifierCode:
     # -- layers
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """Strips of six pixels, each two further than the one before."""
+        """GroupOrder of six pixels, each two further than the one before."""
         b = self._b
         limits = registers.take(COLOURS)
         for register, value in zip(limits, THRESHOLDS, strict=True):

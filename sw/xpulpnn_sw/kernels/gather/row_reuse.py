@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import LOAD_BY_REGISTER, WORD, ZERO, Builder, Held, Label
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.rows import PAIR, RowForm
+from xpulpnn_sw.kernels.gather.row_format import PAIR, RowFormat
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, lesser, positive, shared
 from xpulpnn_sw.kernels.variants import LoopStyle
 from xpulpnn_sw.layers.layer import ConvLayer
@@ -32,22 +32,28 @@ _FAR = 1 << 20  # more than any number of columns
 STATE = ("row0", "strip_place", "y", "source", "x")  # what changes from group to group, or from strip to strip
 
 
-class Strips(Enum):
-    """Choice of the order of groups."""
+class GroupOrder(Enum):
+    """Direction in which the groups of pixels of a core follow each other."""
 
-    NEVER = "along the rows of the output"
-    ALWAYS = "down its columns"
-    ASKED = "one or the other, by the arguments"
+    ALONG_ROWS = "along the rows of the output"
+    DOWN_COLUMNS = "down its columns"
+    BY_ARGUMENTS = "one or the other, by the arguments"
+
+    def select(self, down: Term, along: Term) -> Term:
+        """The number for groups down the columns, or that for groups along the rows."""
+        if self is GroupOrder.BY_ARGUMENTS:
+            return along + Name("strips") * (down - along)
+        return down if self is GroupOrder.DOWN_COLUMNS else along
 
 
-def _may_be(form: RowForm, out_width: int, columns: int) -> bool:
+def _may_be(form: RowFormat, out_width: int, columns: int) -> bool:
     """Return whether groups of an output may follow each other downwards; ``columns`` of the input behind the first."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
 
 
-def strip_words(form: RowForm, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
+def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
     """Words of each core's buffer for the strips of a layer, besides ``words`` for the fields of a group."""
     if not _may_be(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
@@ -57,7 +63,7 @@ def strip_words(form: RowForm, layer: ConvLayer, pixel_bytes: int, words: int, c
     return more * step if _saves(form, layer, pixel_bytes // WORD, more) else 0
 
 
-def _saves(form: RowForm, layer: ConvLayer, words: int, more: int) -> bool:
+def _saves(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
     """Return whether a group and so many ``more`` below it are copied faster than group by group, about.
 
     A pixel has ``words``. Downwards there are fewer rows of each, but in wide filters along the rows words are read
@@ -73,34 +79,29 @@ def _saves(form: RowForm, layer: ConvLayer, words: int, more: int) -> bool:
     return _STRIP + (height + more * layer.stride[0]) * down <= (more + 1) * height * along
 
 
-def strips_of(form: RowForm, known: Mapping[str, int], spare_bytes: int) -> Strips:
+def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> GroupOrder:
     """The order of groups, as far as known arguments tell."""
     variant = form.variant
     columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
     if not _may_be(form, known.get("out_width", 0), columns):
-        return Strips.NEVER
+        return GroupOrder.ALONG_ROWS
     needed = (
         *("width", "out_width", "stride_x", "stride_y", "kernel_height", "kernel_width"),
         *("pixel_bytes", "buffer_stride", "row_stride"),
     )
     if any(name not in known for name in needed):
-        return Strips.ASKED
+        return GroupOrder.BY_ARGUMENTS
     run = known["kernel_width"] * known["pixel_bytes"] * variant.npx * known["stride_y"]
     room = known["buffer_stride"] - variant.npx * known["row_stride"] - spare_bytes
     is_several = room >= run and known.get("out_height", 2) > 1
-    return Strips.ALWAYS if is_several and known["kernel_height"] > known["stride_y"] else Strips.NEVER
+    return (
+        GroupOrder.DOWN_COLUMNS if is_several and known["kernel_height"] > known["stride_y"] else GroupOrder.ALONG_ROWS
+    )
 
 
-def chosen(strips: Strips, down: Term, along: Term) -> Term:
-    """The number for groups down the columns, or that for groups along the rows."""
-    if strips is Strips.ASKED:
-        return along + Name("strips") * (down - along)
-    return down if strips is Strips.ALWAYS else along
-
-
-def strip_shares(strips: Strips, npx: int, spare_bytes: int) -> dict[str, Term]:
+def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Term]:
     """The core's share of the strips, of the name ``groups``, and the length of a strip."""
-    if strips is Strips.NEVER:
+    if order is GroupOrder.ALONG_ROWS:
         return {}
     core, groups = Argument("core"), Name("groups")
     kernel_height, stride_y = Argument("kernel_height"), Argument("stride_y")
@@ -111,7 +112,7 @@ def strip_shares(strips: Strips, npx: int, spare_bytes: int) -> dict[str, Term]:
         "strip_first": shared(groups * core),
         "strip_left": shared(groups * (core + 1)) - Name("strip_first"),
     }
-    if strips is Strips.ASKED:
+    if order is GroupOrder.BY_ARGUMENTS:
         is_whole = positive(Number(1) - (Argument("out_width") & (npx - 1)))
         is_shared = lesser(Number(1), positive(kernel_height - stride_y))
         is_wide = lesser(Number(1), positive(Argument("width") - Argument("stride_x") * (npx - 1) + 1))
@@ -119,24 +120,24 @@ def strip_shares(strips: Strips, npx: int, spare_bytes: int) -> dict[str, Term]:
     return terms
 
 
-def place_terms(strips: Strips, npx: int) -> dict[str, Term]:
+def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
     """Row and column of the core's first pixel, of its first strip or that of the name :data:`ALONG`."""
-    if strips is Strips.NEVER:
+    if order is GroupOrder.ALONG_ROWS:
         return {}
     along, outer, inner, width = Name(ALONG), Name("outer"), Name("inner"), Argument("out_width")
-    divisor = chosen(strips, Argument("out_height"), width)
+    divisor = order.select(Argument("out_height"), width)
     terms = {
-        "outer": chosen(strips, Name("strip_first"), along) // divisor,
-        "inner": chosen(strips, Name("strip_first"), along) - outer * divisor,
-        "out_y": chosen(strips, inner, outer),
-        "out_x": chosen(strips, outer * npx, inner),
+        "outer": order.select(Name("strip_first"), along) // divisor,
+        "inner": order.select(Name("strip_first"), along) - outer * divisor,
+        "out_y": order.select(inner, outer),
+        "out_x": order.select(outer * npx, inner),
     }
     return terms | {"first_pixel": Name("out_y") * width + Name("out_x")}
 
 
-def strip_terms(strips: Strips, form: RowForm) -> dict[str, Term]:
+def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
     """Numbers that the copy derives from arguments and from names of the copy along the rows."""
-    if strips is Strips.NEVER:
+    if order is GroupOrder.ALONG_ROWS:
         return {}
     npx, pixel_bytes, kernel_width = form.variant.npx, Argument("pixel_bytes"), Argument("kernel_width")
     excess, stride_x_bytes = kernel_width - _WIDTH, Name("stride_x_bytes")
@@ -161,10 +162,10 @@ def strip_terms(strips: Strips, form: RowForm) -> dict[str, Term]:
     }
 
 
-class StripCopy:
+class RowReuseCopy:
     """Writes the copy of a group, and the change from one strip to the next."""
 
-    def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: Sequence[int]) -> None:
+    def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: Sequence[int]) -> None:
         self._b, self._frame, self._form, self._npx = b, frame, form, form.variant.npx
         assert len(registers) >= REGISTERS
         self._y, self._source, self._place, self._count, self._height, self._line, *registers = registers

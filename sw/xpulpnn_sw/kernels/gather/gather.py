@@ -5,18 +5,18 @@ from contextlib import contextmanager, nullcontext
 
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.im2col import GroupCopy, Im2col, take_next
-from xpulpnn_sw.kernels.strips import StripCopy, Strips
+from xpulpnn_sw.kernels.gather.im2col import GroupCopy, Im2colFormat, take_next
+from xpulpnn_sw.kernels.gather.row_reuse import GroupOrder, RowReuseCopy
 
 
-class GroupCopies:
+class Gather:
     """Writes the copies, and the changes from group to group."""
 
-    def __init__(self, b: Builder, frame: Frame, form: Im2col, registers: Sequence[int], out: list[int]) -> None:
+    def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: Sequence[int], out: list[int]) -> None:
         self._b, self._frame, self._registers, self._out = b, frame, list(registers), out
-        self._npx, self._is_asked = form.variant.npx, form.strips is Strips.ASKED
-        self._along = None if form.strips is Strips.ALWAYS else GroupCopy(b, frame, form, self._registers)
-        self._down = None if form.strips is Strips.NEVER else StripCopy(b, frame, form, registers)
+        self._npx, self._is_by_arguments = form.variant.npx, form.order is GroupOrder.BY_ARGUMENTS
+        self._along = None if form.order is GroupOrder.DOWN_COLUMNS else GroupCopy(b, frame, form, self._registers)
+        self._down = None if form.order is GroupOrder.ALONG_ROWS else RowReuseCopy(b, frame, form, registers)
         self._strip, self._copy_along, self._copied = Label(), Label(), Label()
 
     @property
@@ -67,7 +67,7 @@ class GroupCopies:
     @contextmanager
     def _skipped_along(self, flag: int) -> Generator[None]:
         """Skip what is written meanwhile where groups follow each other along the rows."""
-        is_asked = self._along is not None
-        skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_asked else nullcontext()
+        is_by_arguments = self._along is not None
+        skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_by_arguments else nullcontext()
         with skips:
             yield

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.rows import PAIR, RowForm, RowWords
+from xpulpnn_sw.kernels.gather.row_format import PAIR, RowFormat, RowWriter
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 
 STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
@@ -24,7 +24,7 @@ _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
 _NO_BORDER = -1  # in place of the number of filter rows above the input
 
 
-def group_terms(form: RowForm) -> dict[str, Term]:
+def group_terms(form: RowFormat) -> dict[str, Term]:
     """Numbers that the copy of a group derives from arguments and from names of the copy pixel by pixel."""
     npx = form.variant.npx
     stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
@@ -55,10 +55,10 @@ def group_terms(form: RowForm) -> dict[str, Term]:
     }
 
 
-class SameRow:
+class OneRowCopy:
     """Writes the copy of a group."""
 
-    def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: list[int]) -> None:
+    def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         self._b, self._frame, self._form, self._inside = b, frame, form, form.inside
         self._npx, self._interleaved, self._step = form.variant.npx, form.variant.interleaved, form.step
         registers = list(registers)
@@ -67,7 +67,7 @@ class SameRow:
         self._pointer, self._place, self._rows, self._above, self._first, self._start, *registers = registers
         self._work, self._counter, *registers = registers
         self._spare, registers = registers[: form.spare], registers[form.spare :]
-        self._words = RowWords(b, form, registers[: form.temporaries])
+        self._words = RowWriter(b, form, registers[: form.temporaries])
         self._unused, self._outside = registers[form.temporaries :], ZERO
 
     def _in_one_row(self, other: Label) -> None:

@@ -67,7 +67,7 @@ def _repeated(value: int, distance: int) -> int:
     return sum(value << position for position in range(0, WORD_BITS, distance))
 
 
-class RowForm:
+class RowFormat:
     """The form of input words in activation rows.
 
     Arguments ``names`` tell whether a value of the frame lies around the map, and whether rows of filters are apart;
@@ -109,10 +109,10 @@ class RowForm:
         return {f"outside{plane}": word for plane, word in enumerate(words)}
 
 
-class RowWords:
+class RowWriter:
     """Writes instructions that copy words."""
 
-    def __init__(self, b: Builder, form: RowForm, temporaries: list[int]) -> None:
+    def __init__(self, b: Builder, form: RowFormat, temporaries: list[int]) -> None:
         assert len(temporaries) == form.temporaries
         self._b, self._form, self._temporaries = b, form, temporaries
         self._work_word = self._vector = self._mask = self._sign = self._outside = ZERO

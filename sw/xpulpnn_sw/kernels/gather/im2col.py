@@ -1,21 +1,18 @@
 """im2col: the receptive fields of the pixels of a group become rows of the im2col buffer.
 
-Groups of neighbours are copied together where that is possible (:mod:`xpulpnn_sw.kernels.same_row`), others pixel by
-pixel: one whose field lies inside the input copies one run of ``kernel_width`` pixels per kernel row; the row of any
-other is cleared, then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before
-stores, so that no store waits for its data; an odd run copies a word too many, which is then replaced.
-
-Inputs as wide as the rows are copied. Narrower ones are widened; wider ones are cut into planes, rows of their own one
-behind the other, the one of the uppermost bits first (:mod:`xpulpnn_sw.kernels.rows`).
+Groups of neighbours are copied together where that is possible (:class:`OneRowCopy`), others pixel by pixel: one whose
+field lies inside the input copies one run of ``kernel_width`` pixels per kernel row; the row of any other is cleared,
+then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before stores, so that no
+store waits for its data.
 """
 
 from collections.abc import Collection, Mapping
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.rows import RowForm
-from xpulpnn_sw.kernels.same_row import STATE, SameRow, group_terms
-from xpulpnn_sw.kernels.strips import FIRST, REGISTERS, Strips, strip_terms, strips_of
+from xpulpnn_sw.kernels.gather.row_copy import STATE, OneRowCopy, group_terms
+from xpulpnn_sw.kernels.gather.row_format import RowFormat
+from xpulpnn_sw.kernels.gather.row_reuse import FIRST, REGISTERS, GroupOrder, group_order, reuse_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_turns, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import Precision
@@ -38,15 +35,15 @@ _SHARED = (
 _PASSED = 2
 
 
-class Im2col(RowForm):
+class Im2colFormat(RowFormat):
     """The copy for one pixel group, by arguments of which some may be known."""
 
     def __init__(
         self, variant: Variant, precision: Precision, names: Collection[str], known: Mapping[str, int], *, inside: bool
     ) -> None:
         super().__init__(variant, precision, names, inside=inside)
-        self.strips = strips_of(self, known, SPARE_WORDS * WORD)
-        if self.strips is not Strips.NEVER:
+        self.order = group_order(self, known, SPARE_WORDS * WORD)
+        if self.order is not GroupOrder.ALONG_ROWS:
             self.registers = max(self.registers, REGISTERS)
 
     @property
@@ -68,7 +65,7 @@ class Im2col(RowForm):
             tap_bytes, reach = Name("tap_bytes"), (kernel_height - 1) * Argument("dilation") + 1
         out_y: Term = Name("first_pixel") // out_width
         out_x = Name("first_pixel") - out_y * out_width
-        if self.strips is not Strips.NEVER:
+        if self.order is not GroupOrder.ALONG_ROWS:
             out_y, out_x = Name("out_y"), Name("out_x")
         run = self.run_words
         # planes may be filled up
@@ -101,16 +98,16 @@ class Im2col(RowForm):
             "line_step": stride_y * line_bytes - out_width * stride_x * pixel_bytes,
             **self.outside_terms(),
             **(group_terms(self) if self.by_groups else {}),
-            **strip_terms(self.strips, self),
+            **reuse_terms(self.order, self),
         }
-        if self.strips is Strips.ALWAYS:
+        if self.order is GroupOrder.DOWN_COLUMNS:
             # of the copy along the rows no more than that shares
             return {name: value for name, value in terms.items() if name in _SHARED or name.startswith("strip")}
         return terms
 
     def either(self, names: Collection[str]) -> tuple[Collection[str], Collection[str]]:
         """Numbers that only groups down the columns need, and those that only groups along the rows need."""
-        if self.strips is not Strips.ASKED:
+        if self.order is not GroupOrder.BY_ARGUMENTS:
             return (), ()
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
         down = [name for name in names if name.startswith("strip") and name not in FIRST]
@@ -122,10 +119,10 @@ class Im2col(RowForm):
         return written // self.planes if self.planes > 1 else written
 
 
-class GroupCopy(SameRow):
+class GroupCopy(OneRowCopy):
     """Writes the copy of a group."""
 
-    def __init__(self, b: Builder, frame: Frame, form: RowForm, registers: list[int]) -> None:
+    def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         super().__init__(b, frame, form, registers)
         self._columns, self._top, self._left = self._above, self._first, self._start
         self._held: dict[str, Held] = {}
