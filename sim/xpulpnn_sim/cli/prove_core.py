@@ -181,8 +181,8 @@ def _find_faults(options: RiscvFormalOptions, core: CoreChecks, checks: list[Che
 
     faults = faults_for(core.config, [check.name for check in checks])
     run = ProofRun(count=len(faults))
-    found = find_faults(core, faults, checks, resume=not options.fresh)
-    run.collect("faults", (Result(check, outcome, fault, core.folder / "faults") for fault, check, outcome in found))
+    outcomes = find_faults(core, faults, checks, resume=not options.fresh)
+    run.collect("faults", (Result(check, outcome, fault, core.folder / "faults") for fault, check, outcome in outcomes))
     seen = sum(result.is_found for result in run.results)
     good = run.show(f"faults seeded into {options.title}", _FAULT_COLUMNS, f"{seen} of {len(faults)} faults found")
     records = [

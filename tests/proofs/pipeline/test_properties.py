@@ -24,7 +24,7 @@ from xpulpnn_sim.proofs.pipeline.catalog import pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import seen_signals
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.harness import bus_violations, joined, progress_property
-from xpulpnn_sim.proofs.pipeline.properties.held_values import FixedInstruction, TrackedBit
+from xpulpnn_sim.proofs.pipeline.properties.memory import FixedInstruction, TrackedBit
 from xpulpnn_sim.proofs.pipeline.properties.system import system_property
 
 pytestmark = pytest.mark.unit

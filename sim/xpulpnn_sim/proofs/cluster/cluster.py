@@ -64,10 +64,10 @@ class CoreUnitClaims(Obligation):
 
         waits = open_ & ~port.rvalid
         m.d.comb += self.willing.eq(~port.req | port.gnt | waits)
-        asked = (self.waits_for == Wait.EVENT) | (self.waits_for == Wait.EVENT_CLEAR)
+        for_events = (self.waits_for == Wait.EVENT) | (self.waits_for == Wait.EVENT_CLEAR)
         m.d.comb += self.honest.eq(
             ((self.waits_for != Wait.NONE) == waits)
-            & (asked == (waits & events_asked))
+            & (for_events == (waits & events_asked))
             & ((self.waits_for == Wait.EVENT_CLEAR) == (waits & events_asked & clears))
         )
         self._events(m, open_ & events_asked, clears)
@@ -79,8 +79,8 @@ class CoreUnitClaims(Obligation):
         active = Signal(XLEN)
         could = Signal()
         now = Signal(XLEN)
-        told = Mux(port.rvalid & waiting & clears, port.rdata, 0)
-        m.d.comb += now.eq(before & ~cleared & ~told | arrived)
+        answered_events = Mux(port.rvalid & waiting & clears, port.rdata, 0)
+        m.d.comb += now.eq(before & ~cleared & ~answered_events | arrived)
         implemented = event_lines(self.config)
         clear_store, wdata = self._store(m, EventRegister.BUFFER_CLEAR)
         m.d.sync += [
@@ -123,11 +123,11 @@ class CoreUnitClaims(Obligation):
         )
 
     def _any(self, offset, register, triggers, barrier):
-        found = offset == register
-        found |= (offset >= triggers) & (offset < triggers + WORD_BYTES * self.config.sw_events)
+        matches = offset == register
+        matches |= (offset >= triggers) & (offset < triggers + WORD_BYTES * self.config.sw_events)
         for number in range(self.config.barriers):
-            found |= offset == EventRegister.BARRIER + BARRIER_BYTES * number + barrier
-        return found
+            matches |= offset == EventRegister.BARRIER + BARRIER_BYTES * number + barrier
+        return matches
 
     def _others(self, offset):
         """Loads that wait for something else."""
@@ -271,14 +271,14 @@ class BarrierClaims(Obligation):
 
     def _triggers(self, cores):
         """Cores that trigger in this cycle."""
-        found = 0
+        requests = 0
         base = EventRegister.BARRIER + BARRIER_BYTES * self.unit.number
         for core, access in enumerate(self.unit.accesses):
             loads = (Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)
             own = Cat(access.offset == base + register for register in loads).any()
             stored = access.write & (access.offset == base + Barrier.TRIGGER)
-            found |= Mux(own & access.read, 1 << core, 0) | Mux(stored, access.data[:cores], 0)
-        return found
+            requests |= Mux(own & access.read, 1 << core, 0) | Mux(stored, access.data[:cores], 0)
+        return requests
 
 
 _MUTEX_CLAIMS = {

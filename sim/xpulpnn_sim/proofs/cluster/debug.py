@@ -127,13 +127,7 @@ class HaltClaims(CoreUnitClaims):
         """Build the record and the claims."""
         unit, port = self.unit, self.unit.port
         offset = offset_of(port)
-        loads, asks, due, breaks, again, stays = signals(1, "loads asks due breaks again stays")
-        due, breaks, again, stays = (
-            Signal(name="due"),
-            Signal(name="breaks"),
-            Signal(name="again"),
-            Signal(name="stays"),
-        )
+        loads, asks, must_end, breaks, again, stays = signals(1, "loads asks must_end breaks again stays")
         where = Signal.like(offset, name="where")
         m.d.comb += [
             loads.eq(port.req & port.gnt & ~port.we),
@@ -142,7 +136,7 @@ class HaltClaims(CoreUnitClaims):
         ]
         for_events = (self.waits_for == Wait.EVENT) | (self.waits_for == Wait.EVENT_CLEAR)
         m.d.sync += [
-            due.eq((self.waits_for != Wait.NONE) & unit.halt),
+            must_end.eq((self.waits_for != Wait.NONE) & unit.halt),
             breaks.eq(for_events & unit.halt & ~unit.debug_mode),
             stays.eq(again & ~asks),
         ]
@@ -150,7 +144,7 @@ class HaltClaims(CoreUnitClaims):
             m.d.sync += where.eq(offset)
         repeats = asks & again & (offset == where)
         m.d.comb += [
-            self.ends.eq(~due | port.rvalid),
+            self.ends.eq(~must_end | port.rvalid),
             self.remembered.eq((self.kept == again) & (self.waited_at == where)),
             self.once.eq(~(repeats & unit.access.read)),
             self.all.eq(~loads | repeats | unit.access.read),

@@ -42,14 +42,14 @@ class ShareClaims(Obligation):
         granted = Cat(instr.req & instr.gnt, accesses.req & accesses.gnt)
         m.d.sync += answered.eq(granted)
         m.d.comb += memory.rvalid.eq(answered.any())
-        asked = (
+        request_fits = (
             (memory.addr == Mux(accesses.req, accesses.addr, instr.addr))
             & (memory.we == (accesses.req & accesses.we))
             & (~accesses.req | (memory.wdata == accesses.wdata) & (memory.be == accesses.be))
         )
         m.d.comb += [
             self.one.eq((granted == Cat(instr.req & ~accesses.req, accesses.req)) | ~memory.gnt & ~granted.any()),
-            self.whole.eq(~memory.req & ~(instr.req | accesses.req) | memory.req & asked),
+            self.whole.eq(~memory.req & ~(instr.req | accesses.req) | memory.req & request_fits),
             self.answered.eq(Cat(instr.rvalid, accesses.rvalid) == answered),
         ]
 
@@ -80,7 +80,7 @@ class HartClaims(Obligation):
         holds["halted"].append((access.addr != DmReg.HALTSUM0) | (access.rdata == unit.halted))
         holds["asked"].append((unit.controls == controls) & (~controls | (unit.activate == active)))
         for hart in range(_HARTS):
-            asked, halted, resuming, acknowledged = (Signal(name=f"{name}_{hart}") for name in _HART_CLAIMS)
+            halt_requested, halted, resuming, acknowledged = (Signal(name=f"{name}_{hart}") for name in _HART_CLAIMS)
             chosen = (word[HARTSELLO_LSB] == hart) | flag(word, Control.HASEL) & self.mask[hart]
             halt, resume = flag(word, Control.HALTREQ), flag(word, Control.RESUMEREQ) & ~flag(word, Control.HALTREQ)
             gone = unit.resumes[hart] | unit.reset[hart]
@@ -91,13 +91,13 @@ class HartClaims(Obligation):
             with m.If(unit.resumes[hart]):
                 m.d.sync += acknowledged.eq(1)
             with m.If(controls & chosen):
-                m.d.sync += asked.eq(halt)
+                m.d.sync += halt_requested.eq(halt)
                 with m.If(resume):
                     m.d.sync += [acknowledged.eq(0), resuming.eq(halted & ~gone)]
             with m.If(leaves):
-                m.d.sync += [asked.eq(0), resuming.eq(0), acknowledged.eq(0)]
+                m.d.sync += [halt_requested.eq(0), resuming.eq(0), acknowledged.eq(0)]
             seen = (unit.debug_req, unit.halted, unit.resuming, self.resume_ack)
-            for name, record, port in zip(holds, (asked, halted, resuming, acknowledged), seen, strict=True):
+            for name, record, port in zip(holds, (halt_requested, halted, resuming, acknowledged), seen, strict=True):
                 holds[name].append(record == port[hart])
             holds["resumes"].append(~resuming | halted)
         m.d.comb += [getattr(self, name).eq(Cat(each).all()) for name, each in holds.items()]
@@ -158,7 +158,7 @@ class CommandClaims(Obligation):
         }
         was = {name: Signal(len(value), name=f"before_{name}") for name, value in now.items()}
         m.d.sync += [was[name].eq(value) for name, value in now.items()]
-        told = Mux(self.under_way & ~begun, hart, 0)
+        expected_go = Mux(self.under_way & ~begun, hart, 0)
         read = access.rdata[ABSTRACTCS_BUSY_BIT] == busy
         read &= access.rdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS] == self.error
         m.d.comb += [
@@ -168,7 +168,9 @@ class CommandClaims(Obligation):
                 (~(was["active"] & was["looked"]) | Mux(self.under_way, halted, self.error != CommandError.NONE))
                 & (~self.looked_at | (self.error == CommandError.NONE))
             ),
-            self.told.eq((unit.go == told) & (~self.under_way | (hart == 1 << self.target) & (self.waits == ~begun))),
+            self.told.eq(
+                (unit.go == expected_go) & (~self.under_way | (hart == 1 << self.target) & (self.waits == ~begun))
+            ),
             self.ends.eq(
                 Mux(was["ran"], self.under_way == (was["active"] & ~was["over"]), ~self.under_way | was["looked"])
                 & ~(self.looked_at & (was["busy"] | self.under_way))

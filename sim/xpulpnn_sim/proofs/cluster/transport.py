@@ -40,10 +40,14 @@ class TickingDtm(JtagDtm):
         """Put both clocks on one, and inputs into the place of the test access port."""
         fragment = Fragment.get(super().elaborate(platform), platform)
         tap = next(each for part, *_ in fragment.subfragments for each in part.origins or () if isinstance(each, Tap))
-        fragment.subfragments[:] = [one for one in fragment.subfragments if tap not in (one[0].origins or ())]
+        fragment.subfragments[:] = [entry for entry in fragment.subfragments if tap not in (entry[0].origins or ())]
         # the pins of the port are left out
         outside = {name: getattr(self, name) for name in ("tdo", "tdo_enable")}.values()
-        inside = [one for one in fragment.statements["comb"] if not any(pin in one._lhs_signals() for pin in outside)]
+        inside = [
+            statement
+            for statement in fragment.statements["comb"]
+            if not any(pin in statement._lhs_signals() for pin in outside)
+        ]
         fragment.statements["comb"] = Statement.cast(inside)
         does = {name: self.step == TapStep[name.upper()] for name in ("capture", "shift", "update")}
         does["instruction"] = self.instruction
@@ -84,15 +88,15 @@ class TransportClaims(Obligation):
     def claim(self, m):
         """Build the records and the claims."""
         dmi, op = self.unit.dmi, self.shifted[:2]
-        told = ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi", "step", "instruction")
-        m.d.comb += [*assign_by_name(self.unit, self, *told), dmi.rdata.eq(self.rdata)]
+        inputs = ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi", "step", "instruction")
+        m.d.comb += [*assign_by_name(self.unit, self, *inputs), dmi.rdata.eq(self.rdata)]
         ring = Cat(self.request, self.to_module, self.asked, self.done, self.to_port, self.answered)
         under_way = self.request | self.answered
         port = self.port_ticks & (self.instruction == TapRegister.DMI)
         asks = port & (self.step == TapStep.UPDATE) & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~self.sticky
         takes, does, resets, upset, unfair = signals(1, "takes does resets upset has_been_unfair")
-        due, made, refused, captured, busy = signals(1, "due has_been_made was_refused captured was_busy")
-        kept, fair = Signal(_ACCESS_BITS, name="access"), Signal(name="fair")
+        pending, made, refused, captured, busy = signals(1, "due has_been_made was_refused captured was_busy")
+        access, fair = Signal(_ACCESS_BITS, name="access"), Signal(name="fair")
         m.d.comb += [
             takes.eq(asks & ~under_way & ~self.port_reset),
             does.eq(dmi.valid & self.module_ticks & ~self.module_reset),
@@ -108,18 +112,18 @@ class TransportClaims(Obligation):
             busy.eq(self.request | self.sticky),
         ]
         with m.If(takes):
-            m.d.sync += [kept.eq(Cat(op == DmiOp.WRITE, self.shifted[2:])), due.eq(1)]
+            m.d.sync += [access.eq(Cat(op == DmiOp.WRITE, self.shifted[2:])), pending.eq(1)]
         with m.Elif(self.module_reset):
-            m.d.sync += due.eq(self.request)
+            m.d.sync += pending.eq(self.request)
         with m.Elif(does):
-            m.d.sync += due.eq(0)
+            m.d.sync += pending.eq(0)
         seen = self.request | self.to_module | self.asked
         changes = sum(first ^ second for first, second in pairwise(ring))
         claims = {
-            "once": (~dmi.valid | due)
-            & (self.asked | ~self.to_module | due)
-            & (self.to_module | ~self.request | due & ~self.asked & ~self.done),
-            "same": ~seen | (Cat(dmi.write, dmi.wdata, dmi.addr) == kept),
+            "once": (~dmi.valid | pending)
+            & (self.asked | ~self.to_module | pending)
+            & (self.to_module | ~self.request | pending & ~self.asked & ~self.done),
+            "same": ~seen | (Cat(dmi.write, dmi.wdata, dmi.addr) == access),
             "steady": ~(dmi.valid & takes),
             "made": (~ring[3:].any() | made) & (self.asked | ~self.request | ~made | upset),
             "refused": ~refused | self.sticky,

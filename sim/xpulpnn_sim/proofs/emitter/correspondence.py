@@ -77,11 +77,11 @@ class ModuleLogic:
 
 def _names(module: NetlistModule) -> dict[int, list[tuple[str, int]]]:
     """Wires and bit numbers of each net, wires with a name of the source first."""
-    found: dict[int, list[tuple[str, int]]] = {}
+    names: dict[int, list[tuple[str, int]]] = {}
     for wire in sorted(module.wires.values(), key=lambda wire: wire.hidden):
         for place, net in enumerate(wire.nets):
-            found.setdefault(net, []).append((wire.name, place))
-    return found
+            names.setdefault(net, []).append((wire.name, place))
+    return names
 
 
 DEFINITION, IMAGE = 0, 1  # Sides: the module that defines, and the one that shall be equal to it
@@ -143,11 +143,11 @@ class CorrespondenceTask:
 
 def net_difference(task: CorrespondenceTask, prover: Prover) -> NetDifference | None:
     """None if the image is proved equal to the definition, else where it is not."""
-    found = _Induction(task, prover, named=True).run()
-    if found is None:
+    difference = _Induction(task, prover, named=True).run()
+    if difference is None:
         return None
     # names may have been given to other registers
-    return found if _Induction(task, prover, named=False).run() is not None else None
+    return difference if _Induction(task, prover, named=False).run() is not None else None
 
 
 class _Word:
@@ -159,9 +159,9 @@ class _Word:
         self.places: list[int] = []
         self.pairs: list[tuple[int, int]] = []
 
-    def add(self, place: int, one: int, other: int) -> None:
+    def add(self, place: int, literal: int, other: int) -> None:
         self.places.append(place)
-        self.pairs.append((one, other))
+        self.pairs.append((literal, other))
 
 
 class _Gates:
@@ -183,7 +183,7 @@ class _Gates:
             literals = self.graph.inputs(len(nets))
             self.ports[pin_name(pair.definition)] = literals
             known[DEFINITION].update(zip(nets, literals, strict=True))
-            known[IMAGE].update(zip(others, (one ^ pair.inverted for one in literals), strict=True))
+            known[IMAGE].update(zip(others, (literal ^ pair.inverted for literal in literals), strict=True))
         self.sides = tuple(
             ClockCycle(self.graph, logic.gates, {}, state) for logic, state in zip(task.sides, known, strict=True)
         )
@@ -192,9 +192,9 @@ class _Gates:
         for pair in task.outputs:
             word = _Word(pin_name(pair.definition))
             expected = self.sides[DEFINITION].nets(task.definition.outputs[pair.definition])
-            found = self.sides[IMAGE].nets(task.image.outputs[pair.image])
-            for place, (one, other) in enumerate(zip(expected, found, strict=True)):
-                word.add(place, one, other ^ pair.inverted)
+            actual = self.sides[IMAGE].nets(task.image.outputs[pair.image])
+            for place, (literal, other) in enumerate(zip(expected, actual, strict=True)):
+                word.add(place, literal, other ^ pair.inverted)
             self.outputs.append(word)
 
     def _next(self, bit: RegisterBit, literals: ClockCycle) -> int:
@@ -248,19 +248,19 @@ class _Induction:
             ones = ones or (self._prover(gates.graph, pairs) if pairs else None)
             if ones is None:
                 return None
-            found, final = self._different(gates, words, ones)
+            difference, final = self._different(gates, words, ones)
             if final or not self._refined_by(gates, ones):
-                return found
+                return difference
 
     def _wrong_start(self) -> NetDifference | None:
         """A register of the same name with another initial value."""
         for (_, net), (_, other) in self._same_names() if self._named and self._task.starts else ():
-            one, image = self._task.definition.registers[net], self._task.image.registers[other]
-            if one.start != image.start:
-                name, place = one.names[0]
-                expected, found = (-1 if bit.start is None else bit.start for bit in (one, image))
+            register, image = self._task.definition.registers[net], self._task.image.registers[other]
+            if register.start != image.start:
+                name, place = register.names[0]
+                expected, actual = (-1 if bit.start is None else bit.start for bit in (register, image))
                 return NetDifference(
-                    signal=f"initial value of {name}[{place}]", expected=expected, found=found, given={}
+                    signal=f"initial value of {name}[{place}]", expected=expected, found=actual, given={}
                 )
         return None
 
@@ -274,9 +274,9 @@ class _Induction:
             asynchronous = bit in cleared if bit[0] == DEFINITION else register.reset is not None
             keys[bit] = (clock, register.start if self._task.starts else None, asynchronous)
         if self._named:
-            for one, other in self._same_names():
-                if keys[one] == keys[other]:
-                    keys[one] = keys[other] = ("named", one)
+            for bit, other in self._same_names():
+                if keys[bit] == keys[other]:
+                    keys[bit] = keys[other] = ("named", bit)
         numbers: dict[tuple[object, ...], int] = {}
         for key in keys.values():
             numbers.setdefault(key, (-1 if key[0] == "named" else 1) * (1 + len(numbers)))
@@ -301,10 +301,10 @@ class _Induction:
         taken: set[int] = set()
         for net, register in self._task.definition.registers.items():
             names = ((plain_name(f"\\{name}"), place) for name, place in register.names)
-            found = next((images[name] for name in names if name in images), None)
-            if found is not None and found not in taken:
-                taken.add(found)
-                yield (DEFINITION, net), (IMAGE, found)
+            net_of_image = next((images[name] for name in names if name in images), None)
+            if net_of_image is not None and net_of_image not in taken:
+                taken.add(net_of_image)
+                yield (DEFINITION, net), (IMAGE, net_of_image)
 
     def _refine(self) -> None:
         """Split classes whose members become different in random states, until none does."""
@@ -345,23 +345,23 @@ class _Induction:
             wrong = [index for index in range(len(word.pairs)) if results[2 * index] != results[2 * index + 1]]
             if not wrong:
                 continue
-            expected, found = (
+            expected, actual = (
                 sum(bit << place for place, bit in zip(word.places, results[side::2], strict=True)) for side in (0, 1)
             )
             given = self._given(gates, word, ones)
-            one = NetDifference(
-                signal=word.signal, expected=expected, found=found, given=given, alone=tuple(sorted(self._alone()))
+            difference = NetDifference(
+                signal=word.signal, expected=expected, found=actual, given=given, alone=tuple(sorted(self._alone()))
             )
             if not word.members or any(self._classes[word.members[index]] < 0 for index in wrong):
-                return one, True
-            coarse = coarse or one
+                return difference, True
+            coarse = coarse or difference
         assert coarse is not None
         return coarse, False
 
     def _refined_by(self, gates: _Gates, ones: frozenset[int]) -> bool:
         pattern = {self._free.state[bit]: int(literal in ones) for bit, literal in gates.state.items()}
         for name, literals in gates.ports.items():
-            pattern.update(zip(self._free.ports[name], (int(one in ones) for one in literals), strict=True))
+            pattern.update(zip(self._free.ports[name], (int(literal in ones) for literal in literals), strict=True))
         self._patterns.append(pattern)
         before = len(set(self._classes.values()))
         self._refine()

@@ -58,7 +58,7 @@ class EmissionSource:
 def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
     """The modules of a design; one that stands for several components once for each RTLIL they have."""
     modules = design.manifest["modules"]
-    found: list[EmissionSource] = []
+    sources: list[EmissionSource] = []
     for name, described in modules.items():
         instances = tuple(described["instances"].items())
         ports = tuple(
@@ -66,30 +66,30 @@ def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
             for module in dict.fromkeys(module for _, module in instances)
             for port in modules[module]["ports"]
         )
-        found += [
+        sources += [
             EmissionSource(name=name, rtlil=rtlil, verilog=design.modules[name], instances=instances, ports=ports)
             for rtlil in design.rtlil[name]
         ]
-    return found
+    return sources
 
 
 Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # a source and the logic of its RTLIL and its Verilog
 
 
-def elaborate(wanted: Sequence[EmissionSource]) -> Iterator[Elaborated]:
+def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
     """Logic of modules of one design; raises :class:`ToolError` if Yosys does not understand a text."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
         folder = Path(name)
-        definitions = [f"{source.name}$definition{number}" for number, source in enumerate(wanted)]
+        definitions = [f"{source.name}$definition{number}" for number, source in enumerate(sources)]
         rtlil = [
             _RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil)
-            for new, source in zip(definitions, wanted, strict=True)
+            for new, source in zip(definitions, sources, strict=True)
         ]
         (folder / "definition.il").write_text("\n".join(rtlil))
-        (folder / "image.v").write_text("\n".join({source.name: source.verilog for source in wanted}.values()))
+        (folder / "image.v").write_text("\n".join({source.name: source.verilog for source in sources}.values()))
         find_yosys().run(_SCRIPT, folder, what="the emitted modules", results=["netlist.json"])
-        read = read_modules(folder / "netlist.json", [*definitions, *(source.name for source in wanted)])
-    for source, definition, image in zip(wanted, read[: len(wanted)], read[len(wanted) :], strict=True):
+        read = read_modules(folder / "netlist.json", [*definitions, *(source.name for source in sources)])
+    for source, definition, image in zip(sources, read[: len(sources)], read[len(sources) :], strict=True):
         directions: dict[str, dict[str, str]] = {module: {} for _, module in source.instances}
         for module, port, direction in source.ports:
             directions[module][port] = direction
@@ -117,7 +117,7 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
     def prover(graph: GateGraph, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
         nonlocal bits_by_sat
         bits_by_sat = len(pairs)
-        words = ([one for one, _ in pairs], [other for _, other in pairs])
+        words = ([literal for literal, _ in pairs], [other for _, other in pairs])
         return solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
 
     verdict, reason, difference = _compare(elaborated, initial, prover)
@@ -176,7 +176,7 @@ def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
 
 def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, str]:
     """Name in the Verilog of each instance; the empty name is the module itself."""
-    written = {found["name"]: found["type"] for found in _INSTANCE.finditer(source.rtlil)}
+    written = {match["name"]: match["type"] for match in _INSTANCE.finditer(source.rtlil)}
     order = [name for name, _ in source.instances if name in emitted]
     if sorted(written.values()) != sorted(emitted.values()) or len(order) != len(emitted):
         raise _UnequalError(f"instances must be of {sorted(written.values())}, not of {sorted(emitted.values())}")
@@ -184,8 +184,8 @@ def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, 
         return {"": "", **{name: name for name in written}}
     names = {"": ""}
     for module in set(written.values()):
-        here = [name for name, kind in written.items() if kind == module]
-        names.update(zip(here, (name for name in order if emitted[name] == module), strict=True))
+        instances = [name for name, kind in written.items() if kind == module]
+        names.update(zip(instances, (name for name in order if emitted[name] == module), strict=True))
     return names
 
 
@@ -201,17 +201,17 @@ def _pairs(
         # ports of the top module may have single underscores, and a reset may be active low
         spellings = [port_name(port)] + [port_name(port, "_")] * (not instance)
         candidates = [(place, name) for name in spellings + [f"{port}_n"] * port.endswith("rst")]
-        found = next((pin for pin in candidates if pin in image), None)
-        if found is None:
+        pin = next((pin for pin in candidates if pin in image), None)
+        if pin is None:
             if required or not instance:
                 raise _UnequalError(f"port {port} of {instance or 'the module'} must be connected")
             continue
-        if len(image[found]) != len(nets):
+        if len(image[pin]) != len(nets):
             raise _UnequalError(
-                f"{found[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[found])}"
+                f"{pin[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[pin])}"
             )
-        left.discard(found)
-        yield Pair(definition=(instance, port), image=found, inverted=found[1] == f"{port}_n")
+        left.discard(pin)
+        yield Pair(definition=(instance, port), image=pin, inverted=pin[1] == f"{port}_n")
     if left:
         instance, port = min(left)
         raise _UnequalError(f"{port} of {instance or 'the module'} must exist in the RTLIL")

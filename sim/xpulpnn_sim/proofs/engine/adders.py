@@ -22,21 +22,21 @@ _MOST_CUTS = 8
 @cache
 def _table(function: int, where: tuple[int, ...]) -> int:
     """Truth table ``function`` over leaves that are at the places ``where`` of a longer list."""
-    found = 0
+    table = 0
     for row in range(8):
         index = sum((row >> place & 1) << number for number, place in enumerate(where))
-        found |= (function >> index & 1) << row
-    return found
+        table |= (function >> index & 1) << row
+    return table
 
 
 def _majority_tables() -> dict[int, tuple[int, int, int]]:
     """Truth tables of majorities, with the inversions of the three leaves."""
-    found: dict[int, tuple[int, int, int]] = {}
+    tables: dict[int, tuple[int, int, int]] = {}
     for pattern in range(8):
         flips = (pattern & 1, pattern >> 1 & 1, pattern >> 2)
         x, y, z = (table ^ _ALL * flip for table, flip in zip(_LEAF_TABLES, flips, strict=True))
-        found[x & y | x & z | y & z] = flips
-    return found
+        tables[x & y | x & z | y & z] = flips
+    return tables
 
 
 _MAJORITIES = _majority_tables()
@@ -76,22 +76,22 @@ class AdderGraph(GateGraph):
                 x, y, z = (leaf << 1 | flip for leaf, flip in zip(leaves, _MAJORITIES[table], strict=True))
                 return self.majority(x, y, z)
         literal = super()._gate(kind, operands)
-        self._levels[literal >> 1] = 1 + max(self.level(one >> 1) for one in operands)
+        self._levels[literal >> 1] = 1 + max(self.level(operand >> 1) for operand in operands)
         self._cuts[literal >> 1] = (((literal >> 1,), _LEAF_TABLES[0]), *cuts)
         return literal
 
     def _merged(self, operands: tuple[int, ...], kind: GateKind) -> list[Cut]:
         x, y = operands
-        found: dict[tuple[int, ...], int] = {}
+        cuts: dict[tuple[int, ...], int] = {}
         for leaves_x, table_x in self.cuts(x >> 1):
             for leaves_y, table_y in self.cuts(y >> 1):
                 leaves = tuple(sorted({*leaves_x, *leaves_y}))
-                if len(leaves) > 3 or leaves in found:
+                if len(leaves) > 3 or leaves in cuts:
                     continue
-                one = _table(table_x, tuple(map(leaves.index, leaves_x))) ^ (_ALL if x & 1 else 0)
+                table = _table(table_x, tuple(map(leaves.index, leaves_x))) ^ (_ALL if x & 1 else 0)
                 other = _table(table_y, tuple(map(leaves.index, leaves_y))) ^ (_ALL if y & 1 else 0)
-                found[leaves] = one & other if kind is GateKind.AND else one ^ other
-        return list(found.items())[:_MOST_CUTS]
+                cuts[leaves] = table & other if kind is GateKind.AND else table ^ other
+        return list(cuts.items())[:_MOST_CUTS]
 
     @staticmethod
     def _majority_cuts(operands: Sequence[int]) -> list[Cut]:
@@ -130,8 +130,8 @@ class Diagrams:
             if_low, if_high = self._halves(condition, top)
             high_low, high_high = self._halves(high, top)
             low_low, low_high = self._halves(low, top)
-            zero, one = self.choose(if_low, high_low, low_low), self.choose(if_high, high_high, low_high)
-            known = self._results[key] = self._node(top, zero, one)
+            zero, high_half = self.choose(if_low, high_low, low_low), self.choose(if_high, high_high, low_high)
+            known = self._results[key] = self._node(top, zero, high_half)
         return known
 
     def inverted(self, function: int, flip: int) -> int:
@@ -160,11 +160,11 @@ class Diagrams:
             kind, operands = graph.nodes[node]
             if kind is GateKind.INPUT:
                 return None
-            missing = [one >> 1 for one in operands if one >> 1 not in known]
+            missing = [operand >> 1 for operand in operands if operand >> 1 not in known]
             if missing:
                 stack += missing
                 continue
-            known[node] = self.gate(kind, [self.inverted(known[one >> 1], one & 1) for one in operands])
+            known[node] = self.gate(kind, [self.inverted(known[operand >> 1], operand & 1) for operand in operands])
         return self.inverted(known[literal >> 1], literal & 1)
 
     def _halves(self, node: int, top: int) -> tuple[int, int]:
@@ -240,8 +240,8 @@ class _Recogniser:
                     continue
                 flip ^= 1
             if self._is_sum(other):
-                one, two = nodes[other >> 1].operands
-                yield from self._extended(chain, (one, two ^ flip))
+                first, two = nodes[other >> 1].operands
+                yield from self._extended(chain, (first, two ^ flip))
             yield from self._extended(chain, (other ^ flip,))
 
     def _is_sum(self, literal: int) -> bool:

@@ -32,7 +32,7 @@ def constant_gates(graph: GateGraph, bits: Sequence[int]) -> dict[int, int]:
     """
     cone = graph.cone(bits)
     generator = random.Random(1)
-    given = {one: generator.getrandbits(_CASES) for one in graph.variables(bits)}
+    given = {variable: generator.getrandbits(_CASES) for variable in graph.variables(bits)}
     gates = [node for node in cone if graph.nodes[node].operands]
     mask = (1 << _CASES) - 1
     values = graph.evaluate(given, [node << 1 for node in gates], mask)
@@ -40,15 +40,15 @@ def constant_gates(graph: GateGraph, bits: Sequence[int]) -> dict[int, int]:
     return {node: value for node, value in likely.items() if _is_always(graph, node, value)}
 
 
-def _is_always(graph: GateGraph, wanted: int, value: int) -> bool:
-    cone = graph.cone([wanted << 1])
+def _is_always(graph: GateGraph, target: int, value: int) -> bool:
+    cone = graph.cone([target << 1])
     if len(cone) > _MOST_GATES:
         return False
     diagrams, nodes = Diagrams(), graph.nodes
-    read = [one >> 1 for node in cone for one in nodes[node].operands]
+    read = [operand >> 1 for node in cone for operand in nodes[node].operands]
     inputs = {node: diagrams.variable(node) for node in read if nodes[node].kind is GateKind.INPUT}
     try:
-        return diagrams.of(graph, wanted << 1, {0: 0, **inputs}) == value
+        return diagrams.of(graph, target << 1, {0: 0, **inputs}) == value
     except GaveUpError:
         return False
 
@@ -67,12 +67,12 @@ _READINGS = ((), (True,), (False, True))
 _XOR3 = frozenset({0b10010110, 0b01101001})
 
 
-def literal(one: int) -> Polynomial:
+def literal(bit: int) -> Polynomial:
     """A literal as a polynomial."""
-    node = one >> 1
+    node = bit >> 1
     if not node:
-        return {_ONE: 1} if one == TRUE else {}
-    return {_ONE: 1, frozenset({node}): _MODULO - 1} if one & 1 else {frozenset({node}): 1}
+        return {_ONE: 1} if bit == TRUE else {}
+    return {_ONE: 1, frozenset({node}): _MODULO - 1} if bit & 1 else {frozenset({node}): 1}
 
 
 def plus(parts: Iterable[tuple[int, Polynomial]]) -> Polynomial:
@@ -87,8 +87,8 @@ def plus(parts: Iterable[tuple[int, Polynomial]]) -> Polynomial:
 def times(x: Polynomial, y: Polynomial) -> Polynomial:
     """Product of polynomials in bits, whose squares are themselves."""
     total: Polynomial = {}
-    for (one, factor), (other, coefficient) in product(x.items(), y.items()):
-        both = one | other
+    for (monomial, factor), (other, coefficient) in product(x.items(), y.items()):
+        both = monomial | other
         total[both] = (total.get(both, 0) + factor * coefficient) % _MODULO
     return {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
 
@@ -172,15 +172,15 @@ class _Reduction:
         """The operands minus twice their carry; of three operands if their majority exists, else of two."""
         leaves, inverted = self.graph.nodes[node].operands, 0
         carry = None
-        is_half = any(self.graph.has_half_adder(leaves, inverted=one) for one in self.halves)
+        is_half = any(self.graph.has_half_adder(leaves, inverted=is_inverted) for is_inverted in self.halves)
         cuts = () if is_half else self.graph.cuts(node)
         for cut, table in cuts:
             if len(cut) == 3 and table in _XOR3:
                 for flips in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)):
-                    found = tuple(leaf << 1 | flip for leaf, flip in zip(cut, flips, strict=True))
-                    if carry is None and self.graph.has_majority(found):
-                        leaves, inverted = found, (table ^ sum(flips)) & 1
-                        carry = self.graph.majority(*found)
+                    operands = tuple(leaf << 1 | flip for leaf, flip in zip(cut, flips, strict=True))
+                    if carry is None and self.graph.has_majority(operands):
+                        leaves, inverted = operands, (table ^ sum(flips)) & 1
+                        carry = self.graph.majority(*operands)
         if carry is None:
             carry = self.graph.and_(*leaves)
         total = plus([*((1, literal(leaf)) for leaf in leaves), (-2, literal(carry))])
@@ -198,19 +198,19 @@ class _Reduction:
 
 def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
     """Products of upright literals that are sums because their conjunction with some inversions never holds."""
-    found: dict[tuple[int, int], Polynomial] = {}
+    products: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
         kind, operands = graph.nodes[node]
-        if kind is GateKind.AND and not value and any(one & 1 for one in operands):
+        if kind is GateKind.AND and not value and any(operand & 1 for operand in operands):
             x, y = operands
             # x * (1 - y), (1 - x) * y or (1 - x) * (1 - y) is 0
-            parts = [(1, literal(other & ~1)) for one, other in ((x, y), (y, x)) if one & 1]
-            found[x & ~1, y & ~1] = plus([*parts, (-(x & y & 1), {_ONE: 1})])
-    return found
+            parts = [(1, literal(other & ~1)) for operand, other in ((x, y), (y, x)) if operand & 1]
+            products[x & ~1, y & ~1] = plus([*parts, (-(x & y & 1), {_ONE: 1})])
+    return products
 
 
 def prove(
-    graph: AdderGraph, bits: Sequence[int], wanted: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
+    graph: AdderGraph, bits: Sequence[int], expected: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
 ) -> frozenset[int] | None:
     """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
     constants = constant_gates(graph, bits)
@@ -226,7 +226,7 @@ def prove(
     # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means
     for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(graph, bits))):
         try:
-            rest = reduction(halves=halves).run(plus([(1, word(variant)), (-1, wanted)]))
+            rest = reduction(halves=halves).run(plus([(1, word(variant)), (-1, expected)]))
         except GaveUpError:
             continue
         return frozenset(node << 1 for node in min(rest, key=len)) if rest else None

@@ -101,10 +101,10 @@ class ClockCycle:
 
     def nets(self, nets: Iterable[int]) -> list[int]:
         """Literals of nets. Those that nobody drives are variables, and each undefined bit one of its own."""
-        wanted = list(nets)
+        targets = list(nets)
         known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
         cone: set[int] = set()
-        open_nets = [net for net in wanted if net not in known]
+        open_nets = [net for net in targets if net not in known]
         while open_nets:
             place = drivers.get(open_nets.pop())
             if place is not None and place not in cone:
@@ -113,7 +113,7 @@ class ClockCycle:
         for place in sorted(cone):
             cell = self._gates.cells[place]
             known.update(zip(cell.driven, of_cell(self._graph, cell, self._literal), strict=True))
-        return [self._literal(net) for net in wanted]
+        return [self._literal(net) for net in targets]
 
     def _literal(self, net: int) -> int:
         if net == DONT_CARE and net not in self._known:
@@ -149,10 +149,10 @@ class ClockedGraph(GateGraph):
 
     def constants(self, width: int) -> Word:
         """A word of inputs that stay what they are in the first cycle."""
-        found = [self.register(None) for _ in range(width)]
-        for literal in found:
+        word = [self.register(None) for _ in range(width)]
+        for literal in word:
             self.follow(literal, literal)
-        return found
+        return word
 
     def place(
         self, gates: ClockedGates, given: Mapping[str, Sequence[int]], starts: Mapping[int, int | None]
@@ -175,13 +175,13 @@ class ClockedGraph(GateGraph):
 
     def replay(self, frames: Iterable[Collection[int]], signals: Mapping[str, Word]) -> list[dict[str, int]]:
         """Values of signals in each cycle from reset, given the inputs that are 1 in it."""
-        found: list[dict[str, int]] = []
+        values_of_cycles: list[dict[str, int]] = []
         for given in cycles_from_reset(self, self.latches, frames):
             values = iter(self.evaluate(given, [literal for word in signals.values() for literal in word]))
-            found.append(
+            values_of_cycles.append(
                 {name: sum(next(values) << place for place, _ in enumerate(word)) for name, word in signals.items()}
             )
-        return found
+        return values_of_cycles
 
 
 def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:

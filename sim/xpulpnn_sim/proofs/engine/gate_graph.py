@@ -92,10 +92,10 @@ class GateGraph:
     def majority(self, x: int, y: int, z: int) -> int:
         """At least two."""
         x, y, z = sorted((x, y, z))
-        for one, other, third in ((x, y, z), (y, z, x)):
-            if one == other:
-                return one
-            if one ^ other == 1:
+        for first, other, third in ((x, y, z), (y, z, x)):
+            if first == other:
+                return first
+            if first ^ other == 1:
                 return third
         if x <= TRUE:
             return self.or_(y, z) if x else self.and_(y, z)
@@ -118,7 +118,7 @@ class GateGraph:
 
     def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
         """Two words of the same width are equal."""
-        return self.all(self.xor(one, other) ^ 1 for one, other in zip(x, y, strict=True))
+        return self.all(self.xor(bit, other) ^ 1 for bit, other in zip(x, y, strict=True))
 
     def is_value(self, word: Iterable[int], value: int) -> int:
         """A word is a number."""
@@ -128,9 +128,9 @@ class GateGraph:
         """Sum of two words and a carry, modulo the width of the longer one, as a row of full adders."""
         width = max(len(x), len(y))
         total: list[int] = []
-        for one, other in zip(extended(x, width), extended(y, width), strict=True):
-            total.append(self.xor(self.xor(one, other), carry))
-            carry = self.majority(one, other, carry)
+        for bit, other in zip(extended(x, width), extended(y, width), strict=True):
+            total.append(self.xor(self.xor(bit, other), carry))
+            carry = self.majority(bit, other, carry)
         return total
 
     def subtract(self, x: Sequence[int], y: Sequence[int]) -> list[int]:
@@ -150,7 +150,7 @@ class GateGraph:
             total[place : end + 1] = self.add(total[place:end], [*row, FALSE])[: width - place]
         return total
 
-    def evaluate(self, values: Mapping[int, Any], wanted: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
+    def evaluate(self, values: Mapping[int, Any], literals: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
         """Values of literals, given those of the inputs (as literals; others are 0).
 
         A value is an integer whose bits are independent cases, as many as ``ones`` has; or anything else with the
@@ -158,10 +158,10 @@ class GateGraph:
         """
         known: dict[int, Any] = {0: zeros}
 
-        def literal(one: int) -> Any:
-            return known[one >> 1] ^ ones if one & 1 else known[one >> 1]
+        def literal(operand: int) -> Any:
+            return known[operand >> 1] ^ ones if operand & 1 else known[operand >> 1]
 
-        targets = list(wanted)
+        targets = list(literals)
         for node in self.cone(targets):
             kind, operands = self.nodes[node]
             if kind is GateKind.INPUT:
@@ -173,15 +173,15 @@ class GateGraph:
             elif kind is GateKind.MAJORITY:
                 x, y, z = map(literal, operands)
                 known[node] = x & y | x & z | y & z
-        return [literal(one) for one in targets]
+        return [literal(target) for target in targets]
 
     def replaced(self, literals: Sequence[int], values: Mapping[int, int]) -> list[int]:
         """Literals with other literals in the place of some inputs."""
         known = {0: FALSE}
         make = {GateKind.AND: self.and_, GateKind.XOR: self.xor, GateKind.MAJORITY: self.majority}
 
-        def literal(one: int) -> int:
-            return known[one >> 1] ^ one & 1
+        def literal(operand: int) -> int:
+            return known[operand >> 1] ^ operand & 1
 
         for node in self.cone(literals):
             kind, operands = self.nodes[node]
@@ -194,11 +194,13 @@ class GateGraph:
     def random_case(self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random) -> frozenset[int] | None:
         """Inputs that are 1 in a case in which two literals of a pair differ, if random values of all show one."""
         flat = [literal for pair in pairs for literal in pair]
-        values = {one: generator.getrandbits(cases) for one in self.variables(flat)}
-        found = self.evaluate(values, flat, (1 << cases) - 1)
-        wrong = next((one ^ other for one, other in zip(found[::2], found[1::2], strict=True) if one != other), 0)
+        values = {variable: generator.getrandbits(cases) for variable in self.variables(flat)}
+        results = self.evaluate(values, flat, (1 << cases) - 1)
+        wrong = next(
+            (value ^ other for value, other in zip(results[::2], results[1::2], strict=True) if value != other), 0
+        )
         case = (wrong & -wrong).bit_length() - 1
-        return frozenset(one for one, value in values.items() if value >> case & 1) if wrong else None
+        return frozenset(variable for variable, value in values.items() if value >> case & 1) if wrong else None
 
     def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
         """Value of a word where the input literals ``ones`` are 1 and the others are 0."""
@@ -206,9 +208,9 @@ class GateGraph:
 
     def numbers(self, ones: Iterable[int], words: Iterable[Iterable[int]]) -> list[int]:
         """The same of several words, in one pass over the graph."""
-        wanted = [list(word) for word in words]
-        bits = iter(self.evaluate(dict.fromkeys(ones, 1), [literal for word in wanted for literal in word]))
-        return [sum(next(bits) << place for place in range(len(word))) for word in wanted]
+        word_lists = [list(word) for word in words]
+        bits = iter(self.evaluate(dict.fromkeys(ones, 1), [literal for word in word_lists for literal in word]))
+        return [sum(next(bits) << place for place in range(len(word))) for word in word_lists]
 
     def cone(self, literals: Iterable[int]) -> list[int]:
         """Nodes that ``literals`` depend on, operands first."""

@@ -74,7 +74,7 @@ class Integers:
         """``x & y``, ``x | y`` or ``x ^ y``."""
         gate = {"&": self.graph.and_, "|": self.graph.or_, "^": self.graph.xor}[operator]
         width = max(len(x), len(y))
-        return trimmed([gate(one, other) for one, other in zip(low(x, width), low(y, width), strict=True)])
+        return trimmed([gate(bit, other) for bit, other in zip(low(x, width), low(y, width), strict=True)])
 
     def multiply(self, x: Number, y: Number) -> Number:
         """``x * y``: a row of the longer number for each bit of the other, whatever their order."""
@@ -90,7 +90,7 @@ class Integers:
 
     def _cases(self, number: Number) -> list[int]:
         graph = self.graph
-        inputs = {one: Random(one >> 1).getrandbits(_CASES) for one in graph.variables(number)}
+        inputs = {variable: Random(variable >> 1).getrandbits(_CASES) for variable in graph.variables(number)}
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
     def left(self, x: Number, places: Number) -> Number:
@@ -166,12 +166,12 @@ class Integers:
         """
         key = (name, tuple(x), tuple(y))
         if key not in self._opaque:
-            found = self.graph.inputs(width)
+            number = self.graph.inputs(width)
             for (other, *arguments), value in self._opaque.items():
                 if other == name:
                     same = map(self.equal, (x, y), map(list, arguments))
-                    found = self.choose(self.graph.all(same), value, found)
-            self._opaque[key] = found
+                    number = self.choose(self.graph.all(same), value, number)
+            self._opaque[key] = number
         return self._opaque[key]
 
     def power(self, exponent: Number) -> Number:

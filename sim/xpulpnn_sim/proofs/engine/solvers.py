@@ -30,33 +30,33 @@ class Aiger(NamedTuple):
 def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None = None) -> Aiger:
     """Return what some literals depend on, with the inputs and registers among that."""
     registers = latches or {}
-    kept: dict[int, None] = {}
+    needed: dict[int, None] = {}
     cone: set[int] = set()
     waiting = [*outputs]
     while waiting:
         added = set(graph.cone(waiting)) - cone
         cone |= added
-        found = [node << 1 for node in sorted(added) if node << 1 in registers]
-        kept.update(dict.fromkeys(found))
-        waiting = [registers[literal][0] for literal in found]
+        latches_found = [node << 1 for node in sorted(added) if node << 1 in registers]
+        needed.update(dict.fromkeys(latches_found))
+        waiting = [registers[literal][0] for literal in latches_found]
     order = sorted(cone)
-    inputs = [node << 1 for node in order if graph.nodes[node].kind is GateKind.INPUT and node << 1 not in kept]
+    inputs = [node << 1 for node in order if graph.nodes[node].kind is GateKind.INPUT and node << 1 not in needed]
     body = _Conjunctions()
-    known = {0: FALSE} | {literal >> 1: body.input() for literal in (*inputs, *kept)}
+    known = {0: FALSE} | {literal >> 1: body.input() for literal in (*inputs, *needed)}
     make = {GateKind.AND: body.and_, GateKind.XOR: body.xor, GateKind.MAJORITY: body.majority}
 
-    def literal(one: int) -> int:
-        return known[one >> 1] ^ one & 1
+    def literal(operand: int) -> int:
+        return known[operand >> 1] ^ operand & 1
 
     for node in order:
         kind, operands = graph.nodes[node]
         if operands:
             known[node] = make[kind](*map(literal, operands))
-    first = 1 + len(inputs) + len(kept)
-    counts = (len(body.nodes) - 1, len(inputs), len(kept), len(outputs), len(body.nodes) - first)
+    first = 1 + len(inputs) + len(needed)
+    counts = (len(body.nodes) - 1, len(inputs), len(needed), len(outputs), len(body.nodes) - first)
     lines = [f"aig {' '.join(map(str, counts))}"]
-    lines += [f"{literal(registers[one][0])} {registers[one][1]}" for one in kept]
-    lines += [str(literal(one)) for one in outputs]
+    lines += [f"{literal(registers[latch][0])} {registers[latch][1]}" for latch in needed]
+    lines += [str(literal(output)) for output in outputs]
     packed = bytearray()
     for number, gate in enumerate(body.nodes[first:], first):
         low, high = gate.operands
@@ -218,7 +218,7 @@ def prove_equal(
     graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
 ) -> frozenset[int] | None:
     """None if two words are always equal, else inputs that are 1 in a case in which they are not, by Yosys alone."""
-    differs = graph.any(graph.xor(one, other) for one, other in zip(*words, strict=True))
+    differs = graph.any(graph.xor(bit, other) for bit, other in zip(*words, strict=True))
     if differs == FALSE:
         return None
     merge = "abc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""

@@ -28,8 +28,8 @@ def _expands(quadrant, funct3, wrong, further=lambda word: 1):
 
     def changed(right, u):
         word = u("word")
-        here = (word[:2] == quadrant) & (word[13:16] == funct3) & further(word)
-        return Mux(here, wrong(Cat(right, Const(0, 32))[:32]), right)
+        matches = (word[:2] == quadrant) & (word[13:16] == funct3) & further(word)
+        return Mux(matches, wrong(Cat(right, Const(0, 32))[:32]), right)
 
     return {"expanded": changed}
 

@@ -49,23 +49,23 @@ class _Unit:
         path, _, bits = path.partition("[")
         inside = path.startswith(".")
         first, *rest = path.removeprefix(".").split(".")
-        found: Any
+        value: Any
         try:
             if inside:
-                found = self._inside[UNIT_NETS[type(self._component).__name__][first]]
+                value = self._inside[UNIT_NETS[type(self._component).__name__][first]]
             elif first in self._children:
                 origins = self._children[first].origins or ()
-                found = next(origin for origin in origins if isinstance(origin, wiring.Component))
+                value = next(origin for origin in origins if isinstance(origin, wiring.Component))
             else:
-                found = getattr(self._component, first)
+                value = getattr(self._component, first)
             for name in rest:
-                found = getattr(found, name)
+                value = getattr(value, name)
         except (AttributeError, KeyError):
             raise ToolError(f"{type(self._component).__name__} must have {path}") from None
         if bits:
             low, _, high = bits.removesuffix("]").partition(":")
-            return found[int(low) : int(high or int(low) + 1)]
-        return found
+            return value[int(low) : int(high or int(low) + 1)]
+        return value
 
 
 class Seeded(Elaboratable):
@@ -122,7 +122,7 @@ class _Change:
         self.made = False
 
     def of(self, statements: Iterable[Statement]) -> Any:
-        return Statement.cast([self._changed(one) for one in statements])
+        return Statement.cast([self._changed(statement) for statement in statements])
 
     def _changed(self, statement: Statement) -> Statement:
         if isinstance(statement, Switch):

@@ -89,35 +89,37 @@ def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """The access to memory, if any."""
     graph, leave = unrolling.graph, unrolling.leave
-    found: list[Equality] = []
+    results: list[Equality] = []
     masks = {"r": [FALSE] * 4, "w": [FALSE] * 4}
     address = leave.word("rvfi__mem_addr")
     accesses = [("r", *load, []) for load in effects.loads] + [("w", *store) for store in effects.stores]
     for kind, condition, where, size, data in accesses:
         masks[kind] = [graph.or_(bit, condition) if byte < size else bit for byte, bit in enumerate(masks[kind])]
-        found.append(Equality("address of the access", address, where, condition))
+        results.append(Equality("address of the access", address, where, condition))
         if data:
-            found.append(
+            results.append(
                 Equality("data stored", leave.word("rvfi__mem_wdata")[: 8 * size], data[: 8 * size], condition)
             )
-    found.append(Equality("bytes loaded", leave.word("rvfi__mem_rmask"), masks["r"]))
-    found.append(Equality("bytes stored", leave.word("rvfi__mem_wmask"), masks["w"]))
-    return found
+    results.append(Equality("bytes loaded", leave.word("rvfi__mem_rmask"), masks["r"]))
+    results.append(Equality("bytes stored", leave.word("rvfi__mem_wmask"), masks["w"]))
+    return results
 
 
 def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """The entry of the NN-RF that is loaded, if any."""
     leave = unrolling.leave
-    found = [
+    results = [
         Equality(
-            "entry loaded", [leave.bit("rvfi__nn_we")], [unrolling.graph.any(here for here, _, _ in effects.entries)]
+            "entry loaded",
+            [leave.bit("rvfi__nn_we")],
+            [unrolling.graph.any(condition for condition, _, _ in effects.entries)],
         )
     ]
     for condition, index, value in effects.entries:
         number = leave.word("rvfi__nn_addr")
-        found.append(Equality("number of the entry", number, low(index, len(number)), condition))
-        found.append(Equality("word of the entry", leave.word("rvfi__nn_wdata"), value, condition))
-    return found
+        results.append(Equality("number of the entry", number, low(index, len(number)), condition))
+        results.append(Equality("word of the entry", leave.word("rvfi__nn_wdata"), value, condition))
+    return results
 
 
 def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
@@ -127,12 +129,12 @@ def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     follows = issue.word("info__next_pc")
     condition, target = effects.pc[-1] if effects.pc else (FALSE, follows)
     jumps = int(insn.is_jump)
-    found = [Equality("jump", [issue.bit("jump__valid")], [jumps])]
+    results = [Equality("jump", [issue.bit("jump__valid")], [jumps])]
     if insn.is_jump:
-        found.append(Equality("target", issue.word("jump__target"), target, condition))
+        results.append(Equality("target", issue.word("jump__target"), target, condition))
         condition, target = FALSE, follows
     return [
-        *found,
+        *results,
         Equality("branch", [execute.bit("branch__valid")], [condition]),
         Equality("target", execute.word("branch__target"), target, condition),
         Equality("next address", leave.word("rvfi__pc_wdata"), low(z.choose(condition, [*target], [*follows]), XLEN)),
@@ -144,18 +146,18 @@ def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 def _loops(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
     graph, issue = unrolling.graph, unrolling.issue
-    found = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
+    results = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
-        return found
+        return results
     op = issue.word("hwloop__op")
     for name, codes in _LOOP_WRITES.items():
         given = [(loop, value) for written, loop, value in effects.loops if written == name]
         writes = graph.any(graph.is_value(op, code) for code in codes)
-        found.append(Equality(f"{name} written", [writes], [TRUE if given else FALSE]))
+        results.append(Equality(f"{name} written", [writes], [TRUE if given else FALSE]))
         for loop, value in given:
-            found.append(Equality(f"loop of {name}", [issue.bit("hwloop__loop")], loop[:1]))
-            found.append(Equality(name, issue.word(f"hwloop__{name.removeprefix('lp')}"), value))
-    return found
+            results.append(Equality(f"loop of {name}", [issue.bit("hwloop__loop")], loop[:1]))
+            results.append(Equality(name, issue.word(f"hwloop__{name.removeprefix('lp')}"), value))
+    return results
 
 
 _RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, since it may be an address
@@ -204,7 +206,7 @@ class InstructionProver:
         """Return what all instructions take for granted."""
         for invariant in stall_invariants(self.backend):
             began = time.monotonic()
-            pairs = [(TRUE, one, other) for one, other in zip(invariant.got, invariant.wanted, strict=True)]
+            pairs = [(TRUE, actual, other) for actual, other in zip(invariant.actual, invariant.expected, strict=True)]
             verdict, _ = self._differ(invariant.graph, invariant.assumed, pairs)
             yield Outcome(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
 
@@ -212,27 +214,27 @@ class InstructionProver:
         """An instruction against its statements, or against others."""
         began = time.monotonic()
         unrolling = Unrolling(self.backend, insn)
-        found = equalities(unrolling, body)
-        pairs = [(each.condition, *bits) for each in found for bits in zip(each.found, each.wanted, strict=True)]
+        claims = equalities(unrolling, body)
+        pairs = [(each.condition, *bits) for each in claims for bits in zip(each.actual, each.expected, strict=True)]
         verdict, ones = self._differ(unrolling.graph, unrolling.assumed, pairs)
-        example = _example(unrolling, found, ones) if verdict == REFUTED else ()
+        example = _example(unrolling, claims, ones) if verdict == REFUTED else ()
         return Outcome(name=proof_name(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
 
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
     ) -> tuple[str, frozenset[int]]:
         """Verdict on two literals of each pair being equal where its condition and all assumptions hold; they can."""
-        found = graph.any(graph.and_(condition, graph.xor(one, other)) for condition, one, other in pairs)
+        differs = graph.any(graph.and_(condition, graph.xor(actual, other)) for condition, actual, other in pairs)
         ones, met = None, graph.all(assumed)
         try:
-            ones = find_case(self.abc, graph, graph.and_(found, met), timeout_s=self.timeout_s)
+            ones = find_case(self.abc, graph, graph.and_(differs, met), timeout_s=self.timeout_s)
             occurs = ones is not None or find_case(self.abc, graph, met, timeout_s=self.timeout_s) is not None
         except GaveUpError:
             return UNDECIDED, frozenset()
         return (REFUTED, ones) if ones is not None else (PROVED if occurs else VACUOUS, frozenset())
 
 
-def _example(unrolling: Unrolling, found: Sequence[Equality], ones: frozenset[int]) -> list[str]:
+def _example(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:
     """A case in which an instruction does something else."""
 
     def value(literals: Sequence[int]) -> int:
@@ -242,10 +244,10 @@ def _example(unrolling: Unrolling, found: Sequence[Equality], ones: frozenset[in
     sources = (f"{name}={value(leave.word(f'rvfi__{name}_rdata')):08x}" for name in ("rs1", "rs2", "rd"))
     loaded = f"loaded={value(leave.word('rvfi__mem_rdata')):08x}"
     lines = [f"{word:08x} {assembly_of(word, 0)}: {' '.join((*sources, loaded))}"]
-    for each in found:
-        got, wanted = value(each.found), value(each.wanted)
-        if value([each.condition]) and got != wanted:
-            lines.append(f"{each.name} must be {wanted:#x}, not {got:#x}")
+    for each in claims:
+        got, expected = value(each.actual), value(each.expected)
+        if value([each.condition]) and got != expected:
+            lines.append(f"{each.name} must be {expected:#x}, not {got:#x}")
     return lines
 
 

@@ -95,14 +95,14 @@ def _fits(value: Number, text: str, z: Integers) -> int:
 
 def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
     """Literals that are 1 where fields of a word have none of the values that the instruction excludes."""
-    found: list[int] = []
+    conditions: list[int] = []
     for token in insn.restricted:
         value = field_value(token, word)
         if token.excluded is not None:
-            found.append(z.equal(value, constant(token.excluded)) ^ 1)
+            conditions.append(z.equal(value, constant(token.excluded)) ^ 1)
         if token.field.legal:
-            found.append(z.graph.any(_fits(value, text, z) for text in token.field.legal))
-    return found
+            conditions.append(z.graph.any(_fits(value, text, z) for text in token.field.legal))
+    return conditions
 
 
 @dataclass(slots=True)
@@ -146,22 +146,22 @@ class _Gates:
         return total
 
     def chosen(self, name: str, terms: Sequence[tuple[int, int]], default: Number) -> Number:
-        found = default
+        number_chosen = default
         for condition, number in reversed(terms) if name == "min" else terms:
-            found = self.z.choose(condition, constant(number), found)
-        return found
+            number_chosen = self.z.choose(condition, constant(number), number_chosen)
+        return number_chosen
 
     def compare(self, op: ast.cmpop, x: Number, y: Number) -> int:
         match op:
             case ast.Eq() | ast.NotEq():
-                found = self.z.equal(x, y)
+                holds = self.z.equal(x, y)
             case ast.Lt() | ast.GtE():
-                found = self.z.less(x, y)
+                holds = self.z.less(x, y)
             case ast.Gt() | ast.LtE():
-                found = self.z.less(y, x)
+                holds = self.z.less(y, x)
             case _:
                 raise beyond_notation(op)
-        return found ^ isinstance(op, ast.NotEq | ast.GtE | ast.LtE)
+        return holds ^ isinstance(op, ast.NotEq | ast.GtE | ast.LtE)
 
     def holds(self, value: Number) -> int:
         return self.z.is_true(value)
@@ -193,9 +193,9 @@ class _Gates:
     def inserted(self, word: Number, index: Number, width: int, value: Number) -> Number:
         new = low(word, XLEN)
         for lane in range(XLEN // width):
-            here = self.z.equal(index, constant(lane))
+            is_lane = self.z.equal(index, constant(lane))
             for place, bit in enumerate(low(value, width), start=lane * width):
-                new[place] = self.z.graph.mux(here, new[place], bit)
+                new[place] = self.z.graph.mux(is_lane, new[place], bit)
         return new
 
     def joined(self, elements: Sequence[Number], width: int) -> Number:
@@ -228,10 +228,10 @@ class _Found:
 
     def entry(self, index: Number) -> Number:
         entries = self.before.entries
-        found = unsigned(entries[0])
+        entry = unsigned(entries[0])
         for number in range(1, len(entries)):
-            found = self.integers.choose(self.integers.equal(index, constant(number)), unsigned(entries[number]), found)
-        return found
+            entry = self.integers.choose(self.integers.equal(index, constant(number)), unsigned(entries[number]), entry)
+        return entry
 
     def csr(self, address: Number) -> Number:
         raise InputError("CSRs must not matter")

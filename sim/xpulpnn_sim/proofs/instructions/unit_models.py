@@ -22,15 +22,15 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
     """``rd * accumulate + sum(rs1[i] * rs2[i])`` of the unit's inputs, for any control word."""
     (a_signed,), (b_signed,), (accumulate,) = (pins[name] for name in ("a_signed", "b_signed", "accumulate"))
     old = z.choose(accumulate, unsigned(pins["rd"]), constant(0))
-    found = constant(0)
+    result = constant(0)
     for each in ElemFmt:
-        here = z.equal(unsigned(pins["fmt"]), constant(each.value))
-        if here == FALSE:
+        is_format = z.equal(unsigned(pins["fmt"]), constant(each.value))
+        if is_format == FALSE:
             continue
-        found = z.choose(
-            here, z.add(old, lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))), found
+        result = z.choose(
+            is_format, z.add(old, lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))), result
         )
-    return low(found, XLEN)
+    return low(result, XLEN)
 
 
 def product(pins: Pins, z: Integers) -> list[int]:
@@ -43,7 +43,7 @@ def product(pins: Pins, z: Integers) -> list[int]:
     def kind(code: int) -> int:
         return z.equal(unsigned(pins["op"]), constant(code))
 
-    found = constant(0)
+    result = constant(0)
     if kind(_WORD_OP) != FALSE:
         requantises = pins["requantise"][0] if "requantise" in pins else FALSE
         words = constant(0)
@@ -57,18 +57,18 @@ def product(pins: Pins, z: Integers) -> list[int]:
             else:
                 scaled = z.add(z.multiply(kappa, op_b), summand)
             words = z.choose(requantises, scaled, words)
-        found = z.choose(kind(_WORD_OP), words, found)
+        result = z.choose(kind(_WORD_OP), words, result)
     if kind(_HALF_OP) != FALSE:
-        halves = [z.choose(upper, z.right(one, constant(_HALF)), one) for one in (op_a, op_b)]
-        x, y = (z.extended(low(one, _HALF), signed) for one in halves)
+        halves = [z.choose(upper, z.right(factor, constant(_HALF)), factor) for factor in (op_a, op_b)]
+        x, y = (z.extended(low(half, _HALF), signed) for half in halves)
         amount = unsigned(pins["shamt"])
         rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
         total = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
-        found = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), amount), found)
+        result = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), amount), result)
     if kind(_HIGH_OP) != FALSE:
         exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
-        found = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), found)
-    return low(found, XLEN)
+        result = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), result)
+    return low(result, XLEN)
 
 
 def scaled_product(pins: Pins, z: Integers) -> list[int]:
@@ -83,31 +83,33 @@ def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
     formats = [*ElemFmt]
     chosen, *signed = (bits[place : place + len(formats)] for place in range(0, len(bits), len(formats)))
     number = [z.is_true([chosen[fmt.value] for fmt in formats if fmt.value >> bit & 1]) for bit in range(2)]
-    signs = [z.is_true(one) for one in signed]
+    signs = [z.is_true(bit) for bit in signed]
     expected = [z.equal(unsigned(number), constant(fmt.value)) for fmt in formats]
-    wanted = [*expected, *(z.graph.and_(one, sign) for sign in signs for one in expected)]
+    legal_bits = [*expected, *(z.graph.and_(format_bit, sign) for sign in signs for format_bit in expected)]
     pins = {"fmt": number, "a_signed": signs[:1], "b_signed": signs[1:]}
-    return pins, z.equal(unsigned(bits), unsigned(wanted))
+    return pins, z.equal(unsigned(bits), unsigned(legal_bits))
 
 
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
     """Outputs of arrays that make both dot products, with ``lanes``, or products of words and half-words."""
-    told = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
+    formats = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
     scalar, word, lower, upper = pins["dotp_form"]
     both = z.graph.and_(lower, upper)
     if lanes:
         sums = {"first": ("dotp", "dotp_a", "op_c"), "second": ("dotp2", "act2", "second_sum")}
         added = {"accumulate": pins["dotp_accumulate"]}
-        found = {
+        totals = {
             name: unsigned(
-                dot_product({**told[unit][0], **added, "rs1": pins[one], "rs2": pins["dotp_b"], "rd": pins[old]}, z)
+                dot_product(
+                    {**formats[unit][0], **added, "rs1": pins[factor], "rs2": pins["dotp_b"], "rd": pins[old]}, z
+                )
             )
-            for name, (unit, one, old) in sums.items()
+            for name, (unit, factor, old) in sums.items()
         }
         is_right = {"first": word ^ 1, "second": z.graph.and_(scalar ^ 1, both)}
-        is_right = {name: z.graph.and_(is_right[name], told[sums[name][0]][1]) for name in found}
-        return {name: low(z.choose(is_right[name], total, constant(0)), XLEN) for name, total in found.items()}
-    common = told["dotp2"][0]
+        is_right = {name: z.graph.and_(is_right[name], formats[sums[name][0]][1]) for name in totals}
+        return {name: low(z.choose(is_right[name], total, constant(0)), XLEN) for name, total in totals.items()}
+    common = formats["dotp2"][0]
     (signed,), (other_signed,) = common["a_signed"], common["b_signed"]
     (accumulate,), (subtract,), (rounds,) = (pins[name] for name in ("accumulate", "subtract", "round"))
     old = z.choose(accumulate, unsigned(pins["op_c"]), constant(0))
@@ -124,13 +126,13 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
             z.right(unsigned(pins[name]), z.choose(upper, constant(_HALF), constant(0)))
             for name in ("dotp_a", "dotp_b")
         ]
-        x, y = (z.extended(low(one, _HALF), signed) for one in halves)
+        x, y = (z.extended(low(half, _HALF), signed) for half in halves)
         amount = unsigned(pins["shamt"])
         rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
         half = z.add(z.add(old, z.multiply(x, y)), rounding)
     same = z.equal(unsigned(pins["dotp_format"]), unsigned(pins["dotp2_format"]))
     is_right = z.graph.and_(scalar, z.equal(unsigned(common["fmt"]), constant(ElemFmt.H.value)))
-    is_right = z.graph.and_(is_right, z.graph.and_(same, told["dotp2"][1]))
+    is_right = z.graph.and_(is_right, z.graph.and_(same, formats["dotp2"][1]))
     of_words, of_halves = z.graph.and_(is_right, both), z.graph.and_(is_right, both ^ 1)
     total, half = z.choose(of_words, total, constant(0)), z.choose(of_halves, half, constant(0))
     return {

@@ -43,9 +43,9 @@ class BackendGates:
         self.pins = {unit: self._pins(unit, manifest["modules"][name]["ports"]) for unit, name in left_out.items()}
 
     def _pins(self, unit: str, ports: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[int]]:
-        found = {port["name"]: self.gates.ports[f"{unit}.{port['name']}"] for port in ports}
+        pins = {port["name"]: self.gates.ports[f"{unit}.{port['name']}"] for port in ports}
         fields = (field for port in ports if port["name"] == "ctrl" for field in port["fields"])
-        return found | {each["name"]: found["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
+        return pins | {each["name"]: pins["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
 
     def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
         """Nets of registers whose names begin so."""
@@ -106,9 +106,9 @@ class BackendFrame(ClockCycle):
 
     def following(self, registers: Iterable[int]) -> dict[int, int]:
         """Literals of registers after this cycle."""
-        wanted = list(registers)
+        nets = list(registers)
         data = self._backend.gates.registers
-        return dict(zip(wanted, self.nets(data[net] for net in wanted), strict=True))
+        return dict(zip(nets, self.nets(data[net] for net in nets), strict=True))
 
     def register(self, name: str) -> list[int]:
         """Nets of a signal that is a register."""
@@ -172,9 +172,9 @@ class Unrolling:
             is_register = self.integers.is_true(number)
             given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
         # where the word traps that is a claim that fails, so that the rest need not hold
-        found, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_excepted": FALSE})
+        legal, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_excepted": FALSE})
         self.excepted ^= 1
-        self.issue, issues = found.where(_ISSUES)
+        self.issue, issues = legal.where(_ISSUES)
         in_ex = self.issue.following(backend.in_ex)
         execute, executes = BackendFrame(graph, backend, {}, in_ex).where(_EXECUTES)
         self.execute = execute.changed(self._results(execute))
@@ -192,19 +192,19 @@ class Unrolling:
             # both dot products and all multiplications are made by the same unit
             lanes = self.insn.is_pair or _DOTP in used
             units = {name: result for name, result in used.items() if name == _DIV}
-            found = {f"{name}.result": result(frame.pins(name), z) for name, result in units.items()}
+            results = {f"{name}.result": result(frame.pins(name), z) for name, result in units.items()}
             if lanes or _MULT in used:
                 words = array_products(pins, z, lanes=lanes)
-                found |= {f"{_MULT}.{name}": word for name, word in words.items()}
-            return found
+                results |= {f"{_MULT}.{name}": word for name, word in words.items()}
+            return results
         # of other instructions the results are any
-        found = {
+        results = {
             f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
         }
         if self.insn.is_exact:
             total = z.right(scaled_product(pins, z), constant(XLEN))
-            found[f"{_MULT}.upper"] = low(total, XLEN)
-        return found
+            results[f"{_MULT}.upper"] = low(total, XLEN)
+        return results
 
     def before(self) -> PriorState:
         """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
@@ -221,7 +221,7 @@ class Unrolling:
     def _entries(self) -> list[list[int]]:
         """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters and the second
         activation of a pair in EX."""
-        found: list[list[int]] = []
+        entries: list[list[int]] = []
         # the summand of an exact requantisation is read with rs1, the factor of arrays with other factors
         on_arrays = "dotp_form" in self._backend.pins[_MULT]
         in_id = {"kappa": on_arrays, "lambda": self.insn.is_exact}
@@ -229,25 +229,25 @@ class Unrolling:
         read_in_ex = (*parameters, *(_SECONDS if self.insn.is_pair else ()))
         for name in (*_ENTRIES, *_PARAMETERS, *_SECOND_PAIR):
             if not self._backend.has(NNRF_NETS + name):
-                found.append(self.graph.inputs(32))
+                entries.append(self.graph.inputs(32))
                 continue
             nets = self.issue.register(NNRF_NETS + name)
             if name in read_in_ex:
-                found.append(self.execute.nets(nets))
+                entries.append(self.execute.nets(nets))
             else:
                 following = self.issue.following(nets)
-                found.append([following[net] for net in nets])
-        return found
+                entries.append([following[net] for net in nets])
+        return entries
 
 
 def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
     """Literals: that no write of x0 is under way, now or after this cycle."""
-    found: list[int] = []
+    claims: list[int] = []
     for enable, number in _WRITES.items():
         nets = [*frame.register(enable), *frame.register(number)]
         values = [*frame.following(nets).values()] if after else frame.nets(nets)
-        found.append(frame.graph.and_(values[0], Integers(frame.graph).is_true(values[1:]) ^ 1) ^ 1)
-    return found
+        claims.append(frame.graph.and_(values[0], Integers(frame.graph).is_true(values[1:]) ^ 1) ^ 1)
+    return claims
 
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
@@ -269,8 +269,8 @@ class Invariant(NamedTuple):
     name: str
     graph: GateGraph  # holds everything
     assumed: list[int]
-    got: list[int]
-    wanted: list[int]
+    actual: list[int]
+    expected: list[int]
 
 
 def stall_invariants(backend: BackendGates) -> list[Invariant]:

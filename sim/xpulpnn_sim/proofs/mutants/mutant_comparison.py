@@ -113,30 +113,30 @@ class MutantComparer:
         states that are reached from reset, or else by what reads registers.
         """
         bits, changed = self._gates.differences(number), self._gates.changed(number)
-        found = self._any_state(bits, changed)
-        if found.verdict == EQUIVALENT:
-            return found
+        comparison = self._any_state(bits, changed)
+        if comparison.verdict == EQUIVALENT:
+            return comparison
         if self._moves_rows(number):
             return MutantComparison(verdict=EQUIVALENT, scope=ROWS)
         machine = self._gates.machine(number)
         if machine is None:
-            return found
+            return comparison
         reached = self._from_reset(bits, changed, machine)
         if reached.verdict == UNDECIDED and self._is_unread(number):
             return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
-        return found if reached.verdict == UNDECIDED else reached
+        return comparison if reached.verdict == UNDECIDED else reached
 
     def _any_state(self, bits: Sequence[Bit], changed: int) -> MutantComparison:
         graph = self._graph
-        differs = graph.any(graph.xor(one, other) for _, one, other in bits)
-        found = self._never(graph.and_(changed, differs), bits, UNCONSTRAINED)
-        if (self._occurring.cases or self._occurring.always) and found.verdict != EQUIVALENT:
+        differs = graph.any(graph.xor(bit, other) for _, bit, other in bits)
+        comparison = self._never(graph.and_(changed, differs), bits, UNCONSTRAINED)
+        if (self._occurring.cases or self._occurring.always) and comparison.verdict != EQUIVALENT:
             return self._never(graph.and_(changed, self._seen(bits)), bits, CONSTRAINED)
-        return found
+        return comparison
 
     def _from_reset(self, bits: Sequence[Bit], changed: int, machine: GateMachine) -> MutantComparison:
         latches, unreset = {**machine.unit, **machine.mutant}, self._gates.unreset
-        known = {one: latch for one, latch in machine.unit.items() if one not in unreset}
+        known = {register: latch for register, latch in machine.unit.items() if register not in unreset}
         try:
             with suppress(GaveUpError):
                 # as long as no register has differed, both are in the same state: that of the unit says what can
@@ -167,8 +167,8 @@ class MutantComparer:
     def _occurs(self) -> int:
         """Literal of the inputs being those of one of the situations."""
         situations = self._occurring.cases
-        one = self._graph.any(self._holds(situation.values) for situation in situations) if situations else TRUE
-        return self._graph.and_(one, self._always())
+        some_case = self._graph.any(self._holds(situation.values) for situation in situations) if situations else TRUE
+        return self._graph.and_(some_case, self._always())
 
     def _always(self) -> int:
         return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._occurring.always)
@@ -191,9 +191,9 @@ class MutantComparer:
         if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
-            follows = [self._stays(one, latches) for one in known.stable]
-            follows += [self._was_asked(one, latches) for one in known.answered]
-            follows += [self._is_alone(one, latches) for one in known.exclusive]
+            follows = [self._stays(inputs, latches) for inputs in known.stable]
+            follows += [self._was_asked(port, latches) for port in known.answered]
+            follows += [self._is_alone(port, latches) for port in known.exclusive]
             so_far = graph.all((violated ^ 1, self._occurs(), *follows))
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
@@ -230,7 +230,7 @@ class MutantComparer:
         count = graph.inputs(_OUTSTANDING_BITS)
         less = graph.add(count, [answer] * _OUTSTANDING_BITS)
         following = graph.add(less, [FALSE] * _OUTSTANDING_BITS, graph.and_(request, grant))
-        latches.update((one, (self._unless_reset(after), 0)) for one, after in zip(count, following, strict=True))
+        latches.update((bit, (self._unless_reset(after), 0)) for bit, after in zip(count, following, strict=True))
         return graph.any((answer ^ 1, *count))
 
     def _is_alone(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
@@ -249,7 +249,9 @@ class MutantComparer:
     def _wrong(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
         """First of some bits that are not what they are in the unit."""
         values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
-        wrong = (name for (name, *_), one, other in zip(bits, values[::2], values[1::2], strict=True) if one != other)
+        wrong = (
+            name for (name, *_), value, other in zip(bits, values[::2], values[1::2], strict=True) if value != other
+        )
         return next(wrong, "")
 
     def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> MutantComparison:
@@ -267,7 +269,7 @@ class MutantComparer:
     def _seen(self, bits: Sequence[Bit]) -> int:
         """Literal of a difference that is looked at."""
         graph = self._graph
-        unequal = [(name, graph.xor(one, other)) for name, one, other in bits]
+        unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
         if not self._occurring.cases:
             return graph.and_(graph.any(literal for _, literal in unequal), self._always())
 
@@ -279,7 +281,7 @@ class MutantComparer:
             )
 
         situations = self._occurring.cases
-        seen = graph.any(graph.and_(looked_at(one.outputs), self._holds(one.values)) for one in situations)
+        seen = graph.any(graph.and_(looked_at(case.outputs), self._holds(case.values)) for case in situations)
         return graph.and_(seen, self._always())
 
     def _holds(self, values: Mapping[str, Collection[int]]) -> int:

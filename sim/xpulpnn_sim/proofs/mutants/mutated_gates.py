@@ -124,13 +124,13 @@ class MutatedGates:
 
     def _observed(self, module: NetlistModule) -> list[tuple[str, int]]:
         """Name and net of each bit that a mutant must leave as it is: outputs, and what cut cells read."""
-        found = [(name, net) for wire in module.outputs.values() for name, net in wire.bits]
+        bits = [(name, net) for wire in module.outputs.values() for name, net in wire.bits]
         wires = sorted(module.wires.values(), key=lambda wire: (not wire.hidden, wire.name not in module.outputs))
         names = {net: name for wire in wires for name, net in wire.bits}
         for cell in self._cut:
             label = names.get(cell.driven[0], cell.name) if cell.driven else cell.name
-            found += [(f"{NEXT}{label}", net) for net in cell.read]
-        return found
+            bits += [(f"{NEXT}{label}", net) for net in cell.read]
+        return bits
 
     def _mutant(self, number: int, registers: Mapping[int, int]) -> ClockCycle:
         """A cycle of a mutant, given the literals of those registers that may not be what they are in the unit."""
@@ -140,7 +140,7 @@ class MutatedGates:
     def _differences(self, mutant: ClockCycle) -> list[Bit]:
         nets = [net for _, net in self._watched]
         pairs = zip(self._watched, self._unit.nets(nets), mutant.nets(nets), strict=True)
-        return [(name, one, other) for (name, _), one, other in pairs if one != other]
+        return [(name, bit, other) for (name, _), bit, other in pairs if bit != other]
 
     def differences(self, number: int) -> list[Bit]:
         """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
@@ -153,9 +153,9 @@ class MutatedGates:
         """
         nets = [*self._select, *self._gates.drivers]
         pairs = zip(nets, self._unit.nets(nets), self._mutant(number, {}).nets(nets), strict=True)
-        differ = {net: (one, other) for net, one, other in pairs if one != other}
+        differ = {net: (bit, other) for net, bit, other in pairs if bit != other}
         # the choice of the mutant, and what it alone decides
-        choice = {net for net, (one, other) in differ.items() if one | other <= TRUE}
+        choice = {net for net, (bit, other) in differ.items() if bit | other <= TRUE}
         levels, starts = dict[int, int](), set[int]()  # distance of nets from the change, and nets right behind it
         read_at = {net: len(nets) for _, net in self._watched}  # distance of the last one that reads a net
         for cell in self._gates.cells:
@@ -201,7 +201,8 @@ class MutatedGates:
 
             whole = int(memory.parameters["SIZE"], 2) == 1 << len(places) and "1" not in memory.parameters["INIT"]
             return whole and any(
-                all(other == inverted(one, *how) for one, other in pairs) for how in product(places, places, (0, 1))
+                all(other == inverted(address, *how) for address, other in pairs)
+                for how in product(places, places, (0, 1))
             )
 
         memories = [cell for cell in self._cut if cell.type == _MEMORY]
@@ -219,19 +220,19 @@ class MutatedGates:
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:
         """Literals of registers by their names, of those that are only a part of a word one by one."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         literals = {self._state[net] for net in self._registers}
         for name, word in self.free.items():
             if literals.issuperset(word):
-                found.update((literal, name) for literal in word if literal not in found)
+                names.update((literal, name) for literal in word if literal not in names)
         for name, word in self.words.items():
             for place, literal in enumerate(word):
                 if literal in literals:
-                    found.setdefault(literal, f"{name}[{place}]")
+                    names.setdefault(literal, f"{name}[{place}]")
         words: dict[str, list[int]] = {}
         for net in self._registers:
             literal = self._state[net]
-            words.setdefault(found.get(literal, f"net {net}"), []).append(literal)
+            words.setdefault(names.get(literal, f"net {net}"), []).append(literal)
         return words
 
     def step(self, number: int, own: Mapping[int, int]) -> tuple[list[Bit], dict[int, tuple[int, int]]]:
@@ -239,7 +240,9 @@ class MutatedGates:
 
         The mutant has literals ``own`` for some registers, by those of the unit.
         """
-        mutant = self._mutant(number, {net: own[one] for net in self._registers if (one := self._state[net]) in own})
+        mutant = self._mutant(
+            number, {net: own[register] for net in self._registers if (register := self._state[net]) in own}
+        )
         outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
         following = zip(self._unit.nets(self._registers.values()), mutant.nets(self._registers.values()), strict=True)
         return outputs, dict(zip((self._state[net] for net in self._registers), following, strict=True))
@@ -258,12 +261,12 @@ class MutatedGates:
                 return None
             others = mutant.nets(self._registers.values())
             rows = list(zip(self._registers, following, others, strict=True))
-            more = [net for net, one, other in rows if net not in own and one != other]
+            more = [net for net, following_bit, other in rows if net not in own and following_bit != other]
             if not more:
                 break
             own.update((net, self.graph.input()) for net in more)
         outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
-        unit = {self._state[net]: (one, self._starts.get(net, 0)) for net, one, _ in rows}
+        unit = {self._state[net]: (following_bit, self._starts.get(net, 0)) for net, following_bit, _ in rows}
         latches = {own[net]: (other, self._starts.get(net, 0)) for net, _, other in rows if net in own}
         return GateMachine(outputs=outputs, unit=unit, mutant=latches)
 

@@ -73,10 +73,10 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
     return InputConstraints(
         cases=[
             InputCase(
-                values={"ctrl": found} | ({"op_b": second} if second else {}) | ({"clip": {0}} if plain else {}),
+                values={"ctrl": controls} | ({"op_b": second} if second else {}) | ({"clip": {0}} if plain else {}),
                 outputs=(output,),
             )
-            for (second, plain, output), found in words.items()
+            for (second, plain, output), controls in words.items()
         ]
     )
 
@@ -87,8 +87,14 @@ def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> 
     return InputConstraints(
         cases=[
             InputCase(values={"start": {0}, "take": {0, 1}}, outputs=()),
-            *(InputCase(values={"start": {1}, "done": {0}, "take": {0}, **one}, outputs=("done",)) for one in controls),
-            *(InputCase(values={"start": {1}, "done": {1}, **one}, outputs=("done", "result")) for one in controls),
+            *(
+                InputCase(values={"start": {1}, "done": {0}, "take": {0}, **control}, outputs=("done",))
+                for control in controls
+            ),
+            *(
+                InputCase(values={"start": {1}, "done": {1}, **control}, outputs=("done", "result"))
+                for control in controls
+            ),
         ],
         stable=[StableInputs(words=operands, during="start", until=("done", "take"))],
     )
@@ -117,7 +123,7 @@ def _products(config: CoreConfig) -> InputConstraints:
         word = Const.cast(ArrayFormat.const(ArrayFormat.fields(fmt, bool(a_signed), bool(b_signed)))).value
         second = insn.is_pair or not insn.uses_dotp
         formats = {"dotp_format": word} | ({"dotp2_format": word} if second else {})
-        told = {
+        inputs = {
             "dotp_form": Const.cast(ProductForm.const(ProductForm.fields(multiplied, pair=insn.is_pair))).value,
             **formats,
             "dotp_accumulate": int(insn.uses_dotp and insn.accumulates),
@@ -125,15 +131,15 @@ def _products(config: CoreConfig) -> InputConstraints:
             "requantise": int(insn.requantises),
         }
         places = None if insn.uses_dotp or insn.requantises else _places(insn, fields)
-        words[_array_outputs(insn), places, tuple(told.items())].add(_word(MultCtrl, fields, "ex.mult."))
+        words[_array_outputs(insn), places, tuple(inputs.items())].add(_word(MultCtrl, fields, "ex.mult."))
     return InputConstraints(
         cases=[
             InputCase(
-                values={"ctrl": found, **{name: {value} for name, value in told}}
+                values={"ctrl": controls, **{name: {value} for name, value in inputs}}
                 | ({} if places is None else {"shamt": places}),
                 outputs=outputs,
             )
-            for (outputs, places, told), found in words.items()
+            for (outputs, places, inputs), controls in words.items()
         ]
     )
 
@@ -147,8 +153,8 @@ def _mult(config: CoreConfig) -> InputConstraints:
             words[insn.requantises, insn.is_exact, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
     controls: dict[bool, list[Mapping[str, Collection[int]]]] = {False: [], True: []}
     looks: list[_Look] = []
-    for (requantises, is_exact, places), found in words.items():
-        values = {"ctrl": found} | ({} if places is None else {"shamt": places})
+    for (requantises, is_exact, places), controls_of_places in words.items():
+        values = {"ctrl": controls_of_places} | ({} if places is None else {"shamt": places})
         controls[requantises].append(values)
         # it is done at once, and has an upper word for the exact form
         outputs = ("done", "result", "upper") if is_exact else ("done", "result")
@@ -158,8 +164,8 @@ def _mult(config: CoreConfig) -> InputConstraints:
     plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain
-    situations = [InputCase(values={**one.values, "requantise": {0}}, outputs=one.outputs) for one in plain.cases]
-    both = [InputCase(values={"start": {1}, "requantise": {1}, **one}) for one in controls[True]]
+    situations = [InputCase(values={**case.values, "requantise": {0}}, outputs=case.outputs) for case in plain.cases]
+    both = [InputCase(values={"start": {1}, "requantise": {1}, **control}) for control in controls[True]]
     return InputConstraints(cases=[*situations, *both], stable=plain.stable)
 
 
@@ -171,18 +177,18 @@ def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
 
 
 def _div(config: CoreConfig) -> InputConstraints:
-    found = {_word(DivCtrl, fields, "ex.div.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DIV}
-    return _serial([{"ctrl": found}])
+    controls = {_word(DivCtrl, fields, "ex.div.") for _, fields in _rows(config) if fields["ex.unit"] is Unit.DIV}
+    return _serial([{"ctrl": controls}])
 
 
 def _dotp(config: CoreConfig) -> InputConstraints:
-    found = {_word(DotpCtrl, fields, "ex.dotp.") for insn, fields in _rows(config) if insn.uses_dotp}
-    return InputConstraints(cases=[InputCase(values={"ctrl": found})])
+    controls = {_word(DotpCtrl, fields, "ex.dotp.") for insn, fields in _rows(config) if insn.uses_dotp}
+    return InputConstraints(cases=[InputCase(values={"ctrl": controls})])
 
 
 def _lsu(config: CoreConfig) -> InputConstraints:
     # Mac&Load and pv.qnt say when there is an access; what else is known of it stays where it ends
-    found = {
+    controls = {
         _word(LsuCtrl, {**fields, "lsu.valid": valid}, "lsu.")
         for _, fields in _rows(config)
         if any(name.startswith("lsu.") for name in fields)
@@ -196,7 +202,7 @@ def _lsu(config: CoreConfig) -> InputConstraints:
         ({"wb_busy": {1}, "wb_done": {1}}, ("wb_rdata",)),
     ]
     return InputConstraints(
-        cases=[InputCase(values={**values, "ex_ctrl": found | {0}}, outputs=seen) for values, seen in looks],
+        cases=[InputCase(values={**values, "ex_ctrl": controls | {0}}, outputs=seen) for values, seen in looks],
         stable=[StableInputs(words=("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), during=valid, until=("ex_done",))],
         # it is not given up between two requests
         always=[({"second": {0}}, {valid: {1}})],
@@ -223,12 +229,13 @@ def _requantiser(config: CoreConfig) -> InputConstraints:
 
 def _widener(config: CoreConfig) -> InputConstraints:
     ports = {"fmt": "ex.dotp.fmt", "half": "pair.half", "quarter": "pair.quarter"}
-    found = {
+    combinations = {
         tuple(int(fields.get(field, 0)) for field in ports.values()) for insn, fields in _rows(config) if insn.is_pair
     }
     return InputConstraints(
         cases=[
-            InputCase(values={port: {value} for port, value in zip(ports, one, strict=True)}) for one in sorted(found)
+            InputCase(values={port: {value} for port, value in zip(ports, combination, strict=True)})
+            for combination in sorted(combinations)
         ]
     )
 
@@ -264,23 +271,23 @@ def _ex_stage(config: CoreConfig) -> InputConstraints:
         return {**others, **values, "ctrl.unit": {unit.value}}, ("done", *_SUMS, *(outputs or ()))
 
     looks: list[_Look] = [({}, ("id_nn_act", "id_nn_wgt")), of_unit(Unit.CSR, {}, ("result",))]
-    for one in _alu(config).cases:
-        values = {"ctrl.alu" if name == "ctrl" else name: numbers for name, numbers in one.values.items()}
-        if one.outputs == ("result",):
-            looks.append(of_unit(Unit.ALU, values, one.outputs))
+    for case in _alu(config).cases:
+        values = {"ctrl.alu" if name == "ctrl" else name: numbers for name, numbers in case.values.items()}
+        if case.outputs == ("result",):
+            looks.append(of_unit(Unit.ALU, values, case.outputs))
         else:
             # with a Mac&Load the sum is made while another unit makes the result
-            looks.append(({"valid": {1}, **values}, tuple(one.outputs or ())))
-    for one in _products(config).cases:
-        values = {_IN_STAGE.get(name, name): numbers for name, numbers in one.values.items() if name != "requantise"}
-        unit = Unit.MULT if one.values["dotp_form"] != {0} else Unit.DOTP
-        outputs = ["result" if name == "first" else name for name in one.outputs or ()]
-        if one.values["pair"] == {1}:
+            looks.append(({"valid": {1}, **values}, tuple(case.outputs or ())))
+    for case in _products(config).cases:
+        values = {_IN_STAGE.get(name, name): numbers for name, numbers in case.values.items() if name != "requantise"}
+        unit = Unit.MULT if case.values["dotp_form"] != {0} else Unit.DOTP
+        outputs = ["result" if name == "first" else name for name in case.outputs or ()]
+        if case.values["pair"] == {1}:
             unit, outputs = Unit.ALU, ["second"]
         looks.append(of_unit(unit, values, outputs))
-    for one in _div(config).cases[1:]:
-        values = {_DIVIDES_IN_STAGE.get(name, name): numbers for name, numbers in one.values.items()}
-        looks.append(of_unit(Unit.DIV, values, one.outputs))
+    for case in _div(config).cases[1:]:
+        values = {_DIVIDES_IN_STAGE.get(name, name): numbers for name, numbers in case.values.items()}
+        looks.append(of_unit(Unit.DIV, values, case.outputs))
     return InputConstraints(
         cases=[InputCase(values={"valid": {0}}, outputs=()), *(InputCase(values=v, outputs=o) for v, o in looks)],
         stable=[StableInputs(words=("ctrl", "op_a", "op_b"), during="valid", until=("done", "advance"))],

@@ -54,7 +54,9 @@ class UnobservedRegisters:
         by_word: dict[str, list[int]] = {}
         for name, word in words.items():
             if len(word) <= _SMALL:
-                by_word.setdefault(name.partition("[")[0], []).extend(one ^ flip for one in word for flip in (0, 1))
+                by_word.setdefault(name.partition("[")[0], []).extend(
+                    literal ^ flip for literal in word for flip in (0, 1)
+                )
         same_word = [word for word in by_word.values() if len(word) <= _PAIRED]
 
         def pairs_of(name: str) -> set[_Condition]:
@@ -62,8 +64,8 @@ class UnobservedRegisters:
             groups = [near] if len(near) <= _PAIRED else []
             groups += same_word
             # what counts alone needs no other
-            alone = {one for one, other in self._conditions[name] if one == other}
-            left = [[one for one in group if one not in alone] for group in groups]
+            alone = {literal for literal, other in self._conditions[name] if literal == other}
+            left = [[literal for literal in group if literal not in alone] for group in groups]
             return {pair for group in left for pair in combinations(group, 2) if pair[0] ^ 1 != pair[1]}
 
         unpaired: set[str] = set()
@@ -71,9 +73,9 @@ class UnobservedRegisters:
             outputs, following = self.gates.step(self.number, self._own)
             same, unequal = self._inductive(following, literals)
             # bits that can differ though the search has them equal; other bits of the same word may never do
-            others = [one for one in following if one not in self._own]
+            others = [register for register in following if register not in self._own]
             stray = [
-                [graph.and_(case, graph.xor(*after[one])) for one in others]
+                [graph.and_(case, graph.xor(*after[register])) for register in others]
                 for case, after in ((same, self._alike[1]), (unequal, following))
             ]
             ones = self._find(*map(graph.any, stray))
@@ -89,39 +91,39 @@ class UnobservedRegisters:
                 unpaired.clear()
                 continue
             values = self._variants(ones, list(map(graph.or_, *stray)))
-            added = [one for one, value in zip(others, values, strict=True) if value]
-            self._own |= {one: graph.input() for one in added}
-            unpaired = {of_word[one] for one in added} - {*self._conditions}
-            self._conditions |= {name: {(one, one) for one in literals} for name in unpaired}
+            added = [register for register, value in zip(others, values, strict=True) if value]
+            self._own |= {register: graph.input() for register in added}
+            unpaired = {of_word[register] for register in added} - {*self._conditions}
+            self._conditions |= {name: {(literal, literal) for literal in literals} for name in unpaired}
         return False
 
-    def _find(self, alike: int, unequal: int) -> Collection[int] | None:
+    def _find(self, equal: int, unequal: int) -> Collection[int] | None:
         """Inputs that make one of two literals 1, the second one in a case in which no condition of a word is met."""
-        ones = self.solve(alike)
+        ones = self.solve(equal)
         for conditions in self._conditions.values():
             if ones is not None:
                 break
             # so many a gate is a constant, or one in the unit and the mutant
-            fixed = {one & ~1: one & 1 for one, other in conditions if one == other}
+            fixed = {literal & ~1: literal & 1 for literal, other in conditions if literal == other}
             (left,) = self.gates.graph.replaced([unequal], fixed)
-            found = self.solve(left)
-            ones = found if found is None else {*found, *(one for one, value in fixed.items() if value)}
+            case = self.solve(left)
+            ones = case if case is None else {*case, *(literal for literal, value in fixed.items() if value)}
         return ones
 
-    def _variants(self, ones: Collection[int], wanted: Sequence[int]) -> list[int]:
+    def _variants(self, ones: Collection[int], literals: Sequence[int]) -> list[int]:
         """Values of literals in a case, which is the lowest bit, and in variants of it."""
         all_ = (1 << _VARIANTS) - 1
-        small = {one for word in self.gates.register_words.values() if len(word) <= _ALONE for one in word}
+        small = {literal for word in self.gates.register_words.values() if len(word) <= _ALONE for literal in word}
 
-        def value(one: int) -> int:
+        def value(variable: int) -> int:
             bits = all_ & ~1
             # a state with several other bits of small registers is seldom one that occurs
-            for _ in range(self._rng.randint(*(_SELDOM_FLIPPED if one in small else _FLIPPED))):
+            for _ in range(self._rng.randint(*(_SELDOM_FLIPPED if variable in small else _FLIPPED))):
                 bits &= self._rng.getrandbits(_VARIANTS)
-            return bits ^ all_ * (one in ones)
+            return bits ^ all_ * (variable in ones)
 
-        variables = self.gates.graph.variables(wanted)
-        return self.gates.graph.evaluate({one: value(one) for one in variables}, wanted, all_)
+        variables = self.gates.graph.variables(literals)
+        return self.gates.graph.evaluate({variable: value(variable) for variable in variables}, literals, all_)
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
         """Drop conditions until a cycle keeps the rest; returns literals of what occurs while all registers are the
@@ -129,17 +131,20 @@ class UnobservedRegisters:
         graph, words = self.gates.graph, self.gates.register_words
         names = [*self._conditions]
         after = {literal: following[literal & ~1][0] ^ literal & 1 for literal in literals}
-        owned = {name: [one for one in words[name] if one in self._own] for name in names}
-        equal = {name: graph.equal(owned[name], [self._own[one] for one in owned[name]]) for name in names}
+        owned = {name: [register for register in words[name] if register in self._own] for name in names}
+        equal = {name: graph.equal(owned[name], [self._own[register] for register in owned[name]]) for name in names}
 
         def kept_by(following: Mapping[int, tuple[int, int]]) -> dict[str, int]:
-            return {name: graph.equal(*zip(*(following[one] for one in owned[name]), strict=True)) for name in names}
+            return {
+                name: graph.equal(*zip(*(following[register] for register in owned[name]), strict=True))
+                for name in names
+            }
 
         changed = self.gates.changed(self.number)
-        kept, kept_alike = kept_by(following), kept_by(self._alike[1])
+        preserved, preserved_equal = kept_by(following), kept_by(self._alike[1])
 
         def any_of(name: str, values: Mapping[int, int]) -> int:
-            return graph.any(graph.and_(values[one], values[other]) for one, other in self._conditions[name])
+            return graph.any(graph.and_(values[literal], values[other]) for literal, other in self._conditions[name])
 
         now = {literal: literal for literal in literals}
         while True:
@@ -150,7 +155,7 @@ class UnobservedRegisters:
             same, unequal = graph.all((all_hold, self.assumed, changed)), graph.and_(all_hold ^ 1, assumed)
             lost, lost_alike = (
                 graph.any(graph.and_(any_of(name, after), graph.and_(case, keeps[name] ^ 1)) for name in names)
-                for case, keeps in ((unequal, kept), (same, kept_alike))
+                for case, keeps in ((unequal, preserved), (same, preserved_equal))
             )
             ones = self._find(FALSE, lost)
             if ones is None:
@@ -159,14 +164,18 @@ class UnobservedRegisters:
             if ones is None:
                 return same, unequal
             if graph.evaluate(dict.fromkeys(ones, 1), [all_hold])[0]:
-                ones = {*ones} - {*self._own.values()} | {own for one, own in self._own.items() if one in ones}
+                ones = {*ones} - {*self._own.values()} | {
+                    own for register, own in self._own.items() if register in ones
+                }
             # variants of the case that meet the assumptions show more at once
-            wanted = [assumed, *(kept[name] for name in names), *after.values()]
-            meets, *rest = self._variants(ones, wanted)
+            targets = [assumed, *(preserved[name] for name in names), *after.values()]
+            meets, *rest = self._variants(ones, targets)
             value = dict(zip(after, rest[len(names) :], strict=True))
             for name, keeps in zip(names, rest, strict=False):
                 lose = meets & ~keeps
                 if lose:
                     self._conditions[name] = {
-                        (one, other) for one, other in self._conditions[name] if not value[one] & value[other] & lose
+                        (literal, other)
+                        for literal, other in self._conditions[name]
+                        if not value[literal] & value[other] & lose
                     }

@@ -38,9 +38,9 @@ class PipelineProperty:
 _DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loaded", "loops")
 
 
-def _cut_but(*kept: str) -> tuple[str, ...]:
+def _cut_but(*needed: str) -> tuple[str, ...]:
     """Cutpoints of all data of the core but some."""
-    return tuple(selection for name in _DATA if name not in kept for selection in PIPELINE_CUTS[name])
+    return tuple(selection for name in _DATA if name not in needed for selection in PIPELINE_CUTS[name])
 
 
 def _any(high: int, low: int = 0) -> str:
@@ -128,6 +128,6 @@ def pipeline_properties(config: CoreConfig) -> list[PipelineProperty]:
     """The properties that a core has something to do with."""
     if config.qnt:
         raise InputError("qnt must be false for these properties, not true")
-    found = [_LOOPS_RULE] if config.xpulpv2 else []
-    found += [_NN_RULE] if config.mac_load else []
-    return [*found, *_COMMON, *([_HALTS_RULE] if config.debug else [])]
+    properties = [_LOOPS_RULE] if config.xpulpv2 else []
+    properties += [_NN_RULE] if config.mac_load else []
+    return [*properties, *_COMMON, *([_HALTS_RULE] if config.debug else [])]

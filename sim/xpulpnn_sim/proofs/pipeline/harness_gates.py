@@ -42,14 +42,14 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
         for name, _, inside in (each.partition("=") for each in written.split()):
             parts.setdefault(name, [[]])[0].append(f"{place}.{inside or name}")
     absent = tuple(path for setting, paths in ONLY_WITH.items() if not getattr(config, setting) for path in paths)
-    found: dict[str, tuple[str, ...]] = {}
+    paths_of: dict[str, tuple[str, ...]] = {}
     for name, names in ((name, names) for name, each in parts.items() for names in each):
         there = next((each for each in names if each in widths), "")
         if there:
-            found[name] = (*found.get(name, ()), there)
+            paths_of[name] = (*paths_of.get(name, ()), there)
         elif not names[0].startswith(absent):
             raise ToolError(f"the emitted core must have {' or '.join(names)}, which is seen as {name}")
-    return {name: Seen(sum(widths[path] for path in each), each) for name, each in found.items()}
+    return {name: Seen(sum(widths[path] for path in each), each) for name, each in paths_of.items()}
 
 
 MODULE = "scene"  # module of the core, its memories and the properties
@@ -113,13 +113,13 @@ def script(rule: PipelineProperty, scene: EmittedHarness) -> str:
         if there(selection)
     ]
     cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
-    others = [one for one in scene.description.parts if one != rule.name]
-    outputs = [f"delete -output {MODULE}/w:{kind}_{one}" for one in others for kind in ("wrong", "broken")]
+    others = [name for name in scene.description.parts if name != rule.name]
+    outputs = [f"delete -output {MODULE}/w:{kind}_{name}" for name in others for kind in ("wrong", "broken")]
     ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.fixed_memory:d}"}
     if scene.description.config.debug and not rule.halts:
         ties["debug_req"] = "1'b0"
-    for name, one in scene.description.seen.items():
-        ties[f"seen_{name}"] = f"{one.width}'d0" if _is_cut(one, rule, scene) else ",".join(one.paths[::-1])
+    for name, probe in scene.description.seen.items():
+        ties[f"seen_{name}"] = f"{probe.width}'d0" if _is_cut(probe, rule, scene) else ",".join(probe.paths[::-1])
     tied = [f"delete -input w:{name}\nconnect -nounset -set {name} {value}" for name, value in ties.items()]
     return _SCRIPT.format(
         first="\n".join(first),
@@ -129,9 +129,9 @@ def script(rule: PipelineProperty, scene: EmittedHarness) -> str:
     )
 
 
-def _is_cut(one: Seen, rule: PipelineProperty, scene: EmittedHarness) -> bool:
+def _is_cut(probe: Seen, rule: PipelineProperty, scene: EmittedHarness) -> bool:
     """Return whether a signal is inside an instance that is free."""
-    inner, places = scene.emitted.manifest["hierarchy"], (path.split(".") for path in one.paths)
+    inner, places = scene.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
     return any(
         f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in rule.cutpoints
         for names in places

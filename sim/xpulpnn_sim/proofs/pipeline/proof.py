@@ -30,11 +30,11 @@ class PropertyGraph(ClockedGraph):
         #: Literal of something that induction forbids.
         self.broken = broken if rule.within else self.or_(broken, self.wrong)
 
-    def behind_good(self, found: int) -> int:
+    def behind_good(self, literal: int) -> int:
         """Literal of something in a later cycle than the first one, in which nothing is broken."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
-        return self.and_(began_well, found)
+        return self.and_(began_well, literal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Prover:
             deepest, trace = self._explore(name, graph, literal, folder, depth)
             if trace:
                 kinds = zip(("wrong", "broken"), names, strict=True)
-                return [one for kind, each in kinds for one in _set(each, trace[-1][f"{kind}_{rule.name}"])]
+                return [name for kind, each in kinds for name in _set(each, trace[-1][f"{kind}_{rule.name}"])]
             if deepest < depth:
                 return []
         return None

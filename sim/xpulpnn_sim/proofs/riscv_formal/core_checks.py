@@ -26,11 +26,11 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import (
     BAD,
     CLAIMS,
     SIMPLE,
-    alike,
     bmc_problem,
     pass_together,
     read_check,
     search,
+    shared_search,
     top_text,
     with_claims,
 )
@@ -116,7 +116,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
         folder = checked.folder / check.name
         shutil.rmtree(folder, ignore_errors=True)
         graphs.append(read_check(check, checked.suite, checked.design.manifest, folder, checked.yosys))
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     together = bmc_problem(checks, graphs, core) if len(checks) > 1 else None
     seconds = None
     if together:
@@ -131,8 +131,8 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
             outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
             (claim,) = problem.claims
         searching = CycleSearch(checked.abc, folder, time.monotonic() + checked.timeout_s)
-        found.append(checked.ended(with_claims(outcome, check, claim, problem.graph, searching)))
-    return found
+        outcomes.append(checked.ended(with_claims(outcome, check, claim, problem.graph, searching)))
+    return outcomes
 
 
 def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
@@ -156,7 +156,7 @@ def _together(checks: Sequence[Check]) -> list[list[Check]]:
     """Checks that can be searched together, some at a time, in the order of the first of them."""
     groups: dict[object, list[Check]] = {}
     for check in checks:
-        groups.setdefault(alike(check) or check.name, []).append(check)
+        groups.setdefault(shared_search(check) or check.name, []).append(check)
     return [group[at : at + _MOST_TOGETHER] for group in groups.values() for at in range(0, len(group), _MOST_TOGETHER)]
 
 

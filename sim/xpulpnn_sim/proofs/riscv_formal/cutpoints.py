@@ -136,13 +136,13 @@ _ARRAY = r"\breg \[\d+:0\] \w+ \["  # declaration of an array
 
 def wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
     """The wires of cutpoints, of which a core need not have all."""
-    found: list[str] = []
+    existing: list[str] = []
     for cut in cutpoints:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
             module, _, name = wire.partition("[")[0].partition("/")
             if re.search(_ARRAY if "*" in name else rf"\b{name}\b", modules.get(module, "")):
-                found.append(wire)
-    return found
+                existing.append(wire)
+    return existing
 
 
 def kept_wires(modules: Mapping[str, str]) -> list[str]:
@@ -233,8 +233,8 @@ def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | 
     """Write the gates of a design to :data:`GATES` in ``folder``."""
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
-    kept = " ".join(wire.replace("/", "/w:") for wire in kept_wires(modules))
-    script = _MAP.format(kept=kept) if kept else _MAP.replace("setattr -set keep 1 {kept}\n", "")
+    wires_kept = " ".join(wire.replace("/", "/w:") for wire in kept_wires(modules))
+    script = _MAP.format(kept=wires_kept) if wires_kept else _MAP.replace("setattr -set keep 1 {kept}\n", "")
     if like:
         copied = folder / "like.il"
         copied.unlink(missing_ok=True)

@@ -54,18 +54,18 @@ def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core:
     A check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
     look, and its failure from one in which it does.
     """
-    graph, (alike, *_) = ClockedGraph(), checks
+    graph, (first, *_) = ClockedGraph(), checks
     known = {name: graph.constants(len(core.inputs[name])) for name in CONSTANT if name in core.inputs}
-    known |= {_CORE_RESET: [FALSE], _FAIR: [int(FAIR in alike.defines)]}
+    known |= {_CORE_RESET: [FALSE], _FAIR: [int(FAIR in first.defines)]}
     cycle = graph.place(core, known, graph.after_reset(core, _CORE_RESET))
     signals = {name: cycle.port(name) for name in core.outputs}
     bad: list[int] = []
     claims: list[int] = []
-    for netlist, bit in product(netlists, range(len(signals[alike.sliced[0]]) if alike.sliced else 1)):
-        trigger = graph.input() if alike.triggered else FALSE
-        seen = {f"{CORE}{name}": _only(bit, word) if name in alike.sliced else word for name, word in signals.items()}
-        found = _outcomes(graph, netlist, seen | {TRIGGER: [trigger]})
-        failure, claim = (_after(graph, trigger, each, alike.delay) if alike.triggered else each for each in found)
+    for netlist, bit in product(netlists, range(len(signals[first.sliced[0]]) if first.sliced else 1)):
+        trigger = graph.input() if first.triggered else FALSE
+        seen = {f"{CORE}{name}": _only(bit, word) if name in first.sliced else word for name, word in signals.items()}
+        literals = _outcomes(graph, netlist, seen | {TRIGGER: [trigger]})
+        failure, claim = (_after(graph, trigger, each, first.delay) if first.triggered else each for each in literals)
         bad.append(failure)
         claims += [] if bit else [claim]
     return BmcProblem(graph, bad, claims, signals)
@@ -81,13 +81,13 @@ def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Seque
     given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
     idle = graph.place(check, {**given, CHECK: [FALSE]}, graph.after_reset(check, RESET))
     looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
-    if CHECK in check.inputs and any(_hold(graph, idle, [one]) != TRUE for one in check.asserted):
+    if CHECK in check.inputs and any(_hold(graph, idle, [claim]) != TRUE for claim in check.asserted):
         raise ToolError("the check must not fail in a cycle in which it does not look")
     assumed, so_far = _hold(graph, idle, check.assumed), graph.register(TRUE)
     graph.follow(so_far, graph.and_(so_far, assumed))
-    here = graph.and_(_hold(graph, looking, check.assumed), TRUE if assumed == TRUE else so_far)
+    assumptions_hold = graph.and_(_hold(graph, looking, check.assumed), TRUE if assumed == TRUE else so_far)
     claims = graph.any(looking.nets([made])[0] for _, made in check.asserted)
-    return graph.and_(here, _hold(graph, looking, check.asserted) ^ 1), graph.and_(here, claims)
+    return graph.and_(assumptions_hold, _hold(graph, looking, check.asserted) ^ 1), graph.and_(assumptions_hold, claims)
 
 
 def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
@@ -186,14 +186,15 @@ def _top(check: Check, manifest: Mapping[str, Any]) -> str:
 def _csr_ports(name: str) -> list[str]:
     """The ports of a CSR: what the instruction retiring does to it."""
     address = csr_address(name)
-    here = f"{CORE}csr_addr == 12'h{address:03x}"
+    is_accessed = f"{CORE}csr_addr == 12'h{address:03x}"
     if name in _WIDE_CSRS:
         high = f"{CORE}csr_addr == 12'h{csr_address(f'{name}h'):03x}"
+        halves = [[f"{when} ? {CORE}csr_{part} : 32'b0" for when in (high, is_accessed)] for part in _CSR_PARTS]
         return [
-            f"assign rvfi_csr_{name}_{part} = {{{high} ? {CORE}csr_{part} : 32'b0, {here} ? {CORE}csr_{part} : 32'b0}};"
-            for part in _CSR_PARTS
+            f"assign rvfi_csr_{name}_{part} = {{{', '.join(each)}}};"
+            for part, each in zip(_CSR_PARTS, halves, strict=True)
         ]
-    return [f"assign rvfi_csr_{name}_{part} = {here} ? {CORE}csr_{part} : 32'b0;" for part in _CSR_PARTS]
+    return [f"assign rvfi_csr_{name}_{part} = {is_accessed} ? {CORE}csr_{part} : 32'b0;" for part in _CSR_PARTS]
 
 
 BAD, SIMPLE, CLAIMS = "bad.aig", "simple.aig", "claims.aig"  # graphs that are searched, by their files
@@ -227,7 +228,7 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
     return ClockedGates(read_module(folder / "check.json", TOP))
 
 
-def alike(check: Check) -> tuple[object, ...] | None:
+def shared_search(check: Check) -> tuple[object, ...] | None:
     """Return what checks share that can be searched together in less time; ``None`` for one by itself."""
     if check.sliced or check.triggered:
         return None
@@ -248,8 +249,8 @@ def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph
         return replace(outcome, verdict=VACUOUS)
     (searching.folder / CLAIMS).write_bytes(graph.aiger([claims]).content)
     last = check.cycle - 1
-    found, deepest = searching.search(f"read_aiger {CLAIMS}; strash; ", check.first - 1, last)
-    if found is not None:
+    claiming, deepest = searching.search(f"read_aiger {CLAIMS}; strash; ", check.first - 1, last)
+    if claiming is not None:
         return outcome
     return replace(outcome, verdict=VACUOUS if deepest >= last else UNDECIDED)
 
@@ -269,7 +270,7 @@ def search(
     failed = decided = False
     if not shortest:
         searching = CycleSearch(abc, folder, began + timeout_s)
-        failed, decided = _last_cycle(searching, last, alike=len(problem.bad) > 1)
+        failed, decided = _last_cycle(searching, last, merge_equal=len(problem.bad) > 1)
     if decided and not failed:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # the first cycle in which it fails, or how far there is an answer
@@ -300,9 +301,9 @@ def pass_together(
     return time.monotonic() - began if failing is None and deepest >= last else None
 
 
-def _last_cycle(searching: CycleSearch, last: int, *, alike: bool) -> tuple[bool, bool]:
+def _last_cycle(searching: CycleSearch, last: int, *, merge_equal: bool) -> tuple[bool, bool]:
     """Return whether a check fails in its last cycle, and whether there is an answer."""
-    outputs = searching.simplify(f"{_READ}iso; " if alike else _READ, SIMPLE)
+    outputs = searching.simplify(f"{_READ}iso; " if merge_equal else _READ, SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:
             # simplified away: it fails in no cycle

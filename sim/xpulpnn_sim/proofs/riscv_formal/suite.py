@@ -123,13 +123,13 @@ class Suite:
     @property
     def masks(self) -> dict[str, int]:
         """Return what the suite combines sums and differences with, which it takes for the results of RV32M."""
-        found: dict[str, int] = {}
+        masks: dict[str, int] = {}
         for name in _ALTERNATIVE:
             mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
             if mask is None:
                 raise InputError(f"{self.folder}/insns/insn_{name}.v must have an altops_bitmask, not none")
-            found[name] = int(mask[1], 16) & 0xFFFF_FFFF
-        return found
+            masks[name] = int(mask[1], 16) & 0xFFFF_FFFF
+        return masks
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
         """The checks that are for a core, in the order in which they are shown."""

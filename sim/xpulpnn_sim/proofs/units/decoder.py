@@ -102,11 +102,11 @@ def _wrong_halves(unit: ProvenUnit) -> Iterator[str]:
         columns = graph.evaluate(given, outputs, mask)
         for case in range(cases):
             half = case << _QUADRANT_BITS | quadrant
-            found = sum((column >> case & 1) << place for place, column in enumerate(columns))
-            wanted = expanded(half) or 0
-            if found != wanted | 1 << _WORD:
-                kind = "" if found >> _WORD else " and is taken for a word of 32 bits"
-                yield f"0x{half:04x} must become 0x{wanted:08x}, not 0x{found % (1 << _WORD):08x}{kind}"
+            actual = sum((column >> case & 1) << place for place, column in enumerate(columns))
+            expected = expanded(half) or 0
+            if actual != expected | 1 << _WORD:
+                kind = "" if actual >> _WORD else " and is taken for a word of 32 bits"
+                yield f"0x{half:04x} must become 0x{expected:08x}, not 0x{actual % (1 << _WORD):08x}{kind}"
         if used.intersection(above):
             yield "what follows a compressed word must make no difference, but gates read it"
 

@@ -76,52 +76,58 @@ class _Division:
 
 def _claims(unit: ProvenUnit) -> list[Claim]:
     def first(timeout_s: float) -> str:
-        one = _Division(unit)
-        graph, cycle = one.graph, one.cycle({"state": _IDLE})
-        after = one.after(cycle)
-        shifted, lossless = one.shifted(after["steps_left"])
+        division = _Division(unit)
+        graph, cycle = division.graph, division.cycle({"state": _IDLE})
+        after = division.after(cycle)
+        shifted, lossless = division.shifted(after["steps_left"])
         most = graph.is_value(after["steps_left"], _MOST_STEPS)
         equalities = [
-            Equality("remainder", after["remainder"], one.a),
+            Equality("remainder", after["remainder"], division.a),
             Equality("quotient", after["quotient"], [FALSE] * XLEN),
             Equality("state", after["state"], _DIVIDE),
             Equality("end", cycle.port("done"), [FALSE]),
             Equality("divisor", after["divisor"], shifted),
             Equality("divisor shifted without loss", [lossless], [TRUE]),
-            Equality("bound of the remainder", [one.is_bound(after["remainder"], [FALSE, *after["divisor"]])], [TRUE]),
-            Equality("33 steps by zero", [graph.and_(one.by_zero, most)], [one.by_zero]),
+            Equality(
+                "bound of the remainder", [division.is_bound(after["remainder"], [FALSE, *after["divisor"]])], [TRUE]
+            ),
+            Equality("33 steps by zero", [graph.and_(division.by_zero, most)], [division.by_zero]),
         ]
-        return unequal(graph, TRUE, equalities, one.operands, timeout_s)
+        return unequal(graph, TRUE, equalities, division.operands, timeout_s)
 
     def step(timeout_s: float) -> str:
-        one = _Division(unit)
-        graph, steps = one.graph, one.graph.inputs(_STEP_BITS)
-        divisor, lossless = one.shifted(steps)
+        division = _Division(unit)
+        graph, steps = division.graph, division.graph.inputs(_STEP_BITS)
+        divisor, lossless = division.shifted(steps)
         before = {"state": _DIVIDE, "steps_left": steps, "remainder": graph.inputs(_WIDE), "divisor": divisor}
         before["quotient"] = graph.inputs(XLEN)
         # 32 steps are left of a division by zero only
-        few = graph.or_(steps[-1] ^ 1, one.by_zero)
-        known = graph.all([lossless, one.is_bound(before["remainder"], [FALSE, *divisor]), few])
-        return unequal(graph, known, _step(one, before), one.operands | before, timeout_s)
+        few = graph.or_(steps[-1] ^ 1, division.by_zero)
+        known = graph.all([lossless, division.is_bound(before["remainder"], [FALSE, *divisor]), few])
+        return unequal(graph, known, _step(division, before), division.operands | before, timeout_s)
 
     def last(timeout_s: float) -> str:
-        one = _Division(unit)
-        graph = one.graph
+        division = _Division(unit)
+        graph = division.graph
         held = {"remainder": graph.inputs(_WIDE), "quotient": graph.inputs(XLEN)}
         state = {**held, "state": _FINISH}
-        cycle, taken, given_up = one.cycle(state), one.cycle(state, take=TRUE), one.cycle({}, start=FALSE)
+        cycle, taken, given_up = (
+            division.cycle(state),
+            division.cycle(state, take=TRUE),
+            division.cycle({}, start=FALSE),
+        )
         negated = graph.subtract([FALSE] * XLEN, held["quotient"])
-        quotient = graph.choose(graph.and_(one.opposite, one.by_zero ^ 1), negated, held["quotient"])
-        wanted, after = graph.choose(one.remainder, held["remainder"][:XLEN], quotient), one.after(cycle)
+        quotient = graph.choose(graph.and_(division.opposite, division.by_zero ^ 1), negated, held["quotient"])
+        expected, after = graph.choose(division.remainder, held["remainder"][:XLEN], quotient), division.after(cycle)
         equalities = [
-            *(Equality("result", each.port("result"), wanted) for each in (cycle, taken)),
+            *(Equality("result", each.port("result"), expected) for each in (cycle, taken)),
             *(Equality("end", each.port("done"), [TRUE]) for each in (cycle, taken)),
             *(Equality(f"{name} until it is taken", after[name], word) for name, word in state.items()),
-            Equality("state behind it", one.after(taken)["state"], _IDLE),
-            Equality("state when given up", one.after(given_up)["state"], _IDLE),
+            Equality("state behind it", division.after(taken)["state"], _IDLE),
+            Equality("state when given up", division.after(given_up)["state"], _IDLE),
             Equality("end when given up", given_up.port("done"), [FALSE]),
         ]
-        return unequal(graph, TRUE, equalities, {**one.operands, **held}, timeout_s)
+        return unequal(graph, TRUE, equalities, {**division.operands, **held}, timeout_s)
 
     return [
         Claim(what="first cycle: divisor shifted, bounds", method="sat", decide=first),
@@ -130,18 +136,18 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     ]
 
 
-def _step(one: _Division, before: Mapping[str, Word]) -> list[Equality]:
-    graph, cycle = one.graph, one.cycle(before)
-    after, old, size, steps = one.after(cycle), before["remainder"], before["divisor"], before["steps_left"]
+def _step(division: _Division, before: Mapping[str, Word]) -> list[Equality]:
+    graph, cycle = division.graph, division.cycle(before)
+    after, old, size, steps = division.after(cycle), before["remainder"], before["divisor"], before["steps_left"]
     bit, goes_on = after["quotient"][0], graph.any(steps)
-    taken = graph.choose(one.opposite, graph.add(old, size), graph.subtract(old, size))
+    taken = graph.choose(division.opposite, graph.add(old, size), graph.subtract(old, size))
     fewer = graph.subtract(steps, literals_of(1, _STEP_BITS))
-    half, _ = one.shifted(fewer)
+    half, _ = division.shifted(fewer)
     return [
         Equality("quotient", after["quotient"][1:], before["quotient"][:-1]),
-        Equality("remainder", after["remainder"], graph.choose(graph.and_(bit, one.by_zero ^ 1), taken, old)),
-        Equality("bound of the remainder", [one.is_bound(after["remainder"], size)], [TRUE]),
-        Equality("bit of a division by zero", [graph.and_(bit, one.by_zero)], [one.by_zero]),
+        Equality("remainder", after["remainder"], graph.choose(graph.and_(bit, division.by_zero ^ 1), taken, old)),
+        Equality("bound of the remainder", [division.is_bound(after["remainder"], size)], [TRUE]),
+        Equality("bit of a division by zero", [graph.and_(bit, division.by_zero)], [division.by_zero]),
         Equality("state", after["state"], graph.choose(goes_on, _DIVIDE, _FINISH)),
         Equality("end", cycle.port("done"), [FALSE]),
         Equality("steps left", after["steps_left"], graph.choose(goes_on, fewer, after["steps_left"])),

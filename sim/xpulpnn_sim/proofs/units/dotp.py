@@ -98,11 +98,11 @@ class DotpOperation:
                     given[literal] = _column(words, place)
                 else:
                     words &= ~np.uint32(1 << place)
-        wanted = golden(self.fmt, self.signs, rs1, rs2, rd, accumulate)
+        expected = golden(self.fmt, self.signs, rs1, rs2, rd, accumulate)
         got = self.graph.evaluate(given, self.result, (1 << cases) - 1)
         wrong = 0
         for place, bits in enumerate(got):
-            wrong |= bits ^ _column(wanted, place)
+            wrong |= bits ^ _column(expected, place)
         case = (wrong & -wrong).bit_length() - 1
         return frozenset(literal for literal, bits in given.items() if bits >> case & 1) if wrong else None
 
@@ -176,20 +176,20 @@ def array_claims(unit: ProvenUnit) -> list[Claim]:
         graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")
         words, accumulate = {name: graph.inputs(_WORD) for name in names}, graph.input()
         # the form of a pair, and no control word of a multiplication
-        told = {
+        control = {
             "dotp_form": [FALSE, FALSE, TRUE, TRUE],
             "requantise": [FALSE],
             "ctrl": unit.control({}),
             "pair": [TRUE],
         }
-        told |= {"dotp_accumulate": [accumulate], **array_format(fmt, int(signs.a), int(signs.b))}
-        cycle = unit.cycle(graph, {**words, **told})
+        control |= {"dotp_accumulate": [accumulate], **array_format(fmt, int(signs.a), int(signs.b))}
+        cycle = unit.cycle(graph, {**words, **control})
         for name, factor, old in (("first", "dotp_a", "op_c"), ("second", "act2", "second_sum")):
             given = {"rs1": words[factor], "rs2": words["dotp_b"], "rd": words[old], "accumulate": accumulate}
-            one = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name), holds=True)
-            found = algebra.prove(graph, one.result, one.definition(), timeout_s=timeout_s)
-            if found is not None:
-                return f"{name}, {signs}: {one.case(found)}"
+            dotp = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name), holds=True)
+            ones = algebra.prove(graph, dotp.result, dotp.definition(), timeout_s=timeout_s)
+            if ones is not None:
+                return f"{name}, {signs}: {dotp.case(ones)}"
         return ""
 
     def of_format(fmt: ElemFmt) -> Claim:

@@ -154,20 +154,20 @@ def _lanes(build: "partial[DotpOperation]", fmt: ElemFmt) -> Iterator[tuple[Dotp
 
 
 def _sat(build: "partial[DotpOperation]", deadline: float) -> _Answer:
-    for one, _ in _lanes(build, build().fmt):
+    for lane, _ in _lanes(build, build().fmt):
         left_s = int(deadline - time.monotonic())
         if left_s < 1:
             raise GaveUpError
-        ones = prove_equal(one.graph, (one.result, one.plain_gates()), timeout_s=left_s)
+        ones = prove_equal(lane.graph, (lane.result, lane.plain_gates()), timeout_s=left_s)
         if ones is not None:
-            return DIFFERENT, str(one.case(ones))
+            return DIFFERENT, str(lane.case(ones))
     return LANES, ""
 
 
 def _exhaustive(build: "partial[DotpOperation]", deadline: float) -> _Answer:
-    for one, bits in _lanes(build, build().fmt):
-        counted = [*one.rs1[bits], *one.rs2[bits]]
-        if text := _evaluated(one, counted, 1 << max(len(counted) - _BLOCK_BITS, 0), deadline):
+    for lane, bits in _lanes(build, build().fmt):
+        counted = [*lane.rs1[bits], *lane.rs2[bits]]
+        if text := _evaluated(lane, counted, 1 << max(len(counted) - _BLOCK_BITS, 0), deadline):
             return DIFFERENT, text
     return LANES, ""
 
@@ -177,15 +177,15 @@ def _random(build: "partial[DotpOperation]", deadline: float) -> _Answer:
     return (DIFFERENT, text) if text else (SAMPLED, "")
 
 
-def _evaluated(one: DotpOperation, counted: Sequence[int], blocks: int, deadline: float) -> str:
+def _evaluated(dotp: DotpOperation, counted: Sequence[int], blocks: int, deadline: float) -> str:
     """A case in which the gates and the plainest structure differ: ``counted`` inputs take all values, others random
     ones. Raises :class:`GaveUpError` if time is up."""
-    plain, rng = one.plain_gates(), Random(1)
+    plain, rng = dotp.plain_gates(), Random(1)
     cases = 1 << (min(len(counted), _BLOCK_BITS) or _BLOCK_BITS)
     ones = (1 << cases) - 1
-    pairs = [pair for pair in zip(one.result, plain, strict=True) if pair[0] != pair[1]]
+    pairs = [pair for pair in zip(dotp.result, plain, strict=True) if pair[0] != pair[1]]
     flat = [literal for pair in pairs for literal in pair]
-    variables = one.graph.variables(flat)
+    variables = dotp.graph.variables(flat)
     patterns = {literal: counting_pattern(place, cases) for place, literal in enumerate(counted[:_BLOCK_BITS])}
     for block in range(blocks):
         if time.monotonic() > deadline:
@@ -193,9 +193,9 @@ def _evaluated(one: DotpOperation, counted: Sequence[int], blocks: int, deadline
         high = {literal: ones * (block >> place & 1) for place, literal in enumerate(counted[_BLOCK_BITS:])}
         known = patterns | high
         given = {literal: known[literal] if literal in known else rng.getrandbits(cases) for literal in variables}
-        values = one.graph.evaluate(given, flat, ones)
+        values = dotp.graph.evaluate(given, flat, ones)
         wrong = next((a ^ b for a, b in zip(values[::2], values[1::2], strict=True) if a != b), 0)
         if wrong:
             case = (wrong & -wrong).bit_length() - 1
-            return str(one.case(frozenset(literal for literal, value in given.items() if value >> case & 1)))
+            return str(dotp.case(frozenset(literal for literal, value in given.items() if value >> case & 1)))
     return ""

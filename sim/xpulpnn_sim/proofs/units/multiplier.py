@@ -48,9 +48,9 @@ def on_arrays(unit: ProvenUnit) -> bool:
 def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
     """Inputs of arrays beside the control word of a multiplication; both of its halves may be wanted."""
     (upper,) = _bit(ctrl, "upper")
-    told = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
+    formats = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
     form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4
-    return {"dotp_form": form, **told, "pair": [FALSE], "dotp_accumulate": [FALSE]}
+    return {"dotp_form": form, **formats, "pair": [FALSE], "dotp_accumulate": [FALSE]}
 
 
 def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
@@ -87,8 +87,8 @@ class _Run:
         if on_arrays(self._unit):
             # one register has the second factor, whatever it comes from
             second = "nn_kappa" if self._ports["requantise"] == [TRUE] else "op_b"
-            kept = {name: word for name, word in words.items() if name not in {"op_b", "nn_kappa"} - {second}}
-            words = {_OPERANDS[name]: word for name, word in kept.items()}
+            chosen = {name: word for name, word in words.items() if name not in {"op_b", "nn_kappa"} - {second}}
+            words = {_OPERANDS[name]: word for name, word in chosen.items()}
         return self._unit.cycle(self.graph, words, state, **self._ports, start=[start], take=[take])
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
@@ -133,7 +133,7 @@ class _Multiplier:
         self._unit = unit
 
     def product(
-        self, name: str, wanted: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
+        self, name: str, expected_of: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
     ) -> Claim:
         """An operation of one cycle on words."""
 
@@ -142,7 +142,7 @@ class _Multiplier:
             cycle = run.cycle()
             if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
                 return _LATE
-            result, expected = cycle.port("result"), wanted(run)
+            result, expected = cycle.port("result"), expected_of(run)
             if "subtract" in ctrl:
                 # an inverted sum is proved inverted: ~(c - p) = p - c - 1
                 result = [bit ^ 1 for bit in result]
@@ -160,8 +160,8 @@ class _Multiplier:
             cycle = run.cycle()
             factors = ("op_a", "nn_kappa") if requantises else ("op_a", "op_b")
             x, y = (
-                algebra.word(run.operands[one], signed=signed)
-                for one, signed in zip(factors, signs.values(), strict=True)
+                algebra.word(run.operands[name], signed=signed)
+                for name, signed in zip(factors, signs.values(), strict=True)
             )
             wrong = _unequal(run, [*cycle.port("result"), *cycle.port("upper")], algebra.times(x, y), timeout_s)
             if wrong or requantises:
@@ -182,7 +182,7 @@ class _Multiplier:
             op, output = (_HALF_PRODUCT, "second") if on_arrays(self._unit) else (_BEFORE_SHIFT, "result")
             run, amount, fields = self._half_run(op, signed=signed, upper=upper)
             (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
-            factors = (run.half(one, upper=upper, signed=signed) for one in ("op_a", "op_b"))
+            factors = (run.half(name, upper=upper, signed=signed) for name in ("op_a", "op_b"))
             expected = algebra.plus(
                 [
                     (1, algebra.times(*factors)),
@@ -220,7 +220,7 @@ class _Multiplier:
         """A run with any accumulator and any rounding, and unless given any signs, halves and amount."""
         graph = GateGraph() if amount else AdderGraph()
         places = list(amount) or graph.inputs(_SHIFT_BITS)
-        signs, halves = ([graph.input() if one is None else int(one)] for one in (signed, upper))
+        signs, halves = ([graph.input() if value is None else int(value)] for value in (signed, upper))
         fields = {"a_signed": signs, "b_signed": signs, "upper": halves}
         fields |= {name: [graph.input()] for name in ("accumulate", "round")}
         return _Run(self._unit, graph, {"op": op, **fields}, shamt=places), places, fields
@@ -244,8 +244,8 @@ class _Multiplier:
                     run.half("op_b", upper=b_upper, signed=b_signed and b_upper),
                 )
                 added = [
-                    (1, algebra.word(carried[one][half], signed=signs.get(sign, False)))
-                    for one, half, sign in _ADDENDS[step]
+                    (1, algebra.word(carried[number][half], signed=signs.get(sign, False)))
+                    for number, half, sign in _ADDENDS[step]
                 ]
                 expected = algebra.plus([(1, algebra.times(*factors)), *added])
                 sums = {f"T{number}": literals for number, literals in enumerate(carried, 1)}
@@ -261,8 +261,8 @@ class _Multiplier:
                     names = {bit: new for bit, new in zip(total, fresh, strict=True) if bit > TRUE}
                     carried.append(fresh)
                     run.state = {net: names.get(literal, literal) for net, literal in following.items()}
-            kept = run.cycle(take=FALSE).next_state()
-            if kept != run.state:
+            following = run.cycle(take=FALSE).next_state()
+            if following != run.state:
                 return "a result that is not taken must stay"
             return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
 
@@ -280,16 +280,16 @@ def _half_of_power(amount: Sequence[int]) -> Polynomial:
     return algebra.plus(parts)
 
 
-def _unequal(run: _Run, bits: Sequence[int], wanted: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
+def _unequal(run: _Run, bits: Sequence[int], polynomial: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
     """Empty if a word is proved to be a polynomial, else operands for which it is not."""
     assert isinstance(run.graph, AdderGraph)
-    found = algebra.prove(run.graph, bits, wanted, timeout_s=timeout_s, most_terms=_MOST_TERMS)
-    if found is None:
+    ones = algebra.prove(run.graph, bits, polynomial, timeout_s=timeout_s, most_terms=_MOST_TERMS)
+    if ones is None:
         return ""
-    value = run.graph.number(found, bits)
-    expected = sum(factor for term, factor in wanted.items() if all(node << 1 in found for node in term))
+    value = run.graph.number(ones, bits)
+    expected = sum(factor for term, factor in polynomial.items() if all(node << 1 in ones for node in term))
     return (
-        f"{shown(run.graph, {**run.operands, **others}, found)}: "
+        f"{shown(run.graph, {**run.operands, **others}, ones)}: "
         f"must be 0x{expected % (1 << len(bits)):08x}, not 0x{value:08x}"
     )
 
@@ -302,7 +302,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
 
     wide = unit.config.has_whole_products
     upper = of.whole if wide else of.upper
-    found = [
+    claims = [
         of.product(_MUL, times),
         of.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
         of.product(
@@ -315,10 +315,10 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         upper("mulhu", a_signed=False, b_signed=False),
     ]
     if unit.config.requantise_exact:
-        found.append(of.whole(_EXACT, a_signed=True, b_signed=True, requantises=True))
+        claims.append(of.whole(_EXACT, a_signed=True, b_signed=True, requantises=True))
     if "nn_lambda" in unit.gates.ports:
         factor = "op_a" if wide else "op_b"
-        found.append(
+        claims.append(
             of.product(
                 _REQUANTISE,
                 lambda run: algebra.plus(
@@ -327,7 +327,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
                 requantises=True,
             )
         )
-    return [*found, *array_claims(unit)] if on_arrays(unit) else found
+    return [*claims, *array_claims(unit)] if on_arrays(unit) else claims
 
 
 MULTIPLIER = Definition(

@@ -72,9 +72,9 @@ class _Search:
         """A state with the same constants, and anything in the other registers."""
         return {net: literal if literal <= TRUE else self.graph.input() for net, literal in state.items()}
 
-    def same(self, one: Mapping[int, int], other: Mapping[int, int]) -> Equality:
+    def same(self, state: Mapping[int, int], other: Mapping[int, int]) -> Equality:
         """Two states as words."""
-        return Equality("registers", [one[net] for net in other], list(other.values()))
+        return Equality("registers", [state[net] for net in other], list(other.values()))
 
 
 def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
@@ -152,12 +152,12 @@ def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality
     """
     quiet = search.cycle(state)
     busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
-    asked = ("request", "address")
-    found = [Equality(f"{name} by registers", busy.port(name), quiet.port(name)) for name in asked]
+    requested = ("request", "address")
+    equalities = [Equality(f"{name} by registers", busy.port(name), quiet.port(name)) for name in requested]
     for answered in (FALSE,) if outstanding else (FALSE, TRUE):
         cycle = search.cycle(state, answered=answered)
-        found += [search.same(cycle.next_state(), state), Equality("end", cycle.port("done"), [FALSE])]
-    return found
+        equalities += [search.same(cycle.next_state(), state), Equality("end", cycle.port("done"), [FALSE])]
+    return equalities
 
 
 def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
@@ -168,15 +168,15 @@ def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
         return []
     answer = search.cycle(state, answered=TRUE, threshold=threshold)
     between = answer.next_state()
-    found = [Equality("end", answer.port("done"), [FALSE]), *_waits(search, between, outstanding=False)]
+    equalities = [Equality("end", answer.port("done"), [FALSE]), *_waits(search, between, outstanding=False)]
     for answered in (FALSE, TRUE):
         grant = search.cycle(between, granted=TRUE, answered=answered)
-        found += [
+        equalities += [
             search.same(grant.next_state(), both.next_state()),
             Equality("address after an answer", grant.port("address"), both.port("address")),
             Equality("request after an answer", grant.port("request"), both.port("request")),
         ]
-    return found
+    return equalities
 
 
 QUANTISER = Definition(

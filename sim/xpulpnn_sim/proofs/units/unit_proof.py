@@ -51,7 +51,7 @@ class ProvenUnit:
         if self.fault and self.fault.port in words:
             name, others_bits, bit, _ = self.fault
             word = words[name]
-            rest = [one ^ (others_bits >> place & 1) ^ 1 for place, one in enumerate(word) if place != bit]
+            rest = [literal ^ (others_bits >> place & 1) ^ 1 for place, literal in enumerate(word) if place != bit]
             given[name][bit] = graph.xor(word[bit], graph.all(rest))
         return ClockCycle(graph, self.gates, {"rst": [FALSE], **given, **others}, state or {})
 
@@ -127,8 +127,8 @@ class Equality(NamedTuple):
     """Two words that must be equal."""
 
     name: str  # what they are
-    found: Sequence[int]  # literals, lowest bit first: by the unit
-    wanted: Sequence[int]  # by its definition
+    actual: Sequence[int]  # literals, lowest bit first: by the unit
+    expected: Sequence[int]  # by its definition
     condition: int = TRUE  # literal of the cases in which they must
 
 
@@ -137,16 +137,23 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
 
     Raises :class:`VacuousError` if the literal is never 1.
     """
-    pairs = [pair for one in equalities for pair in zip(one.found, one.wanted, strict=True) if pair[0] != pair[1]]
+    pairs = [
+        pair
+        for equality in equalities
+        for pair in zip(equality.actual, equality.expected, strict=True)
+        if pair[0] != pair[1]
+    ]
     sides = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
     different = solvers.prove_equal(graph, (sides[0], sides[1]), timeout_s=int(timeout_s), sweep=True)
     if different is None:
         solvers.require_met(graph, assumed, timeout_s=int(timeout_s))
         return ""
     case = shown(graph, words, different)
-    numbers = iter(graph.numbers(different, [word for one in equalities for word in (one.found, one.wanted)]))
-    for one in equalities:
-        found, wanted = next(numbers), next(numbers)
-        if found != wanted:
-            return f"{case}: {one.name} must be {wanted:#x}, not {found:#x}"
+    numbers = iter(
+        graph.numbers(different, [word for equality in equalities for word in (equality.actual, equality.expected)])
+    )
+    for equality in equalities:
+        actual, expected = next(numbers), next(numbers)
+        if actual != expected:
+            return f"{case}: {equality.name} must be {expected:#x}, not {actual:#x}"
     return case

@@ -23,6 +23,56 @@ def without_debugger(seen):
     return {"no debugger has been there": ~Cat(*busy, seen["trigger_armed"], seen["trigger_executes"]).any()}
 
 
+class _DebugRecord:
+    """The program's place and what has happened since the core resumed, from what retires alone."""
+
+    def __init__(self, m, core, seen, boot_addr):
+        retires, self.mode = core.rvfi_valid, seen["debug_mode"]
+        self.resumes, self.was_in_mode = Signal(name="halts_resumes"), Signal(name="halts_was_in_mode")
+        m.d.sync += self.was_in_mode.eq(self.mode)
+        m.d.comb += self.resumes.eq(self.was_in_mode & ~self.mode)
+        self._program_counter(m, core, seen, boot_addr)
+        #: dpc has been written since the core halted.
+        self.written = Signal(name="halts_written")
+        with m.If(seen["debug_enters"]):
+            m.d.sync += self.written.eq(0)
+        with m.Elif(seen["csr_valid"] & seen["csr_write"] & (seen["csr_number"] == _DPC.address)):
+            m.d.sync += self.written.eq(1)
+        #: Instructions retired and interrupts taken since the core resumed, two for more.
+        self.count = Signal(2, name="halts_count")
+        self.so_far = Mux(self.resumes, 0, self.count)
+        with m.If(retires | core.irq_ack):
+            m.d.sync += self.count.eq(Mux(self.so_far[1], self.so_far, self.so_far + 1))
+        with m.Else():
+            m.d.sync += self.count.eq(self.so_far)
+        #: The first instruction of debug mode has not left ID.
+        self.arrives = Signal(name="halts_arrives")
+        with m.If(seen["debug_enters"]):
+            m.d.sync += self.arrives.eq(1)
+        with m.Elif(seen["id_valid"] & seen["id_ready"]):
+            m.d.sync += self.arrives.eq(0)
+        #: Instructions retired while the core is asked to halt.
+        self.retired = Signal(range(RETIREMENTS + 2), name="halts_retired")
+        with m.If(~(core.debug_req & ~self.mode) | seen["debug_enters"]):
+            m.d.sync += self.retired.eq(0)
+        with m.Elif(retires & (self.retired <= RETIREMENTS)):
+            m.d.sync += self.retired.eq(self.retired + 1)
+
+    def _program_counter(self, m, core, seen, boot_addr):
+        goes_on = Signal(32, name="halts_goes_on")
+        self.dpc = Cat(0, seen["granted_pc"])
+        #: Where the program goes on.
+        self.pc = Mux(self.resumes, self.dpc, goes_on)
+        with m.If(~seen["booted"]):
+            m.d.sync += goes_on.eq(Cat(0, boot_addr[1:]))
+        with m.Elif(core.irq_ack):
+            m.d.sync += goes_on.eq(seen["handler"])
+        with m.Elif(core.rvfi_valid):
+            m.d.sync += goes_on.eq(core.rvfi_pc_wdata)
+        with m.Else():
+            m.d.sync += goes_on.eq(self.pc)
+
+
 def halt_property(m, core, seen, boot_addr):
     """Return what goes wrong if a halt, a step or a resumption loses an instruction, repeats one, or comes late.
 
@@ -32,87 +82,63 @@ def halt_property(m, core, seen, boot_addr):
     not retire, and neither it nor the halt enters a trap. In a step one instruction retires or one interrupt is taken,
     and no more. While the debug module asks for a halt at most :data:`RETIREMENTS` instructions retire.
     """
-    mode, enters, booted = (seen[name] for name in ("debug_mode", "debug_enters", "booted"))
-    has_ex, has_wb, retires = seen["has_ex"], seen["has_wb"], core.rvfi_valid
-    resumes = Signal(name="halts_resumes")
-    was_in_mode = Signal(name="halts_was_in_mode")
-    m.d.sync += was_in_mode.eq(mode)
-    m.d.comb += resumes.eq(was_in_mode & ~mode)
-    goes_on, written = Signal(32, name="halts_goes_on"), Signal(name="halts_written")
-    dpc = Cat(0, seen["granted_pc"])
-    now = Mux(resumes, dpc, goes_on)
-    with m.If(~booted):
-        m.d.sync += goes_on.eq(Cat(0, boot_addr[1:]))
-    with m.Elif(core.irq_ack):
-        m.d.sync += goes_on.eq(seen["handler"])
-    with m.Elif(retires):
-        m.d.sync += goes_on.eq(core.rvfi_pc_wdata)
-    with m.Else():
-        m.d.sync += goes_on.eq(now)
-    writes = seen["csr_valid"] & seen["csr_write"]
-    with m.If(enters):
-        m.d.sync += written.eq(0)
-    with m.Elif(writes & (seen["csr_number"] == _DPC.address)):
-        m.d.sync += written.eq(1)
-    # instructions that have retired and interrupts taken since the core resumed, two for more
-    count = Signal(2, name="halts_count")
-    so_far = Mux(resumes, 0, count)
-    with m.If(retires | core.irq_ack):
-        m.d.sync += count.eq(Mux(so_far[1], so_far, so_far + 1))
-    with m.Else():
-        m.d.sync += count.eq(so_far)
-    arrives = Signal(name="halts_arrives")
-    with m.If(enters):
-        m.d.sync += arrives.eq(1)
-    with m.Elif(seen["id_valid"] & seen["id_ready"]):
-        m.d.sync += arrives.eq(0)
-    asks, retired = core.debug_req & ~mode, Signal(range(RETIREMENTS + 2), name="halts_retired")
-    with m.If(~asks | enters):
-        m.d.sync += retired.eq(0)
-    with m.Elif(retires & (retired <= RETIREMENTS)):
-        m.d.sync += retired.eq(retired + 1)
-
+    record = _DebugRecord(m, core, seen, boot_addr)
+    mode, retires, has_wb = record.mode, core.rvfi_valid, seen["has_wb"]
     step, by_step = seen["dcsr_bits"][_STEP], seen["dcsr_cause"] == DebugCause.STEP
-    next_pc = Mux(seen["id_valid"], seen["id_pc"], seen["if_pc"])
+    at_halt_address = seen["id_pc"] == core.debug_halt_addr
     wrong = {
-        "order": retires & (core.rvfi_pc_rdata != now),
-        "dpc": mode & ~written & ~has_wb & (dpc[1:] != now[1:]),
-        "retires in debug mode": retires & mode & was_in_mode,
-        "address for halts": mode & arrives & seen["id_valid"] & (seen["id_pc"] != core.debug_halt_addr),
-        "trap": (mode | enters) & (seen["enter"] | core.irq_ack),
-        "two in a step": ~mode & step & (so_far + (retires | core.irq_ack) > 1),
-        "a step of nothing": mode & by_step & ~has_wb & (count != 1),
-        "late": retired > RETIREMENTS,
+        "order": retires & (core.rvfi_pc_rdata != record.pc),
+        "dpc": mode & ~record.written & ~has_wb & (record.dpc[1:] != record.pc[1:]),
+        "retires in debug mode": retires & mode & record.was_in_mode,
+        "address for halts": mode & record.arrives & seen["id_valid"] & ~at_halt_address,
+        "trap": (mode | seen["debug_enters"]) & (seen["enter"] | core.irq_ack),
+        "two in a step": ~mode & step & (record.so_far + (retires | core.irq_ack) > 1),
+        "a step of nothing": mode & by_step & ~has_wb & (record.count != 1),
+        "late": record.retired > RETIREMENTS,
     }
+    return Property(
+        wrong,
+        {
+            **_record_invariants(core, seen, record),
+            **_trigger_invariants(seen, mode),
+            **_address_invariants(core, seen, record),
+            **_step_invariants(seen, record, step, by_step),
+        },
+    )
+
+
+def _record_invariants(core, seen, record):
+    """What the stages hold is recorded."""
+    mode, has_ex, has_wb = record.mode, seen["has_ex"], seen["has_wb"]
     faulted, aborted, dropped = seen["faulted"], seen["halt_aborted"], seen["halt_dropped"]
-    lost = aborted | dropped
-    program = ~mode & booted
-    behind_wb = Mux(has_wb, core.rvfi_pc_wdata, now)
-    debug_csr = (seen["ex_csr_address"][:12] | _LAST_OF_DEBUG_MODE) == (_DCSR.address | _LAST_OF_DEBUG_MODE)
-    under_way = so_far + has_ex + has_wb
-    wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen["ex_pc_rdata"][1:], seen["granted_pc"]
-    has_access = seen["ex_valid"] & seen["ex_access"][0]
-    invariants = {
-        "all is empty before the first instruction": booted
-        | ~(seen["id_valid"] | has_ex | has_wb | mode | lost | seen["stepped"] | count.any()),
+    waits = seen["id_valid"] | has_ex | has_wb | mode | aborted | dropped | seen["stepped"] | record.count.any()
+    return {
+        "all is empty before the first instruction": seen["booted"] | ~waits,
         "EX is recorded": implies(~mode, seen["ex_valid"] == (has_ex & ~seen["ex_trap"])),
         "nothing in EX is recorded in debug mode": implies(mode, ~has_ex),
         "an access in WB is recorded": implies(~mode & seen["lsu_wb_busy"], has_wb, ~core.rvfi_trap),
         "what has been there before a halt does not wait": implies(
-            mode & has_wb, ~was_in_mode, ~seen["lsu_wb_busy"], ~seen["lsu_second"]
+            mode & has_wb, ~record.was_in_mode, ~seen["lsu_wb_busy"], ~seen["lsu_second"]
         ),
         "WB is empty behind the first half of an access": implies(seen["lsu_second"], ~has_wb),
         "a trap does not wait": implies(has_ex & seen["ex_trap"], seen["ex_ready"], ~seen["id_valid"]),
         "a failed access is recorded": implies(faulted & ~mode & ~aborted, has_wb, core.rvfi_trap, ~has_ex),
         "a failed access behind which the core halts is not": implies(aborted, faulted, ~has_ex, ~has_wb),
         "an access that is not made is not recorded": implies(dropped, ~has_ex, ~has_wb, ~faulted, ~aborted),
+    }
+
+
+def _trigger_invariants(seen, mode):
+    """Accesses that a trigger stops."""
+    has_access = seen["ex_valid"] & seen["ex_access"][0]
+    return {
         "only an access is not made": implies(
             seen["trigger_hit"],
             ~mode,
             seen["trigger_armed"].any(),
             seen["trigger_checked"],
             has_access,
-            ~has_wb,
+            ~seen["has_wb"],
             ~seen["lsu_outstanding"],
             ~seen["lsu_second"],
         ),
@@ -123,35 +149,61 @@ def halt_property(m, core, seen, boot_addr):
         "a branch is no access, its target even": implies(
             seen["ex_valid"] & seen["ex_branch"], ~seen["ex_access"][0], ~seen["ex_target"][0]
         ),
-        "no way to halt in debug mode": implies(mode, ~lost, ~seen["stepped"]),
+    }
+
+
+def _address_invariants(core, seen, record):
+    """Each instruction is where the one before goes on, each access where its instruction is."""
+    mode, pc = record.mode, record.pc
+    has_ex, has_wb, faulted = seen["has_ex"], seen["has_wb"], seen["faulted"]
+    aborted, dropped = seen["halt_aborted"], seen["halt_dropped"]
+    program = ~mode & seen["booted"]
+    next_pc = Mux(seen["id_valid"], seen["id_pc"], seen["if_pc"])
+    behind_wb = Mux(has_wb, core.rvfi_pc_wdata, pc)
+    wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen["ex_pc_rdata"][1:], seen["granted_pc"]
+    return {
         "a failed access goes on at the handler": implies(
             program & faulted & ~aborted, core.rvfi_pc_wdata == seen["handler"]
         ),
         "ID or IF is where the youngest goes on": implies(
-            program & ~faulted & ~lost, next_pc == Mux(has_ex, seen["ex_pc_wdata"], behind_wb)
+            program & ~faulted & ~aborted & ~dropped, next_pc == Mux(has_ex, seen["ex_pc_wdata"], behind_wb)
         ),
         "EX is where WB goes on": implies(has_ex & ~faulted, seen["ex_pc_rdata"] == behind_wb),
-        "WB is where the program goes on": implies(has_wb, core.rvfi_pc_rdata == now),
-        "where an access in EX is": implies(~mode & has_access, seen["asking_pc"] == ex_pc),
+        "WB is where the program goes on": implies(has_wb, core.rvfi_pc_rdata == pc),
+        "where an access in EX is": implies(
+            ~mode & seen["ex_valid"] & seen["ex_access"][0], seen["asking_pc"] == ex_pc
+        ),
         "where a half-made access is": implies(~mode & seen["lsu_second"], granted == ex_pc),
         "where an access in WB is": implies(~mode & seen["lsu_wb_busy"], granted == wb_pc),
-        "where a failed access is": implies(program & faulted, granted == Mux(aborted, now, core.rvfi_pc_rdata)[1:]),
-        "where an access is that is not made": implies(dropped, seen["asking_pc"] == now[1:]),
-        "dpc is where the program goes on": implies(mode & ~written, dpc[1:] == behind_wb[1:]),
-        "the core has just resumed": implies(
-            resumes, ~seen["id_valid"], ~has_ex, ~has_wb, ~faulted, ~lost, ~seen["stepped"]
-        ),
+        "where a failed access is": implies(program & faulted, granted == Mux(aborted, pc, core.rvfi_pc_rdata)[1:]),
+        "where an access is that is not made": implies(dropped, seen["asking_pc"] == pc[1:]),
+        "dpc is where the program goes on": implies(mode & ~record.written, record.dpc[1:] == behind_wb[1:]),
         "the debug module's code is where it begins": implies(
-            mode & arrives,
+            mode & record.arrives,
             next_pc == core.debug_halt_addr,
             ~Cat(seen["ex_valid"], faulted, seen["lsu_outstanding"]).any(),
+        ),
+    }
+
+
+def _step_invariants(seen, record, step, by_step):
+    """Debug mode, and single steps."""
+    mode, has_ex, has_wb = record.mode, seen["has_ex"], seen["has_wb"]
+    lost = seen["halt_aborted"] | seen["halt_dropped"]
+    debug_csr = (seen["ex_csr_address"][:12] | _LAST_OF_DEBUG_MODE) == (_DCSR.address | _LAST_OF_DEBUG_MODE)
+    under_way = record.so_far + has_ex + has_wb
+    return {
+        "no way to halt in debug mode": implies(mode, ~lost, ~seen["stepped"]),
+        "the core has just resumed": implies(
+            record.resumes, ~seen["id_valid"], ~has_ex, ~has_wb, ~seen["faulted"], ~lost, ~seen["stepped"]
         ),
         "no CSR of debug mode is written outside": implies(
             ~mode & seen["ex_valid"] & (seen["ex_csr"] != 0), ~debug_csr
         ),
-        "a step ends": implies(program & step & ~lost, seen["stepped"] == (under_way != 0), under_way <= 1),
-        "a step that ends halts": implies(mode & by_step, count + has_wb == 1),
+        "a step ends": implies(
+            ~mode & seen["booted"] & step & ~lost, seen["stepped"] == (under_way != 0), under_way <= 1
+        ),
+        "a step that ends halts": implies(mode & by_step, record.count + has_wb == 1),
         "nothing is stepped without a step": implies(~step, ~seen["stepped"]),
-        "what may still retire is counted": (retired == 0) | (retired + has_ex + has_wb <= RETIREMENTS),
+        "what may still retire is counted": (record.retired == 0) | (record.retired + has_ex + has_wb <= RETIREMENTS),
     }
-    return Property(wrong, invariants)

@@ -10,14 +10,6 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import port_widths
 from xpulpnn_sim.proofs.pipeline.catalog import WINDOW, pipeline_properties
 from xpulpnn_sim.proofs.pipeline.properties.halts import halt_property, without_debugger
-from xpulpnn_sim.proofs.pipeline.properties.held_values import (
-    FixedInstruction,
-    TrackedBit,
-    data_property,
-    fetch_property,
-    fixed_instruction_memory,
-    register_property,
-)
 from xpulpnn_sim.proofs.pipeline.properties.invariants import (
     Property,
     access_invariants,
@@ -27,7 +19,15 @@ from xpulpnn_sim.proofs.pipeline.properties.invariants import (
     queue_invariants,
 )
 from xpulpnn_sim.proofs.pipeline.properties.loops import loop_property
+from xpulpnn_sim.proofs.pipeline.properties.memory import (
+    FixedInstruction,
+    TrackedBit,
+    data_property,
+    fetch_property,
+    fixed_instruction_memory,
+)
 from xpulpnn_sim.proofs.pipeline.properties.nnrf import nnrf_property
+from xpulpnn_sim.proofs.pipeline.properties.register_reads import register_property
 from xpulpnn_sim.proofs.pipeline.properties.system import interrupt_property, system_property
 
 
@@ -61,12 +61,12 @@ def bus_violations(m, name, port, outstanding, limit):
     where there is room for it, or an answer makes room in the same cycle.
     """
     writes = hasattr(port, "we")
-    asked = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
-    pending, kept = Signal(name=f"{name}_waits"), Signal(len(asked), name=f"{name}_kept")
-    m.d.sync += [pending.eq(port.req & ~port.gnt), kept.eq(asked)]
+    request = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
+    pending, pending_request = Signal(name=f"{name}_waits"), Signal(len(request), name=f"{name}_kept")
+    m.d.sync += [pending.eq(port.req & ~port.gnt), pending_request.eq(request)]
     wrong = {
         f"{name} request withdrawn": pending & ~port.req,
-        f"{name} request changed": pending & (asked != kept),
+        f"{name} request changed": pending & (request != pending_request),
         f"{name} address": port.req & (port.addr[:2] != 0),
         f"{name} too many": port.req & (outstanding - port.rvalid >= limit),
     }
@@ -135,7 +135,7 @@ class CoreHarness(wiring.Component):
         seen |= {name: seen.get(name, Const(0, width)) for name, width in _MAY_BE_MISSING.items()}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
         held = FixedInstruction(m, self.held_address, self.held_halves, self.held_fails)
-        asked, rdata, err = fixed_instruction_memory(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
+        requested, rdata, err = fixed_instruction_memory(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
         kept_bit = TrackedBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
         with m.If(self.holds):
             m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
@@ -149,7 +149,7 @@ class CoreHarness(wiring.Component):
         )
         watched = {
             "obi": Property(bus, accessing | counting | crossing),
-            "fetches": fetch_property(core, seen, held, asked).given(accessing | flowing | fetching),
+            "fetches": fetch_property(core, seen, held, requested).given(accessing | flowing | fetching),
             "interrupts": interrupt_property(m, core, seen, self.irq).given(accessing | flowing),
             "registers": register_property(m, core, seen, self.watched_register, self.watched_bit, self.config).given(
                 accessing | flowing
@@ -161,8 +161,8 @@ class CoreHarness(wiring.Component):
         if self.config.xpulpv2:
             watched["loops"] = loop_property(m, core, seen, started).given(accessing | flowing)
         if self.config.mac_load:
-            found = nnrf_property(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
-            watched["mac_load"] = found.given(accessing | flowing)
+            nnrf = nnrf_property(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
+            watched["mac_load"] = nnrf.given(accessing | flowing)
         if self.config.debug:
             m.d.comb += core.debug_req.eq(self.debug_req)
             for name in ("debug_halt_addr", "debug_exception_addr"):
@@ -171,8 +171,8 @@ class CoreHarness(wiring.Component):
         for name, (wrong, invariants) in watched.items():
             self.parts[name], self.invariants[name] = [*wrong], [*invariants]
             broken = {text: ~invariant for text, invariant in invariants.items()}
-            for port, found in ((f"wrong_{name}", wrong), (f"broken_{name}", broken)):
-                m.d.comb += getattr(self, port).eq(joined(name, found, len(getattr(self, port))))
+            for port, conditions in ((f"wrong_{name}", wrong), (f"broken_{name}", broken)):
+                m.d.comb += getattr(self, port).eq(joined(name, conditions, len(getattr(self, port))))
         return m
 
     def _bus(self, m, name, port):

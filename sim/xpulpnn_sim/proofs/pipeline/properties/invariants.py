@@ -7,8 +7,9 @@ from amaranth.hdl import Cat, Const, Mux
 
 from xpulpnn.core.control import LsuCtrl, MemSize, Unit
 from xpulpnn.core.csr_check import ADDRESS_BITS
-from xpulpnn.core.decoder import merged_cover
+from xpulpnn.core.decoder import OPCODE_BITS, merged_cover
 from xpulpnn.core.prefetch import DEPTH
+from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.formats import ElemFmt, Extension
 from xpulpnn.isa.table import enabled
 
@@ -17,14 +18,20 @@ _ROWS = enabled(frozenset(Extension), frozenset(fmt.width for fmt in ElemFmt))
 
 def _is_row(raw, chosen):
     """A word as it was fetched is of one of some rows."""
-    found = Const(0, 1)
+    matches = Const(0, 1)
     for row in filter(chosen, _ROWS):
-        here = raw[: len(row.pattern)].matches(row.pattern)
+        fits = raw[: len(row.pattern)].matches(row.pattern)
         for token in row.restricted:
             for lowest, _, width in token.field.parts:
-                here &= raw[lowest : lowest + width] != token.excluded
-        found |= here
-    return found
+                fits &= raw[lowest : lowest + width] != token.excluded
+        matches |= fits
+    return matches
+
+
+def register_field(word, name):
+    """Bits of a field of an instruction word that is one piece."""
+    lowest, _, width = WORD_FIELDS[name].parts[0]
+    return word[lowest : lowest + width]
 
 
 def matches_any(word, patterns):
@@ -39,9 +46,9 @@ class InstructionWord:
         self.raw = raw
         self.wide = raw[:2] == 0b11
         self.compressed = ~self.wide
-        self.opcode, self.rd, self.funct3 = raw[:7], raw[7:12], raw[12:15]
-        self.rs1, self.rs2, self.top12 = raw[15:20], raw[20:25], raw[20:32]
-        self.loop = raw[7]
+        self.rd, self.rs1, self.rs2 = (register_field(raw, name) for name in ("rd", "rs1", "rs2"))
+        self.opcode, self.funct3 = raw[:OPCODE_BITS], raw[12:15]
+        self.top12, self.loop = register_field(raw, "imm12"), register_field(raw, "L")
         self.branches = _is_row(raw, lambda row: row.is_branch)
         self.jumps = _is_row(raw, lambda row: row.is_jump)
         self.accesses_csr = _is_row(raw, lambda row: row.op.startswith("csr"))

@@ -91,8 +91,8 @@ def loop_property(m, core, seen, started):
     The invariants say that the registers of the core are those kept, after what the instructions in WB and EX do to
     them, and that each address between fetching and WB is where the instruction before it goes on.
     """
-    kept = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
-    now = {name: Mux(started, kept[name], seen[name]) for name in REGISTERS}
+    model = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
+    now = {name: Mux(started, model[name], seen[name]) for name in REGISTERS}
     # the branch that retires is the last instruction that has left EX
     was_taken = Signal()
     with m.If(seen["ex_leaves"]):
@@ -101,7 +101,7 @@ def loop_property(m, core, seen, started):
     wb = _Effects(m, "wb", core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, was_taken, now)
     wrong = {}
     for name, old in now.items():
-        m.d.sync += kept[name].eq(Mux(completes, wb.after[name], old))
+        m.d.sync += model[name].eq(Mux(completes, wb.after[name], old))
         wrong[f"reads {name}"] = completes & wb.accesses[name] & core.rvfi_rd_we & (core.rvfi_rd_wdata != old)
 
     known, expected = Signal(name="loops_known"), Signal(32, name="loops_expected")
@@ -133,16 +133,16 @@ def loop_property(m, core, seen, started):
     return Property(wrong, invariants)
 
 
-def _differ(one, other):
-    return one[_ADDRESS] != other[_ADDRESS]
+def _differ(address, other):
+    return address[_ADDRESS] != other[_ADDRESS]
 
 
 def _kind_invariants(seen, in_ex, ex, wb):
     expanded, raw = InstructionWord(seen["id_word"]), InstructionWord(seen["id_raw"])
     kinds = ("branches", "jumps", "returns")
-    alike = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
+    equal = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
     return {
-        "what is expanded is alike": implies(seen["id_valid"] & seen["id_compressed"], alike, ~sets_up(expanded)),
+        "what is expanded is alike": implies(seen["id_valid"] & seen["id_compressed"], equal, ~sets_up(expanded)),
         "an access in EX does nothing else": implies(
             in_ex & seen["ex_access"][0], ~(ex.sets | ex.late | ex.word.jumps)
         ),

@@ -26,14 +26,16 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     m.d.comb += completes.eq(core.rvfi_valid & ~core.rvfi_trap)
     loads = completes & use.loads
 
-    kept = Signal(name="nn_kept")
+    recorded = Signal(name="nn_kept")
     first = 0 if config.mac_load_nn else FIRST_WEIGHT
     words = Cat(Const(0, XLEN * first), seen["nn_words"])
     between = Const(0, XLEN * SECOND_PAIR - len(words)) if len(seen["nn_later_pair"]) else Const(0, 0)
     stored = Cat(words, between, seen["nn_later_pair"]).bit_select(Cat(watched_bit, watched_entry), 1)
-    now = Mux(started, kept, stored)
+    now = Mux(started, recorded, stored)
     loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
-    m.d.sync += kept.eq(Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now))
+    m.d.sync += recorded.eq(
+        Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now)
+    )
 
     def bit(word):
         return word.bit_select(watched_bit, 1)
@@ -50,8 +52,8 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
 
     factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), *used)
     wrong = {
-        name: completes & here & (number == watched_entry) & (value != now)
-        for name, (here, number, value) in factors.items()
+        name: completes & is_read & (number == watched_entry) & (value != now)
+        for name, (is_read, number, value) in factors.items()
     }
     moved = core.rvfi_base_we & (core.rvfi_base_addr == use.word.rs1)
     wrong["entry"] = completes & ((core.rvfi_nn_we != use.loads) | (use.loads & (core.rvfi_nn_addr != use.entry)))
@@ -77,12 +79,12 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
         "a load in WB moves the base": implies(in_wb & use.loads, Mux(use.base_moves, moved, ~core.rvfi_base_we)),
         "no load in WB moves nothing": implies(in_wb & use.is_idle, ~core.rvfi_base_we, core.rvfi_mem_rmask == 0),
         **{
-            f"{name} in EX": implies(in_ex & here & (number == watched_entry), value == now, ~loads_watched)
-            for name, (here, number, value) in read_in_ex.items()
+            f"{name} in EX": implies(in_ex & is_read & (number == watched_entry), value == now, ~loads_watched)
+            for name, (is_read, number, value) in read_in_ex.items()
         },
         **{
-            f"{name} in WB": implies(in_wb & here & (number == watched_entry), value == now)
-            for name, (here, number, value) in factors.items()
+            f"{name} in WB": implies(in_wb & is_read & (number == watched_entry), value == now)
+            for name, (is_read, number, value) in factors.items()
         },
     }
     return Property(wrong, invariants)

@@ -138,9 +138,9 @@ def system_property(m, core, seen, boot_addr, under_way):
     before becomes an instruction behind it.
     """
     booted, has_ex, has_wb, faulted = (seen[name] for name in ("booted", "has_ex", "has_wb", "faulted"))
-    kept = {name: Signal(XLEN, name=f"system_{name}") for name in _REGISTERS}
+    model = {name: Signal(XLEN, name=f"system_{name}") for name in _REGISTERS}
     begins = {name: csr.reset | (boot_addr & MTVEC_BASE if name == "mtvec" else 0) for name, csr in _REGISTERS.items()}
-    now = {name: Mux(booted, _kept(name, value), begins[name]) for name, value in kept.items()}
+    now = {name: Mux(booted, _kept(name, value), begins[name]) for name, value in model.items()}
     retired = (core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, core.rvfi_trap, core.rvfi_cause)
     wb = _Effects(m, "system_wb", *retired, now)
     later = {name: Signal(XLEN, name=f"system_later_{name}") for name in now}
@@ -148,7 +148,7 @@ def system_property(m, core, seen, boot_addr, under_way):
     mie = Mux(core.rvfi_valid, wb.after["mstatus"], now["mstatus"])[MSTATUS_MIE_BIT]
     with m.If(core.irq_ack):
         m.d.comb += _enters(later, mie, seen["enter_pc"], core.irq_id | MCAUSE_INTERRUPT)
-    m.d.sync += [kept[name].eq(value) for name, value in later.items()]
+    m.d.sync += [model[name].eq(value) for name, value in later.items()]
 
     effects = [core.rvfi_rd_we, core.rvfi_base_we, core.rvfi_mem_rmask, core.rvfi_mem_wmask, core.rvfi_nn_we]
     effects += [core.rvfi_rd2_we] if hasattr(core, "rvfi_rd2_we") else []
@@ -265,5 +265,5 @@ def _status(registers, *, mie, mpie):
 def _enters(registers, mie, pc, cause):
     """Statements that enter a handler."""
     written = {"mepc": pc, "mcause": cause}
-    kept = [registers[name].eq(_kept(name, value)) for name, value in written.items()]
-    return [*_status(registers, mie=0, mpie=mie), *kept]
+    statements = [registers[name].eq(_kept(name, value)) for name, value in written.items()]
+    return [*_status(registers, mie=0, mpie=mie), *statements]
