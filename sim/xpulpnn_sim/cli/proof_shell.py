@@ -85,7 +85,6 @@ class Result(NamedTuple):
 
     @property
     def shown_cycle(self) -> object:
-        """The cycle as tables show it."""
         return self.outcome.cycle if self.outcome.cycle >= 0 else "-"
 
     @property
@@ -137,11 +136,9 @@ class ProofRun:
         return all(map(is_good, self.results))
 
     def finish(self, json: Path | None, record: dict[str, Any], *, good: bool) -> int:
-        """Write the record, and return the exit code."""
         record = {"complete": not self.stop.interrupted, **record}
         return finish(json, record, good=good, stop=self.stop, done=f"{len(self.results)} of {self.count}")
 
 
 def outcome_record(what: str, outcome: Outcome, **more: object) -> dict[str, Any]:
-    """An outcome for machines; ``what`` is its subject."""
     return {what: outcome.name, "verdict": outcome.verdict, "seconds": round(outcome.seconds, 3), **more}

@@ -25,8 +25,6 @@ _FAULTS_OF = ("xpulpnn2", "xpulpnn3")  # presets whose cores have all units with
 
 @arguments
 class PipelineOptions(ProofOptions):
-    """Options of the command."""
-
     rules: Annotated[tuple[str, ...], Parameter(metavar="PROPERTY")] = field(default=(), kw_only=False)
     """Properties by name (default all; --list shows them)."""
     depth: Annotated[int, at_least(_LEAST_PIPELINE_DEPTH)] | None = None
@@ -114,8 +112,6 @@ _SUITE = Parameter(
 
 @arguments
 class RiscvFormalOptions(ProofOptions, Jobs):
-    """Options of the command."""
-
     suite: Annotated[Path | None, _SUITE] = None
     checks: Words = ("*",)
     """Checks by their names in riscv-formal, such as reg+pc_fwd or insn_c_* (default all that apply)."""
@@ -159,7 +155,6 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
 
 
 def _run_checks(options: RiscvFormalOptions, core: CoreChecks, checks: list[Check]) -> int:
-    """The checks on the core as it is."""
     by_name = {check.name: check for check in checks}
     run = ProofRun(count=len(checks))
     outcomes = core.run(checks, options.jobs, resume=not options.fresh)
@@ -175,7 +170,6 @@ def _run_checks(options: RiscvFormalOptions, core: CoreChecks, checks: list[Chec
 
 
 def _find_faults(options: RiscvFormalOptions, core: CoreChecks, checks: list[Check]) -> int:
-    """The check of each fault on the core with it."""
     # Amaranth takes long to import
     from xpulpnn_sim.proofs.faults.catalog import faults_for
 

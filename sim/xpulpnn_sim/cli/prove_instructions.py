@@ -31,8 +31,6 @@ _STATEMENTS = "statements"  # what has the fault, if not a module
 
 @arguments
 class InstructionOptions(ProofOptions, Jobs):
-    """Options of the command."""
-
     mnemonics: Annotated[tuple[str, ...], Parameter(metavar="MNEMONIC")] = field(default=("*",), kw_only=False)
     """Instructions such as pv.add.b or p.clip*."""
 
@@ -63,7 +61,6 @@ def prove_instructions_command(options: InstructionOptions) -> int:
 def _prove(
     options: InstructionOptions, prover: InstructionProver, chosen: Sequence[Insn], verilog: str, folder: Path
 ) -> int:
-    """The proofs, and what came of them."""
     rows = {proof_name(row): row for row in chosen if provable(row)}
     ledger = Ledger(folder / "instructions", options.timeout, not options.fresh)
     run, invariants = ProofRun(count=len(rows)), list[Outcome]()

@@ -23,8 +23,6 @@ from xpulpnn_sim.tools.tops import AnyConfig, emit_top
 
 @arguments
 class ClusterProofOptions(Settings, Timeout, Json):
-    """Options of the command."""
-
     parts: Annotated[tuple[str, ...], Parameter(choices=tuple(PARTS), metavar="PART")] = field(
         default=(), kw_only=False
     )
@@ -99,8 +97,6 @@ _ALL = "all"
 
 @arguments
 class EmitterOptions(Configuration, Timeout, Json):
-    """Options of the command."""
-
     top: Annotated[str, Parameter(choices=ALL_TOPS)] = "core"
     """Component whose modules are proved."""
     preset: Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS, _ALL), metavar="NAME")] = DEFAULT_PRESET

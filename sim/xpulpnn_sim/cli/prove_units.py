@@ -37,8 +37,6 @@ _CLUSTER = "cluster"  # preset of the cluster whose parts are proved
 
 @arguments
 class UnitOptions(Configuration, Timeout, Json):
-    """Options of the command."""
-
     unit: Annotated[
         str,
         Parameter(

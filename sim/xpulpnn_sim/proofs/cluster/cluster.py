@@ -39,7 +39,6 @@ class CoreUnitClaims(Obligation):
         )
 
     def claim(self, m):
-        """Build the records and the claims."""
         port = self.unit.port
         granted = Signal()
         open_ = Signal(name="is_open")
@@ -130,7 +129,6 @@ class CoreUnitClaims(Obligation):
         return matches
 
     def _others(self, offset):
-        """Loads that wait for something else."""
         mutexes = (offset >= EventRegister.MUTEX) & (offset < EventRegister.MUTEX + WORD_BYTES * self.config.mutexes)
         return mutexes | (offset == EventRegister.DISPATCH_FIFO)
 
@@ -166,7 +164,6 @@ class ArbiterClaims(Obligation):
         )
 
     def claim(self, m):
-        """Build the count of grants to others."""
         unit = self.unit
         granted = unit.gnt
         last = Signal.like(self.watched)
@@ -207,7 +204,6 @@ class DispatchClaims(Obligation):
         super().__init__(f"dispatch queue, {config.cores} cores", Dispatch(config), _DISPATCH_CLAIMS, registers)
 
     def claim(self, m):
-        """Build the counts and the claims."""
         unit, depth = self.unit, self.entries
         left = [Signal(range(depth + 2), name=f"left_{core}") for core in range(self.cores)]
         lowest = (unit.pushing & ~(unit.pushing - 1))[: self.cores]
@@ -250,7 +246,6 @@ class BarrierClaims(Obligation):
         super().__init__(f"barrier, {config.cores} cores", BarrierUnit(config), _BARRIER_CLAIMS, {})
 
     def claim(self, m):
-        """Build the record and the claims."""
         state, events = self.unit.state, self.unit.events
         cores = self.unit.cores
         came = Signal(cores)
@@ -297,7 +292,6 @@ class MutexClaims(Obligation):
         super().__init__(f"mutex, {config.cores} cores", MutexUnit(config), _MUTEX_CLAIMS, registers)
 
     def claim(self, m):
-        """Build the record and the claims."""
         waiting, granted = self.unit.waiting, self.unit.granted
         owned = Signal()
         unlocks = Signal()

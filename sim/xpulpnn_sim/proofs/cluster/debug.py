@@ -43,7 +43,6 @@ class WayClaims(Obligation):
         super().__init__("way to the debug module's memory", unit, _WAY_CLAIMS, registers, ports=ports)
 
     def claim(self, m):
-        """Build the counts and the claims; places answer only what they owe."""
         hart, places = self.unit.hart, (self.unit.debug, self.unit.others)
         owed = [Signal(range(_MOST + 1), name=f"owed_{number}") for number in range(_PLACES)]
         m.d.comb += [hart.req.eq(self.req), hart.addr.eq(self.addr)]
@@ -79,7 +78,6 @@ class SystemBusClaims(Obligation):
         super().__init__("system bus of the debug module", SystemBus(), _BUS_CLAIMS, registers)
 
     def claim(self, m):
-        """Build the record and the claims."""
         bus = self.unit.bus
         owed, waits, failed = signals(1, "owed request_waits has_failed")
         steady = ~waits | bus.req
@@ -124,7 +122,6 @@ class HaltClaims(CoreUnitClaims):
         Obligation.__init__(self, title, CoreUnit(config), _HALT_CLAIMS, registers)
 
     def claim(self, m):
-        """Build the record and the claims."""
         unit, port = self.unit, self.unit.port
         offset = offset_of(port)
         loads, asks, must_end, breaks, again, stays = signals(1, "loads asks must_end breaks again stays")
@@ -152,6 +149,5 @@ class HaltClaims(CoreUnitClaims):
 
 
 def debug_obligations(config: ClusterConfig) -> list[Obligation]:
-    """The claims about debugging of a cluster."""
     halts = HaltClaims(replace(config, core=replace(config.core, debug=True)))
     return [WayClaims(), SystemBusClaims(), halts, TransportClaims(), ShareClaims(), HartClaims(), CommandClaims()]

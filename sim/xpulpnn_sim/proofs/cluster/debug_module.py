@@ -36,7 +36,6 @@ class ShareClaims(Obligation):
         super().__init__("memory of the debug module", MemoryShare(), _SHARE_CLAIMS, {})
 
     def claim(self, m):
-        """Build a record of what was granted last and the claims."""
         unit, answered = self.unit, Signal(2, name="was_granted")
         instr, accesses, memory = unit.instr, unit.data, unit.memory
         granted = Cat(instr.req & instr.gnt, accesses.req & accesses.gnt)
@@ -70,7 +69,6 @@ class HartClaims(Obligation):
         super().__init__("harts that halt and resume", HartControl(DebugConfig(harts=_HARTS)), _HART_CLAIMS, registers)
 
     def claim(self, m):
-        """Build the records and the claims."""
         unit, access = self.unit, self.unit.access
         word = access.wdata
         controls, leaves = access.writes & (access.addr == DmReg.DMCONTROL), Signal(name="leaves")
@@ -128,7 +126,6 @@ class CommandClaims(Obligation):
         super().__init__("abstract commands", unit, _COMMAND_CLAIMS, registers)
 
     def claim(self, m):
-        """Build the record and the claims."""
         unit, access, busy = self.unit, self.unit.access, self.looked_at | self.under_way
         at = {name: access.writes & (access.addr == DmReg[name]) for name in ("ABSTRACTCS", "COMMAND", "ABSTRACTAUTO")}
         places = [DmReg.DATA0 + number for number in range(DATA_WORDS)]

@@ -14,8 +14,6 @@ _SELDOM = 5  # Low bits of a word that select the accesses that go wrong now and
 
 
 class ClusterFault(IntEnum):
-    """Fault of a cluster."""
-
     NONE = 0
     LOST_EVENT = 1
     """Core 1 is not told of barriers."""
@@ -60,7 +58,6 @@ class FaultyEventUnit(EventUnit):
     """
 
     def elaborate(self, platform):
-        """Put the faults behind what the event unit says."""
         m = super().elaborate(platform)
         units = [getattr(m.submodules, f"core_{core}") for core in range(self.config.cores)]
         barrier = m.submodules.barrier_0
@@ -87,7 +84,6 @@ class FaultyCluster(Cluster):
         return FaultyEventUnit(self.config)
 
     def elaborate(self, platform):
-        """Put the faults behind what the cluster says."""
         m = super().elaborate(platform)
         fault, seldom = Signal(range(max(ClusterFault) + 1)), Signal(_SELDOM)
         port, tcdm = m.submodules.core0.data, m.submodules.tcdm

@@ -47,7 +47,6 @@ class Obligation(wiring.Component, ABC):
         super().__init__({**ports, **dict.fromkeys(claims, Out(1)), **shown})
 
     def elaborate(self, platform):
-        """Build the unit and the claims."""
         m = Module()
         m.submodules.unit = self.unit
         if "io" in self.signature.members:

@@ -86,7 +86,6 @@ class TransportClaims(Obligation):
         super().__init__("transport of the debug module", unit, _CLAIMS, registers, ports=ports)
 
     def claim(self, m):
-        """Build the records and the claims."""
         dmi, op = self.unit.dmi, self.shifted[:2]
         inputs = ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi", "step", "instruction")
         m.d.comb += [*assign_by_name(self.unit, self, *inputs), dmi.rdata.eq(self.rdata)]

@@ -27,8 +27,6 @@ Pin = tuple[str, str]  # Instance (empty: the module itself) and port
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBit:
-    """One bit of a register."""
-
     # wires that have the bit, and its number in each, those with a name of the source first
     names: tuple[tuple[str, int], ...]
     start: int | None  # initial value, None if it has none
@@ -117,8 +115,6 @@ class NetDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrespondenceTask:
-    """Two modules to compare."""
-
     definition: ModuleLogic
     image: ModuleLogic
     # ports that belong together; inputs of one module alone may be anything
@@ -128,16 +124,13 @@ class CorrespondenceTask:
 
     @property
     def sides(self) -> tuple[ModuleLogic, ModuleLogic]:
-        """Both modules."""
         return self.definition, self.image
 
     def register(self, bit: StateBit) -> RegisterBit:
-        """A register bit of either side."""
         return self.sides[bit[0]].registers[bit[1]]
 
     @property
     def bits(self) -> list[StateBit]:
-        """All register bits."""
         return [(side, net) for side, logic in enumerate(self.sides) for net in logic.registers]
 
 

@@ -141,7 +141,6 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
 
 
 def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str, str, NetDifference | None]:
-    """Verdict, reason and difference."""
     _, definition, _ = elaborated
     try:
         difference = net_difference(_task(elaborated, initial), prover)

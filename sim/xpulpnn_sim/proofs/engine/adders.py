@@ -117,7 +117,6 @@ class Diagrams:
         return self._node(self._order.setdefault(name, len(self._order)), 0, 1)
 
     def choose(self, condition: int, high: int, low: int) -> int:
-        """``high`` where ``condition`` holds, else ``low``."""
         if condition <= 1:
             return high if condition else low
         if high == low:
@@ -139,11 +138,9 @@ class Diagrams:
         return self.choose(function, 0, 1) if flip else function
 
     def majority(self, x: int, y: int, z: int) -> int:
-        """At least two."""
         return self.choose(x, self.choose(y, 1, z), self.choose(y, z, 0))
 
     def gate(self, kind: GateKind, operands: Sequence[int]) -> int:
-        """Return what a gate of that kind makes of its operands."""
         if kind is GateKind.MAJORITY:
             return self.majority(*operands)
         x, y = operands
@@ -168,7 +165,6 @@ class Diagrams:
         return self.inverted(known[literal >> 1], literal & 1)
 
     def _halves(self, node: int, top: int) -> tuple[int, int]:
-        """The function with variable ``top`` 0 and 1."""
         variable, low, high = self._nodes[node]
         return (low, high) if variable == top else (node, node)
 

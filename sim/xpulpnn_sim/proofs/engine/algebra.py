@@ -68,7 +68,6 @@ _XOR3 = frozenset({0b10010110, 0b01101001})
 
 
 def literal(bit: int) -> Polynomial:
-    """A literal as a polynomial."""
     node = bit >> 1
     if not node:
         return {_ONE: 1} if bit == TRUE else {}
@@ -76,7 +75,6 @@ def literal(bit: int) -> Polynomial:
 
 
 def plus(parts: Iterable[tuple[int, Polynomial]]) -> Polynomial:
-    """Sum of polynomials with factors."""
     total: Polynomial = {}
     for factor, part in parts:
         for monomial, coefficient in part.items():
@@ -85,7 +83,6 @@ def plus(parts: Iterable[tuple[int, Polynomial]]) -> Polynomial:
 
 
 def times(x: Polynomial, y: Polynomial) -> Polynomial:
-    """Product of polynomials in bits, whose squares are themselves."""
     total: Polynomial = {}
     for (monomial, factor), (other, coefficient) in product(x.items(), y.items()):
         both = monomial | other

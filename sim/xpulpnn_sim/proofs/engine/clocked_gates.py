@@ -87,7 +87,6 @@ class ClockCycle:
                 self._known.update(zip(gates.ports[port], literals, strict=True))
 
     def port(self, name: str) -> list[int]:
-        """Literals of a port."""
         return self.nets(self._gates.ports[name])
 
     def next_state(self) -> dict[int, int]:
@@ -124,8 +123,6 @@ class ClockCycle:
 
 
 class ClockedGraph(GateGraph):
-    """A gate graph with registers."""
-
     def __init__(self) -> None:
         super().__init__()
         self.latches: dict[int, tuple[int, int]] = {}

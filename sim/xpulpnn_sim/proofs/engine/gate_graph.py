@@ -28,8 +28,6 @@ class GateKind(IntEnum):
 
 
 class GateNode(NamedTuple):
-    """A gate and its operands as literals."""
-
     kind: GateKind
     operands: tuple[int, ...]
 
@@ -38,23 +36,18 @@ _INPUT = GateNode(GateKind.INPUT, ())
 
 
 class GateGraph:
-    """A graph of gates, built from the inputs up."""
-
     def __init__(self) -> None:
         self.nodes: list[GateNode] = [GateNode(GateKind.CONSTANT, ())]
         self._known: dict[tuple[GateKind, tuple[int, ...]], int] = {}
 
     def input(self) -> int:
-        """A new variable."""
         self.nodes.append(_INPUT)
         return len(self.nodes) - 1 << 1
 
     def inputs(self, width: int) -> list[int]:
-        """A word of new variables."""
         return [self.input() for _ in range(width)]
 
     def and_(self, x: int, y: int) -> int:
-        """Both."""
         if x > y:
             x, y = y, x
         if x == FALSE or x ^ y == 1:
@@ -66,11 +59,9 @@ class GateGraph:
         return self._gate(GateKind.AND, operands) if known is None else known << 1
 
     def or_(self, x: int, y: int) -> int:
-        """At least one."""
         return self.and_(x ^ 1, y ^ 1) ^ 1
 
     def xor(self, x: int, y: int) -> int:
-        """Exactly one."""
         flip, (x, y) = (x ^ y) & 1, sorted((x & ~1, y & ~1))
         if x == y:
             return flip
@@ -80,7 +71,6 @@ class GateGraph:
         return (self._gate(GateKind.XOR, (x, y)) if known is None else known << 1) ^ flip
 
     def mux(self, select: int, low: int, high: int) -> int:
-        """``high`` if ``select``, else ``low``."""
         if select <= TRUE:
             return high if select else low
         if low == high:
@@ -90,7 +80,6 @@ class GateGraph:
         return self.or_(self.and_(select, high), self.and_(select ^ 1, low))
 
     def majority(self, x: int, y: int, z: int) -> int:
-        """At least two."""
         x, y, z = sorted((x, y, z))
         for first, other, third in ((x, y, z), (y, z, x)):
             if first == other:
@@ -117,7 +106,6 @@ class GateGraph:
         return self.all(literal ^ 1 for literal in literals) ^ 1
 
     def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
-        """Two words of the same width are equal."""
         return self.all(self.xor(bit, other) ^ 1 for bit, other in zip(x, y, strict=True))
 
     def is_value(self, word: Iterable[int], value: int) -> int:
@@ -138,7 +126,6 @@ class GateGraph:
         return self.add(x, [bit ^ 1 for bit in y], TRUE)
 
     def choose(self, condition: int, word: Sequence[int], other: Sequence[int]) -> list[int]:
-        """One word if a literal is 1, else another one."""
         return [self.mux(condition, low, high) for high, low in zip(word, other, strict=True)]
 
     def multiply(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
@@ -228,7 +215,6 @@ class GateGraph:
         return [node << 1 for node in self.cone(literals) if self.nodes[node].kind is GateKind.INPUT]
 
     def _gate(self, kind: GateKind, operands: tuple[int, ...]) -> int:
-        """Literal of a gate that is not there yet."""
         node = len(self.nodes)
         self.nodes.append(GateNode(kind, operands))
         self._known[kind, operands] = node
@@ -242,7 +228,6 @@ def counting_pattern(place: int, cases: int) -> int:
 
 
 def literals_of(value: int, width: int) -> list[int]:
-    """The bits of a number."""
     return [value >> bit & 1 for bit in range(width)]
 
 

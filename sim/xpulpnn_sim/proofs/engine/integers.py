@@ -24,12 +24,10 @@ def trimmed(number: Sequence[int]) -> Number:
 
 
 def constant(value: int) -> Number:
-    """A number that is known."""
     return trimmed([value >> place & 1 for place in range(value.bit_length() + 1)])
 
 
 def known(number: Sequence[int]) -> int | None:
-    """The value of a number that is known, else None."""
     if any(literal > TRUE for literal in number):
         return None
     return sum(literal << place for place, literal in enumerate(number[:-1])) - (number[-1] << len(number) - 1)
@@ -46,8 +44,6 @@ def low(number: Sequence[int], width: int) -> list[int]:
 
 
 class Integers:
-    """Arithmetic of exact integers in a graph of gates."""
-
     def __init__(self, graph: GateGraph, *, opaque_products: bool = False) -> None:
         self.graph = graph
         self._opaque_products = opaque_products  # products are functions that nothing is said of, of 64 bits
@@ -63,15 +59,12 @@ class Integers:
         return trimmed(self.graph.add(low(x, width), low(y, width), carry))
 
     def subtract(self, x: Number, y: Number) -> Number:
-        """``x - y``."""
         return self.add(x, self.invert(y), TRUE)
 
     def invert(self, x: Number) -> Number:
-        """``~x``."""
         return [literal ^ 1 for literal in x]
 
     def bitwise(self, operator: str, x: Number, y: Number) -> Number:
-        """``x & y``, ``x | y`` or ``x ^ y``."""
         gate = {"&": self.graph.and_, "|": self.graph.or_, "^": self.graph.xor}[operator]
         width = max(len(x), len(y))
         return trimmed([gate(bit, other) for bit, other in zip(low(x, width), low(y, width), strict=True)])
@@ -107,29 +100,23 @@ class Integers:
         return x
 
     def choose(self, condition: int, x: Number, y: Number) -> Number:
-        """``x if condition else y``."""
         width = max(len(x), len(y))
         return trimmed(self.graph.choose(condition, low(x, width), low(y, width)))
 
     def less(self, x: Number, y: Number) -> int:
-        """Literal of ``x < y``."""
         width = max(len(x), len(y)) + 1
         return self.graph.subtract(low(x, width), low(y, width))[-1]
 
     def equal(self, x: Number, y: Number) -> int:
-        """Literal of ``x == y``."""
         return self.is_true(self.bitwise("^", x, y)) ^ 1
 
     def least(self, x: Number, y: Number) -> Number:
-        """The lesser number."""
         return self.choose(self.less(y, x), y, x)
 
     def greatest(self, x: Number, y: Number) -> Number:
-        """The greater number."""
         return self.choose(self.less(x, y), y, x)
 
     def magnitude(self, x: Number) -> Number:
-        """``abs(x)``."""
         return self.choose(x[-1], self.add(self.invert(x), constant(1)), x)
 
     def extended(self, bits: Sequence[int], signed: int) -> Number:

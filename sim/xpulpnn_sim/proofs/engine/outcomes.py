@@ -49,14 +49,12 @@ class Ledger:
     resume: bool  # whether outcomes of earlier runs count
 
     def find(self, name: str, key: str) -> Outcome | None:
-        """The outcome of an earlier run."""
         row = Results(self.folder).find(name, key) if self.resume else None
         if row is None or (row["outcome"]["verdict"] == UNDECIDED and row["timeout_s"] < self.timeout_s):
             return None
         return Outcome(**row["outcome"])
 
     def store(self, outcome: Outcome, key: str) -> Outcome:
-        """Write an outcome down, and return it."""
         Results(self.folder).keep(outcome.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
         return outcome
 
@@ -120,7 +118,6 @@ def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
 
 
 def assembly_of(word: int, pc: int) -> str:
-    """An instruction as assembly."""
     try:
         return disassemble(word, pc)
     except EncodingError:
@@ -128,7 +125,6 @@ def assembly_of(word: int, pc: int) -> str:
 
 
 def write_waveform(trace: Sequence[Mapping[str, int]], path: Path) -> None:
-    """Write a counterexample as a VCD file, a cycle every 10 ns."""
     names = [*trace[0]] if trace else []
     widths = {name: max(1, *(values[name].bit_length() for values in trace)) for name in names}
     text = StringIO()

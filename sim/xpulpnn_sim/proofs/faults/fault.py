@@ -160,12 +160,10 @@ class Fault:
         self.name, self.unit, self.wrong, self.checks, self._needs = name, unit, wrong, checks, needs.split()
 
     def fits(self, config: CoreConfig) -> bool:
-        """Return whether a core can have the fault."""
         return all(bool(getattr(config, name.removeprefix("!"))) != name.startswith("!") for name in self._needs)
 
     @property
     def module(self) -> str:
-        """Name of the emitted module of the unit."""
         return snake_case(self.unit.__name__)
 
     @contextmanager

@@ -87,7 +87,6 @@ def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """The access to memory, if any."""
     graph, leave = unrolling.graph, unrolling.leave
     results: list[Equality] = []
     masks = {"r": [FALSE] * 4, "w": [FALSE] * 4}
@@ -254,7 +253,6 @@ def _example(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[i
 def prove_instructions(
     prover: InstructionProver, insns: Sequence[Insn], verilog: str, ledger: Ledger, jobs: int
 ) -> Iterator[Outcome]:
-    """The verdicts, as they come."""
     common = digest(xpulpnn_sim.proofs.instructions, verilog)
 
     def key(insn: Insn) -> str:

@@ -76,7 +76,6 @@ def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState,
 
 
 def field_value(token: Token, word: Word) -> Number:
-    """Return the value of an operand field of a word."""
     where = token.field
     bits = [FALSE] * (max(value + width for _, value, width in where.parts))
     for lowest, value, width in where.parts:

@@ -54,13 +54,10 @@ class BackendGates:
         return [net for net in nets if net in self.gates.registers]
 
     def has(self, name: str) -> bool:
-        """Return whether there is a signal of this name."""
         return name in self.gates.ports
 
 
 class BackendFrame(ClockCycle):
-    """A clock cycle of a back end."""
-
     def __init__(
         self,
         graph: GateGraph,
@@ -74,7 +71,6 @@ class BackendFrame(ClockCycle):
         self.graph = graph
 
     def word(self, name: str) -> list[int]:
-        """Literals of a probe or port."""
         return self.port(self._net(name))
 
     def _net(self, name: str) -> str:
@@ -88,11 +84,9 @@ class BackendFrame(ClockCycle):
         return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
 
     def has(self, name: str) -> bool:
-        """Return whether there is a signal of this name."""
         return self._backend.has(BACKEND_NETS.get(name, name))
 
     def bit(self, name: str) -> int:
-        """Literal of a signal of one bit."""
         return self.word(name)[0]
 
     def changed(self, given: Mapping[str, Sequence[int]]) -> "BackendFrame":
@@ -105,13 +99,11 @@ class BackendFrame(ClockCycle):
         return self.changed({name: [value] for name, value in values.items()}), cases
 
     def following(self, registers: Iterable[int]) -> dict[int, int]:
-        """Literals of registers after this cycle."""
         nets = list(registers)
         data = self._backend.gates.registers
         return dict(zip(nets, self.nets(data[net] for net in nets), strict=True))
 
     def register(self, name: str) -> list[int]:
-        """Nets of a signal that is a register."""
         return list(self._backend.gates.ports[self._net(name)])
 
 

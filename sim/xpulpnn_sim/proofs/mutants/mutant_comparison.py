@@ -80,8 +80,6 @@ _ANYTHING = InputConstraints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutantComparison:
-    """Verdict on a mutant."""
-
     verdict: str  # see EQUIVALENT
     scope: str = ""  # of a mutant that is equivalent, for what; of one that is different, what is: see OUTPUTS
     # of a mutant that is different: words of the inputs, and of the registers if they are free, in each cycle

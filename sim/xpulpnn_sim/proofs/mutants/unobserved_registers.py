@@ -39,7 +39,6 @@ class UnobservedRegisters:
     _rng: Random = field(default_factory=lambda: Random(1))
 
     def holds(self) -> bool:
-        """Return whether it was proved; an error of ``solve`` passes."""
         graph, words = self.gates.graph, self.gates.register_words
         of_word = {literal: name for name, word in words.items() for literal in word}
         # what can be seen, and comes next, while all registers are the same

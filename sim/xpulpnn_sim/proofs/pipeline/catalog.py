@@ -13,8 +13,6 @@ WINDOW = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineProperty:
-    """A property."""
-
     name: str
     statement: str  # what must hold
     limits: str = ""  # what it leaves out, or an empty string

@@ -102,8 +102,6 @@ def emit_harness(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> 
 
 
 def script(rule: PipelineProperty, scene: EmittedHarness) -> str:
-    """The script for Yosys that makes the graph."""
-
     def there(selection: str) -> bool:
         return selection.partition("/")[0] in scene.emitted.modules
 

@@ -39,8 +39,6 @@ class PropertyGraph(ClockedGraph):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prover:
-    """Proves and searches with some tools, and keeps what it finds."""
-
     folder: Path  # gets a folder for each property
     yosys: Yosys  # makes the gates
     abc: str
@@ -96,7 +94,6 @@ class Prover:
     def _search(
         self, rule: PipelineProperty, gates: ClockedGates, parts: Sequence[str], folder: Path, depth: int
     ) -> Outcome:
-        """The cycles from reset."""
         began, graph = time.monotonic(), PropertyGraph(gates, rule)
         deepest, trace = self._explore("wrong", graph, graph.wrong, folder, depth)
         seconds = time.monotonic() - began

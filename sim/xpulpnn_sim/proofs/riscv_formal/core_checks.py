@@ -69,7 +69,6 @@ class CoreChecks:
             stamp.keep(GATES, True, key)
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
-        """The outcomes, as they come."""
         ledger = Ledger(self.folder / "results", self.timeout_s, resume)
         open_checks: list[Check] = []
         for check in checks:

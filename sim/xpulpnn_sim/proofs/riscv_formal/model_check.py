@@ -40,8 +40,6 @@ _CORE_RESET, _FAIR, _CLOCK = "rst", "fair", "clock"
 
 
 class BmcProblem(NamedTuple):
-    """Graph that is searched."""
-
     graph: ClockedGraph
     bad: Sequence[int]  # what must not become 1: a literal for each check, or for each bit of data
     claims: Sequence[int]  # what must be able to become 1: a literal for each check
@@ -143,7 +141,6 @@ _ASSUMED: Mapping[str, str] = {
 
 
 def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
-    """The top file of a check."""
     defines = [*_COMMON, *((f"RISCV_FORMAL_CSR_{check.csr.upper()}",) if check.csr else ()), *check.defines]
     lines = [*(f"`define {each}" for each in defines), *(f'`include "{Path(name).name}"' for name in check.files)]
     return "\n".join([*lines, "", _top(check, manifest)])

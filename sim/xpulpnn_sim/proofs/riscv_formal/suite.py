@@ -74,8 +74,6 @@ ASSUMPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check of the suite."""
-
     name: str  # as in the suite: `insn_add`, `reg`, `csrw_mscratch`; or our own `order`
     checker: str  # its checker: the file `rvfi_CHECKER_check.sv`, or OWN
     cycle: int  # last clock cycle after reset in which it looks
@@ -107,8 +105,6 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The checks of riscv-formal."""
-
     folder: Path  # folder with `checks` and `insns`
 
     def text(self, name: str) -> str:

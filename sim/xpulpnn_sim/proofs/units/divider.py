@@ -32,8 +32,6 @@ _REGISTERS = ("steps_left", "remainder", "divisor", "quotient", "state")
 
 
 class _Division:
-    """A division with any operands."""
-
     def __init__(self, unit: ProvenUnit) -> None:
         self.graph = graph = GateGraph()
         self.z = Integers(graph)
@@ -54,7 +52,6 @@ class _Division:
         return self._unit.cycle(self.graph, self.operands, nets, start=[start], take=[take])
 
     def after(self, cycle: ClockCycle) -> dict[str, Word]:
-        """The registers behind a cycle."""
         following = cycle.next_state()
         return {name: [following[net] for net in self._words[name]] for name in _REGISTERS}
 

@@ -128,7 +128,6 @@ def golden(
     rd: NDArray[np.uint32],
     accumulate: NDArray[np.uint32],
 ) -> NDArray[np.uint32]:
-    """Results by the golden model's unpacking."""
     products = unpack(rs1, fmt, signed=signs.a) * unpack(rs2, fmt, signed=signs.b)
     return products.sum(axis=0, dtype=np.int32).view(np.uint32) + rd * accumulate
 

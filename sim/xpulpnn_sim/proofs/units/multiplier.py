@@ -104,11 +104,9 @@ class _Run:
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:
-        """An operand as a number without sign."""
         return algebra.word(self.operands[name])
 
     def half(self, name: str, *, upper: bool, signed: bool = False) -> Polynomial:
-        """A half of an operand."""
         literals = self.operands[name]
         return algebra.word(literals[_HALF:] if upper else literals[:_HALF], signed=signed)
 
@@ -127,16 +125,12 @@ _ADDENDS = (
 
 
 class _Multiplier:
-    """Claims about one multiplier."""
-
     def __init__(self, unit: ProvenUnit) -> None:
         self._unit = unit
 
     def product(
         self, name: str, expected_of: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
     ) -> Claim:
-        """An operation of one cycle on words."""
-
         def decide(timeout_s: float) -> str:
             run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **ctrl}, requantises=requantises)
             cycle = run.cycle()

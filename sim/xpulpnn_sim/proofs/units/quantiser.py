@@ -30,8 +30,6 @@ State = dict[int, int]  # literal of each register bit
 
 
 class _Search:
-    """An operation of the unit."""
-
     def __init__(self, unit: ProvenUnit, fmt: ElemFmt) -> None:
         self.graph = GateGraph()
         self.steps = QUANTISED_PIXELS * fmt.width
@@ -73,7 +71,6 @@ class _Search:
         return {net: literal if literal <= TRUE else self.graph.input() for net, literal in state.items()}
 
     def same(self, state: Mapping[int, int], other: Mapping[int, int]) -> Equality:
-        """Two states as words."""
         return Equality("registers", [state[net] for net in other], list(other.values()))
 
 

@@ -23,7 +23,6 @@ class RegFileClaims(Obligation):
         super().__init__(title, RegFile(storage, pairs=pairs), _CLAIMS, {}, number=("watched", REGISTERS))
 
     def claim(self, m):
-        """Build the register and the claims."""
         ports: Any = self
         unit, watched, value = ports.unit, ports.watched, Signal.like(ports.unit.rs1)
         m.d.comb += [getattr(unit, f"{name}_addr").eq(watched) for name in _READS]

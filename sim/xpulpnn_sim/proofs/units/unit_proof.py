@@ -86,7 +86,6 @@ class Claim:
     decide: Callable[[float], str | Decision]
 
     def prove(self, unit: str, timeout_s: float) -> Outcome:
-        """Decide it of a unit."""
         began = time.monotonic()
         try:
             answer = self.decide(timeout_s)

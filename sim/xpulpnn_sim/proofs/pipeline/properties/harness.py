@@ -119,7 +119,6 @@ class CoreHarness(wiring.Component):
         super().__init__(ports)
 
     def elaborate(self, platform):
-        """Build the memories' timing and the properties."""
         m = Module()
         m.submodules.core = core = Core(self.config)
         started = Signal()

@@ -59,7 +59,6 @@ class InstructionWord:
 
     @property
     def writes_csr(self):
-        """An access to a CSR that writes it, not only reads."""
         return (self.funct3[:2] == 0b01) | (self.rs1 != 0)
 
     def written(self, old, rs1):
@@ -69,8 +68,6 @@ class InstructionWord:
 
 
 class Property(NamedTuple):
-    """Property with its invariants."""
-
     wrong: Mapping[str, Any]  # what must stay 0, by parts
     invariants: Mapping[str, Any]  # what holds in every cycle and helps to prove it
 
@@ -85,7 +82,6 @@ def implies(condition, *claims):
 
 
 def access_invariants(seen, under_way):
-    """Accesses of data."""
     access = LsuCtrl(seen["ex_access"])
     outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
     return {

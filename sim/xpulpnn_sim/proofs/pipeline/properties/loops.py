@@ -69,7 +69,6 @@ class _Effects:
 
 
 def sets_up(word):
-    """Return whether a word is a set-up instruction."""
     return word.wide & (word.opcode == _OPCODE)
 
 

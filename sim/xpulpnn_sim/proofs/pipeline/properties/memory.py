@@ -25,7 +25,6 @@ class FixedInstruction:
         self.fault = self._fails[0] | (~self.compressed & self._fails[1])
 
     def is_at(self, address):
-        """Return whether an address is that of the instruction."""
         return (address[_WORD] == self._places[0]) & (address[1] == self._unaligned)
 
     def parts(self, place):

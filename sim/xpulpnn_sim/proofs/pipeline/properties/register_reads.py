@@ -35,7 +35,6 @@ class _Reads:
 
     @property
     def any(self):
-        """Return whether it reads the register at all."""
         return Cat(self.fields.values()).any()
 
 

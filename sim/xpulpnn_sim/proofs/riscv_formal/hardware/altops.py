@@ -46,7 +46,6 @@ class AltopsMult(wiring.Component):
         super().__init__(dict(Mult(requantises=requantises).signature.members.items()))
 
     def elaborate(self, platform):
-        """Build the sums and the count of cycles."""
         m = Module()
         high = self.ctrl.op == MultOp.HIGH
         step = Signal(range(_HIGH_STEPS + 1))
@@ -74,7 +73,6 @@ class AltopsDivider(wiring.Component):
         super().__init__(dict(Divider().signature.members.items()))
 
     def elaborate(self, platform):
-        """Build the difference and the count of cycles."""
         m = Module()
         step = Signal(range(_DIVIDER_STEPS + 1))
         with m.If(~self.start | (self.done & self.take)):

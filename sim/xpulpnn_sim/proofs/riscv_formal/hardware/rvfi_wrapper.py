@@ -47,7 +47,6 @@ class RvfiWrapper(wiring.Component):
         super().__init__(ports)
 
     def elaborate(self, platform):
-        """Build the memories' timing and the record."""
         m = Module()
         m.submodules.core = core = CsrTapCore(self.config)
         m.submodules.expander = expander = CompressedDecoder()
