@@ -97,7 +97,7 @@ def test_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert verdicts("instructions", [*words, "--fresh"], tmp_path) == [VACUOUS, VACUOUS]
 
 
-STILL = """module scene(input clk, rst, gnt, output reg rvfi_valid = 0, output rvfi_trap, wrong_obi, broken_obi);
+STILL = """module harness(input clk, rst, gnt, output reg rvfi_valid = 0, output rvfi_trap, wrong_obi, broken_obi);
     assign {rvfi_trap, wrong_obi, broken_obi} = 3'h0;
     always @(posedge clk) rvfi_valid <= ~rst & gnt & rvfi_valid;
 endmodule"""
@@ -106,11 +106,11 @@ endmodule"""
 @needs_abc
 def test_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Nothing retires, whatever the memory does."""
-    scene = SimpleNamespace(
-        emitted=SimpleNamespace(modules={"scene": STILL}),
+    harness = SimpleNamespace(
+        emitted=SimpleNamespace(modules={"harness": STILL}),
         description=SimpleNamespace(parts={"obi": ["wrong"]}, invariants={"obi": ["broken"]}),
     )
-    monkeypatch.setattr(prove_core, "emit_harness", lambda _config: scene)
+    monkeypatch.setattr(prove_core, "emit_harness", lambda _config: harness)
     monkeypatch.setattr(proof, "script", lambda *_: "")
     monkeypatch.setattr(proof, "build_gates", lambda _rule, _scene, folder, _yosys: made(folder))
     words = ["pipeline", "obi", "--preset", "ri5cy", "-o", str(tmp_path)]
@@ -120,4 +120,4 @@ def test_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def made(folder: Path) -> ClockedGates:
     """Gates in which nothing retires."""
     folder.mkdir(parents=True)
-    return clocked_gates(STILL, "scene")
+    return clocked_gates(STILL, "harness")

@@ -24,7 +24,7 @@ from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp_structures import LANES, METHODS, SAMPLED, dot_products, unit_structures
-from xpulpnn_sim.proofs.units.induction import broken_promises, promises
+from xpulpnn_sim.proofs.units.induction import faulty_induction_claims, induction_claims
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER
 from xpulpnn_sim.proofs.units.register_file import RegFileClaims
@@ -123,8 +123,8 @@ def _obligation(obligation: Obligation) -> _UnitStructure:
     return _UnitStructure(
         name=obligation.title,
         key=text,
-        claims=partial(promises, obligation, text),
-        broken=partial(broken_promises, obligation),
+        claims=partial(induction_claims, obligation, text),
+        broken=partial(faulty_induction_claims, obligation),
     )
 
 
@@ -189,7 +189,7 @@ def prove_units_command(options: UnitOptions) -> int:
                 refuted = any(claim.prove(structure.name, options.timeout).verdict == DIFFERENT for claim in broken)
                 faults.append({"unit": structure.name, "presets": presets, "found": refuted})
             for claim in structure.claims():
-                bar.describe(f"{structure.name}: {claim.what}")
+                bar.describe(f"{structure.name}: {claim.statement}")
                 outcome = claim.prove(structure.name, options.timeout)
                 run.results.append(Result(structure, outcome, presets=presets))
     outcomes = [result.outcome for result in run.results]

@@ -35,7 +35,7 @@ def test_step(tmp_path: Path):
 
     def wrong(frames: list[list[int]], rule: PipelineProperty, **how: object) -> list[int]:
         graph = PropertyGraph(gates, rule, **how)
-        found = graph.behind_good(graph.wrong)
+        found = graph.after_good_cycle(graph.wrong)
         inputs = graph.aiger([found]).inputs
         ones = [{literal for literal, bit in zip(inputs, frame, strict=True) if bit} for frame in frames]
         return [each["found"] for each in graph.replay(ones, {"found": [found]})]
@@ -66,16 +66,16 @@ def prover_in(tmp_path: Path) -> Prover:
 @pytest.mark.parametrize("name", ["obi", "interrupts", "system"])
 def test_proved_of_every_cycle(prover: Prover, name: str):
     """Of the smallest preset those that take least; `xpulpnn prove pipeline` proves all, and the other presets."""
-    scene = smallest()
-    rule = next(rule for rule in pipeline_properties(scene.description.config) if rule.name == name)
-    outcome = prover.prove(rule, scene)
+    harness = smallest()
+    rule = next(rule for rule in pipeline_properties(harness.description.config) if rule.name == name)
+    outcome = prover.prove(rule, harness)
     assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())
-    assert replace(prover, resume=True, abc="none").prove(rule, scene).verdict == PROVED
+    assert replace(prover, resume=True, abc="none").prove(rule, harness).verdict == PROVED
 
 
-def buses(scene: EmittedHarness) -> PipelineProperty:
+def buses(harness: EmittedHarness) -> PipelineProperty:
     """The property of the buses."""
-    rule = next(rule for rule in pipeline_properties(scene.description.config) if rule.name == "obi")
+    rule = next(rule for rule in pipeline_properties(harness.description.config) if rule.name == "obi")
     reads = tuple(f"id_stage/rs{number}_read" for number in (1, 2, 3))
     return replace(rule, cutpoints=(*rule.cutpoints, *_BESIDE_BUSES, *reads))
 
@@ -88,8 +88,8 @@ def test_a_fault_is_found(prover: Prover):
     dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
     fault = next(each for each in CORE_FAULTS if each.name == "a second access before the first is answered")
     with fault.seeded():
-        scene = emit_harness(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
-    outcome = replace(prover, yosys=find_yosys("native")).prove(buses(scene), scene)
+        harness = emit_harness(CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=dotp))
+    outcome = replace(prover, yosys=find_yosys("native")).prove(buses(harness), harness)
     assert (outcome.verdict, outcome.parts) == (FAILED, ["data too many"])
     assert outcome.cycle <= 6
     assert len(outcome.trace) == outcome.cycle + 1

@@ -21,7 +21,7 @@ from xpulpnn_sim.proofs.engine.outcomes import PASSED, PROVED, Outcome
 from xpulpnn_sim.proofs.faults.catalog import faults_for
 from xpulpnn_sim.proofs.pipeline import harness_gates
 from xpulpnn_sim.proofs.pipeline.catalog import pipeline_properties
-from xpulpnn_sim.proofs.pipeline.harness_gates import seen_signals
+from xpulpnn_sim.proofs.pipeline.harness_gates import core_probes
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.harness import bus_violations, joined, progress_property
 from xpulpnn_sim.proofs.pipeline.properties.memory import FixedInstruction, TrackedBit
@@ -57,7 +57,7 @@ def test_what_a_core_with_its_unit_does_not_have_is_told(monkeypatch: pytest.Mon
     renamed = json.loads(json.dumps(manifest).replace('"late"', '"later"'))
     monkeypatch.setattr(f"{harness_gates.__name__}.cached_emission", lambda *_: (verilog, renamed))
     with pytest.raises(ToolError, match=r"^the emitted core must have core\.hwloops\.late, which is seen as late$"):
-        seen_signals(preset("ri5cy"))
+        core_probes(preset("ri5cy"))
 
 
 def test_more_parts_than_a_property_can_have():
@@ -72,7 +72,7 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
         "obi": Outcome(name="obi", verdict=PROVED, cycle=-1, seconds=1.5),
         "loops": Outcome(name="loops", verdict=PASSED, cycle=15, seconds=2, broken=("EX counts late",)),
     }
-    monkeypatch.setattr(Prover, "prove", lambda self, rule, scene, depth: found[rule.name])
+    monkeypatch.setattr(Prover, "prove", lambda self, rule, harness, depth: found[rule.name])
     monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_harness", lambda config: None)
     monkeypatch.setattr("xpulpnn_sim.cli.proof_shell.find_abc", lambda: "abc")
     words = ["prove", "pipeline", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
@@ -167,7 +167,7 @@ def found(cycles: list[dict[str, int]]) -> list[list[str]]:
     record = {name: Signal(width, name=f"rvfi_{name}") for name, width in WIDTHS.items()}
     for name, signal in record.items():
         setattr(core, f"rvfi_{name}", signal)
-    seen = {name: Signal(one.width, name=name) for name, one in seen_signals(preset("ri5cy")).items()}
+    seen = {name: Signal(one.width, name=name) for name, one in core_probes(preset("ri5cy")).items()}
     under_way = Signal(3)
     watched = system_property(module, core, seen, Const(_BOOT, 32), under_way)
     inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}

@@ -94,13 +94,13 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
 
 
 def compare(gates: MutatedGates, number: int, constraints: InputConstraints) -> MutantComparison:
-    comparer = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, occurring=constraints)
+    comparer = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, constraints=constraints)
     return comparer.compare(number)
 
 
 def judge(gates: MutatedGates, number: int, *situations: InputCase) -> MutantComparison:
     return MutantComparer(
-        gates=gates, abc=find_abc(), timeout_s=10, occurring=InputConstraints(cases=situations)
+        gates=gates, abc=find_abc(), timeout_s=10, constraints=InputConstraints(cases=situations)
     ).compare(number)
 
 
@@ -127,13 +127,13 @@ def test_what_makes_a_difference(
     gates: MutatedGates, number: int, situations: list[InputCase], verdict: str, scope: str, signal: str, cycles: int
 ):
     found = judge(gates, number, *situations)
-    assert (found.verdict, found.scope, found.signal, len(found.example)) == (verdict, scope, signal, cycles)
+    assert (found.verdict, found.scope, found.signal, len(found.counterexample)) == (verdict, scope, signal, cycles)
 
 
 def test_words_that_occur(gates: MutatedGates):
     found = judge(gates, SUM, InputCase(values={"op": {1}}), InputCase(values={"op": {0}, "a": {9}}, outputs={"y"}))
-    assert (found.verdict, found.signal, found.example[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
-    assert found.example[-1]["a"] == 9
+    assert (found.verdict, found.signal, found.counterexample[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
+    assert found.counterexample[-1]["a"] == 9
 
 
 @pytest.mark.parametrize("number", CHANGES)
@@ -157,7 +157,7 @@ def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates,
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):
     found = MutantComparer(
-        gates=gates, abc=find_abc(), timeout_s=10, occurring=InputConstraints(**environment)
+        gates=gates, abc=find_abc(), timeout_s=10, constraints=InputConstraints(**environment)
     ).compare(number)
     assert (found.verdict, found.scope) == (EQUIVALENT, REACHABLE)
     assert judge(gates, number).scope == OUTPUTS
@@ -217,7 +217,7 @@ def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: s
         gates=found,
         number=1,
         assumed=TRUE,
-        seen=lambda bits: graph.any(graph.xor(one, other) for _, one, other in bits),
+        observable=lambda bits: graph.any(graph.xor(one, other) for _, one, other in bits),
         solve=lambda literal: find_case(find_abc(), graph, literal, timeout_s=10),
     )
     assert search.holds() == holds

@@ -17,7 +17,7 @@ from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
 from xpulpnn_sim.proofs.units.dotp_structures import dot_products
-from xpulpnn_sim.proofs.units.induction import broken_promises, promises
+from xpulpnn_sim.proofs.units.induction import faulty_induction_claims, induction_claims
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, ProvenUnit
@@ -40,7 +40,7 @@ def unit(top: str, *changes: tuple[str, str]) -> ProvenUnit:
 
 def outcomes(claims: Sequence[Claim], *wanted: str) -> list[Outcome]:
     """Verdicts on the claims that begin with one of the words, on all without them."""
-    chosen = [claim for claim in claims if claim.what.startswith(wanted or "")]
+    chosen = [claim for claim in claims if claim.statement.startswith(wanted or "")]
     assert len(chosen) >= len(wanted)
     return [claim.prove("unit", 120) for claim in chosen]
 
@@ -52,9 +52,9 @@ def verdicts(claims: Sequence[Claim], *wanted: str) -> set[str]:
 @pytest.mark.flow
 def test_booth_multiplier():
     claims = MULTIPLIER.claims(unit("mult"))
-    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.what for one in claims}
+    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.statement for one in claims}
     # all of them are proved by xpulpnn prove units mult
-    assert verdicts([claim for claim in claims if claim.what in ("mul", "p.mac")]) == {EQUAL}
+    assert verdicts([claim for claim in claims if claim.statement in ("mul", "p.mac")]) == {EQUAL}
 
 
 WRONG_SHIFT = "a shift by 16 places must be one of the sum's bits, but its gates are others"
@@ -148,5 +148,5 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 @pytest.mark.flow
 def test_parts_of_the_cluster():
     obligation = ArbiterClaims(2, "strict")
-    assert verdicts(promises(obligation, obligation.emit().text)) == {EQUAL}
-    assert [verdicts(wrong) for wrong in broken_promises(obligation)] == [{DIFFERENT}]
+    assert verdicts(induction_claims(obligation, obligation.emit().text)) == {EQUAL}
+    assert [verdicts(wrong) for wrong in faulty_induction_claims(obligation)] == [{DIFFERENT}]

@@ -93,10 +93,10 @@ def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
         directions: dict[str, dict[str, str]] = {module: {} for _, module in source.instances}
         for module, port, direction in source.ports:
             directions[module][port] = direction
-        yield source, ModuleLogic(definition, _original(directions)), ModuleLogic(image, directions)
+        yield source, ModuleLogic(definition, _rtlil_directions(directions)), ModuleLogic(image, directions)
 
 
-def _original(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Directions of ports by the names they may have in the RTLIL."""
     return {
         module: {port.removesuffix(end): direction for port, direction in ports.items() for end in ("_n", "_", "")}

@@ -83,7 +83,7 @@ class MutantComparison:
     verdict: str  # see EQUIVALENT
     scope: str = ""  # of a mutant that is equivalent, for what; of one that is different, what is: see OUTPUTS
     # of a mutant that is different: words of the inputs, and of the registers if they are free, in each cycle
-    example: Sequence[Mapping[str, int]] = ()
+    counterexample: Sequence[Mapping[str, int]] = ()
     signal: str = ""  # of a mutant that is different: a bit that is, in the last cycle
 
 
@@ -96,11 +96,11 @@ class MutantComparer:
         gates: MutatedGates,
         abc: str,
         timeout_s: float,
-        occurring: InputConstraints = _ANYTHING,
+        constraints: InputConstraints = _ANYTHING,
         moves_rows: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        self.assumes = occurring != _ANYTHING
-        self._gates, self._graph, self._occurring = gates, gates.graph, occurring
+        self.assumes = constraints != _ANYTHING
+        self._gates, self._graph, self._occurring = gates, gates.graph, constraints
         self._abc, self._timeout_s = abc, timeout_s
         self._generator, self._moves_rows = random.Random(1), moves_rows
 
@@ -129,7 +129,7 @@ class MutantComparer:
         differs = graph.any(graph.xor(bit, other) for _, bit, other in bits)
         comparison = self._never(graph.and_(changed, differs), bits, UNCONSTRAINED)
         if (self._occurring.cases or self._occurring.always) and comparison.verdict != EQUIVALENT:
-            return self._never(graph.and_(changed, self._seen(bits)), bits, CONSTRAINED)
+            return self._never(graph.and_(changed, self._observable(bits)), bits, CONSTRAINED)
         return comparison
 
     def _from_reset(self, bits: Sequence[Bit], changed: int, machine: GateMachine) -> MutantComparison:
@@ -139,30 +139,34 @@ class MutantComparer:
             with suppress(GaveUpError):
                 # as long as no register has differed, both are in the same state: that of the unit says what can
                 # differ, whatever is in registers that nothing is known of
-                if self._reached(self._graph.and_(changed, self._seen(bits)), known) is None:
+                if self._reached(self._graph.and_(changed, self._observable(bits)), known) is None:
                     return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
             if unreset:
                 return MutantComparison(verdict=UNDECIDED)
-            frames = self._reached(self._seen(machine.outputs), latches)
+            frames = self._reached(self._observable(machine.outputs), latches)
         except GaveUpError:
             return MutantComparison(verdict=UNDECIDED)
         if frames is None:
             return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
         *_, last = cycles_from_reset(self._graph, latches, frames)
         example, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
-        return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, example=example, signal=signal)
+        return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=example, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
         """Return whether registers are proved to differ only while nothing reads them."""
         search = UnobservedRegisters(
-            gates=self._gates, number=number, assumed=self._occurs(), seen=self._seen, solve=self._solver()
+            gates=self._gates,
+            number=number,
+            assumed=self._satisfied(),
+            observable=self._observable,
+            solve=self._solver(),
         )
         try:
             return search.holds()
         except GaveUpError:
             return False
 
-    def _occurs(self) -> int:
+    def _satisfied(self) -> int:
         """Literal of the inputs being those of one of the situations."""
         situations = self._occurring.cases
         some_case = self._graph.any(self._holds(situation.values) for situation in situations) if situations else TRUE
@@ -189,10 +193,10 @@ class MutantComparer:
         if self.assumes:
             # what came before must have occurred, too
             violated = graph.input()
-            follows = [self._stays(inputs, latches) for inputs in known.stable]
-            follows += [self._was_asked(port, latches) for port in known.answered]
-            follows += [self._is_alone(port, latches) for port in known.exclusive]
-            so_far = graph.all((violated ^ 1, self._occurs(), *follows))
+            follows = [self._is_stable(inputs, latches) for inputs in known.stable]
+            follows += [self._answers_request(port, latches) for port in known.answered]
+            follows += [self._is_exclusive(port, latches) for port in known.exclusive]
+            so_far = graph.all((violated ^ 1, self._satisfied(), *follows))
             latches[violated] = (so_far ^ 1, 0)
             literal = graph.and_(literal, so_far)
         if literal == FALSE:
@@ -207,7 +211,7 @@ class MutantComparer:
             return ask_abc(self._abc, aiger, f"strash; pdr -T {seconds:.0f}", timeout_s=seconds)
         return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
-    def _stays(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
+    def _is_stable(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
         graph = self._graph
         went_on = graph.input()
@@ -221,7 +225,7 @@ class MutantComparer:
             same = graph.and_(same, graph.xor(literal, before) ^ 1)
         return graph.any((same, went_on ^ 1, during ^ 1))
 
-    def _was_asked(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
+    def _answers_request(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
@@ -231,7 +235,7 @@ class MutantComparer:
         latches.update((bit, (self._unless_reset(after), 0)) for bit, after in zip(count, following, strict=True))
         return graph.any((answer ^ 1, *count))
 
-    def _is_alone(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
+    def _is_exclusive(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
         """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
@@ -262,9 +266,9 @@ class MutantComparer:
             if ones is None:
                 return MutantComparison(verdict=EQUIVALENT, scope=scope)
         signal = self._wrong(bits, dict.fromkeys(ones, 1))
-        return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, example=[self._words(ones)], signal=signal)
+        return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, counterexample=[self._words(ones)], signal=signal)
 
-    def _seen(self, bits: Sequence[Bit]) -> int:
+    def _observable(self, bits: Sequence[Bit]) -> int:
         """Literal of a difference that is looked at."""
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]

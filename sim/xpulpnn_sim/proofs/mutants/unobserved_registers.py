@@ -31,7 +31,7 @@ class UnobservedRegisters:
     gates: MutatedGates
     number: int
     assumed: int  # literal of what occurs
-    seen: Callable[[Sequence[Bit]], int]  # literal of a difference of outputs that is looked at
+    observable: Callable[[Sequence[Bit]], int]  # literal of a difference of outputs that is looked at
     solve: Callable[[int], Collection[int] | None]  # inputs that make a literal 1; raises an error when time is up
     _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with registers of the unit alone
     _own: dict[int, int] = field(default_factory=dict[int, int])  # literals of the mutant's registers, by the unit's
@@ -79,7 +79,7 @@ class UnobservedRegisters:
             ]
             ones = self._find(*map(graph.any, stray))
             if ones is None:
-                seen = graph.and_(same, self.seen(self._alike[0])), graph.and_(unequal, self.seen(outputs))
+                seen = graph.and_(same, self.observable(self._alike[0])), graph.and_(unequal, self.observable(outputs))
                 if self._find(*seen) is None:
                     return True
             if unpaired or ones is None:

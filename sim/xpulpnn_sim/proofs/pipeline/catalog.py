@@ -46,7 +46,7 @@ def _any(high: int, low: int = 0) -> str:
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 
-_LOOPS_RULE = PipelineProperty(
+_LOOPS = PipelineProperty(
     name="loops",
     statement="where each instruction goes on, and what is left of the counts, whatever the loops were before",
     cutpoints=_cut_but("loaded", "loops"),
@@ -57,14 +57,14 @@ _LOOPS_RULE = PipelineProperty(
     },
 )
 
-_NN_RULE = PipelineProperty(
+_MAC_LOAD = PipelineProperty(
     name="mac_load",
     statement="each factor is what the last older load of its entry brought, each load goes to the entry it names",
     cutpoints=_cut_but("nnrf"),
     initial={NNRF_REGISTERS: _any(32)},
 )
 
-_HALTS_RULE = PipelineProperty(
+_HALTS = PipelineProperty(
     name="halts",
     statement="halts, steps and resumptions lose no instruction, repeat none, come in time, and enter no trap",
     cutpoints=_cut_but("csrs"),
@@ -99,7 +99,7 @@ _COMMON = (
         name="data",
         statement="each load brings what the last older store put there, whatever sizes and addresses",
         cutpoints=_cut_but("alu", "loaded"),
-        initial={"scene/w:data_value": "x"},
+        initial={"harness/w:data_value": "x"},
         fixed_memory=True,
     ),
     PipelineProperty(
@@ -126,6 +126,6 @@ def pipeline_properties(config: CoreConfig) -> list[PipelineProperty]:
     """The properties that a core has something to do with."""
     if config.qnt:
         raise InputError("qnt must be false for these properties, not true")
-    properties = [_LOOPS_RULE] if config.xpulpv2 else []
-    properties += [_NN_RULE] if config.mac_load else []
-    return [*properties, *_COMMON, *([_HALTS_RULE] if config.debug else [])]
+    properties = [_LOOPS] if config.xpulpv2 else []
+    properties += [_MAC_LOAD] if config.mac_load else []
+    return [*properties, *_COMMON, *([_HALTS] if config.debug else [])]

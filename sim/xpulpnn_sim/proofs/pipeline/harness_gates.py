@@ -17,14 +17,14 @@ from xpulpnn_sim.tools.probes import CORE_NETS, CORE_WORDS, ONLY_WITH
 from xpulpnn_sim.tools.yosys import Yosys
 
 
-class Seen(NamedTuple):
+class Probe(NamedTuple):
     """A signal of the core."""
 
     width: int
     paths: tuple[str, ...]  # what it is put together from, lowest bits first: instances down to a wire, and its name
 
 
-def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
+def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
     """The signals by the names that the properties give them; a core without a unit has none of its signals.
 
     Raises :class:`ToolError` for a signal that is not there although the core has its unit.
@@ -49,10 +49,10 @@ def seen_signals(config: CoreConfig) -> Mapping[str, Seen]:
             paths_of[name] = (*paths_of.get(name, ()), there)
         elif not names[0].startswith(absent):
             raise ToolError(f"the emitted core must have {' or '.join(names)}, which is seen as {name}")
-    return {name: Seen(sum(widths[path] for path in each), each) for name, each in paths_of.items()}
+    return {name: Probe(sum(widths[path] for path in each), each) for name, each in paths_of.items()}
 
 
-MODULE = "scene"  # module of the core, its memories and the properties
+MODULE = "harness"  # module of the core, its memories and the properties
 
 CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
 CONSTANT += ("debug_halt_addr", "debug_exception_addr")
@@ -92,32 +92,32 @@ class EmittedHarness:
             return emit_harness(self.description.config, self.description.seen)
 
 
-def emit_harness(config: CoreConfig, seen: Mapping[str, Seen] | None = None) -> EmittedHarness:
+def emit_harness(config: CoreConfig, probes: Mapping[str, Probe] | None = None) -> EmittedHarness:
     """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
     # it imports this module
-    from xpulpnn_sim.proofs.pipeline.properties.harness import CoreHarness as Description
+    from xpulpnn_sim.proofs.pipeline.properties.harness import CoreHarness
 
-    description = Description(replace(config, rvfi=True), seen or seen_signals(config))
+    description = CoreHarness(replace(config, rvfi=True), probes or core_probes(config))
     return EmittedHarness(emit(description, MODULE, config=description.config), description)
 
 
-def script(rule: PipelineProperty, scene: EmittedHarness) -> str:
+def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
     def there(selection: str) -> bool:
-        return selection.partition("/")[0] in scene.emitted.modules
+        return selection.partition("/")[0] in harness.emitted.modules
 
     first = [
         f"setattr -set init {len(bits)}'b{bits} {selection}"
-        for selection, bits in rule.initial.items()
+        for selection, bits in checked.initial.items()
         if there(selection)
     ]
-    cutpoints = [f"cutpoint {selection}" for selection in rule.cutpoints if there(selection)]
-    others = [name for name in scene.description.parts if name != rule.name]
+    cutpoints = [f"cutpoint {selection}" for selection in checked.cutpoints if there(selection)]
+    others = [name for name in harness.description.parts if name != checked.name]
     outputs = [f"delete -output {MODULE}/w:{kind}_{name}" for name in others for kind in ("wrong", "broken")]
-    ties = {"rst": "1'b0", "prompt": f"1'b{rule.prompt:d}", "holds": f"1'b{rule.fixed_memory:d}"}
-    if scene.description.config.debug and not rule.halts:
+    ties = {"rst": "1'b0", "prompt": f"1'b{checked.prompt:d}", "holds": f"1'b{checked.fixed_memory:d}"}
+    if harness.description.config.debug and not checked.halts:
         ties["debug_req"] = "1'b0"
-    for name, probe in scene.description.seen.items():
-        ties[f"seen_{name}"] = f"{probe.width}'d0" if _is_cut(probe, rule, scene) else ",".join(probe.paths[::-1])
+    for name, probe in harness.description.seen.items():
+        ties[f"seen_{name}"] = f"{probe.width}'d0" if _is_cut(probe, checked, harness) else ",".join(probe.paths[::-1])
     tied = [f"delete -input w:{name}\nconnect -nounset -set {name} {value}" for name, value in ties.items()]
     return _SCRIPT.format(
         first="\n".join(first),
@@ -127,19 +127,19 @@ def script(rule: PipelineProperty, scene: EmittedHarness) -> str:
     )
 
 
-def _is_cut(probe: Seen, rule: PipelineProperty, scene: EmittedHarness) -> bool:
+def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) -> bool:
     """Return whether a signal is inside an instance that is free."""
-    inner, places = scene.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
+    inner, places = harness.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
     return any(
-        f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in rule.cutpoints
+        f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in checked.cutpoints
         for names in places
         for depth in range(len(names) - 1)
     )
 
 
-def build_gates(rule: PipelineProperty, scene: EmittedHarness, folder: Path, yosys: Yosys) -> ClockedGates:
+def build_gates(checked: PipelineProperty, harness: EmittedHarness, folder: Path, yosys: Yosys) -> ClockedGates:
     """Make the gates in ``folder``; raises :class:`ToolError` if Yosys cannot."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "core.v").write_text("\n".join(scene.emitted.modules.values()))
-    yosys.run(script(rule, scene), folder, what=rule.name, results=["rule.json"], name="rule")
+    (folder / "core.v").write_text("\n".join(harness.emitted.modules.values()))
+    yosys.run(script(checked, harness), folder, what=checked.name, results=["rule.json"], name="rule")
     return ClockedGates(read_module(folder / "rule.json", MODULE))

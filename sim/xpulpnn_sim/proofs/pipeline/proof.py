@@ -20,17 +20,17 @@ from xpulpnn_sim.tools.yosys import Yosys
 class PropertyGraph(ClockedGraph):
     """The core and a property, from its initial values on or from any state in which some registers are 0."""
 
-    def __init__(self, gates: ClockedGates, rule: PipelineProperty, *, any_but: Sequence[int] | None = None) -> None:
+    def __init__(self, gates: ClockedGates, checked: PipelineProperty, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
         given = {name: self.constants(len(gates.inputs[name])) for name in CONSTANT if name in gates.inputs}
         cycle = self.place(gates, given, gates.initial if any_but is None else dict.fromkeys(any_but, 0))
         self.signals = {name: cycle.port(name) for name in gates.outputs}
-        self.wrong = self.any(self.signals[f"wrong_{rule.name}"])
-        broken = self.any(self.signals[f"broken_{rule.name}"])
+        self.wrong = self.any(self.signals[f"wrong_{checked.name}"])
+        broken = self.any(self.signals[f"broken_{checked.name}"])
         #: Literal of something that induction forbids.
-        self.broken = broken if rule.within else self.or_(broken, self.wrong)
+        self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
-    def behind_good(self, literal: int) -> int:
+    def after_good_cycle(self, literal: int) -> int:
         """Literal of something in a later cycle than the first one, in which nothing is broken."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
@@ -45,67 +45,67 @@ class Prover:
     timeout_s: float  # seconds for each search
     resume: bool = False  # whether an outcome in the folder counts, if it is about the same core, property and depth
 
-    def prove(self, rule: PipelineProperty, scene: EmittedHarness, depth: int | None = None) -> Outcome:
+    def prove(self, checked: PipelineProperty, harness: EmittedHarness, depth: int | None = None) -> Outcome:
         """Prove a property of every cycle after reset, or search the cycles up to ``depth``.
 
         Where there is no proof the cycles up to that of the rule are searched. Raises :class:`ToolError` if a tool
         fails.
         """
-        folder = self.folder / rule.name
-        ways = xpulpnn_sim.proofs.pipeline, script(rule, scene), repr(rule), depth
-        key = digest([*scene.emitted.modules.values()], ways)
+        folder = self.folder / checked.name
+        ways = xpulpnn_sim.proofs.pipeline, script(checked, harness), repr(checked), depth
+        key = digest([*harness.emitted.modules.values()], ways)
         ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
-        if known := ledger.find(rule.name, key):
+        if known := ledger.find(checked.name, key):
             return known
         shutil.rmtree(folder, ignore_errors=True)
-        gates = build_gates(rule, scene, folder, self.yosys)
-        names = scene.description.parts[rule.name], scene.description.invariants[rule.name]
+        gates = build_gates(checked, harness, folder, self.yosys)
+        names = harness.description.parts[checked.name], harness.description.invariants[checked.name]
         began = time.monotonic()
-        last = rule.depth if depth is None else depth
-        deepest, retires = self._retires(rule, gates, folder, last)
+        last = checked.depth if depth is None else depth
+        deepest, retires = self._retires(checked, gates, folder, last)
         if retires:
-            broken = self._induct(rule, gates, names, folder) if depth is None and names[1] else []
-            outcome = Outcome(name=rule.name, verdict=PROVED, seconds=time.monotonic() - began)
+            broken = self._induct(checked, gates, names, folder) if depth is None and names[1] else []
+            outcome = Outcome(name=checked.name, verdict=PROVED, seconds=time.monotonic() - began)
             if broken is not None:
-                outcome = replace(self._search(rule, gates, names[0], folder, last), broken=broken)
+                outcome = replace(self._search(checked, gates, names[0], folder, last), broken=broken)
         else:
             verdict = VACUOUS if deepest >= last else UNDECIDED
-            outcome = Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=time.monotonic() - began)
+            outcome = Outcome(name=checked.name, verdict=verdict, cycle=deepest, seconds=time.monotonic() - began)
         return ledger.store(outcome, key)
 
     def _induct(
-        self, rule: PipelineProperty, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
+        self, checked: PipelineProperty, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
     ) -> list[str] | None:
         """None if nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is; else what is."""
-        first, step = PropertyGraph(gates, rule), PropertyGraph(gates, rule, any_but=())
-        searches = [("first", first, first.broken, 0), ("step", step, step.behind_good(step.broken), 1)]
-        if rule.within:
-            within = PropertyGraph(gates, rule, any_but=gates.words[rule.counts])
-            searches.append(("within", within, within.behind_good(within.wrong), rule.within))
+        first, step = PropertyGraph(gates, checked), PropertyGraph(gates, checked, any_but=())
+        searches = [("first", first, first.broken, 0), ("step", step, step.after_good_cycle(step.broken), 1)]
+        if checked.within:
+            within = PropertyGraph(gates, checked, any_but=gates.words[checked.counts])
+            searches.append(("within", within, within.after_good_cycle(within.wrong), checked.within))
         for name, graph, literal, depth in searches:
             deepest, trace = self._explore(name, graph, literal, folder, depth)
             if trace:
                 kinds = zip(("wrong", "broken"), names, strict=True)
-                return [name for kind, each in kinds for name in _set(each, trace[-1][f"{kind}_{rule.name}"])]
+                return [name for kind, each in kinds for name in _set(each, trace[-1][f"{kind}_{checked.name}"])]
             if deepest < depth:
                 return []
         return None
 
     def _search(
-        self, rule: PipelineProperty, gates: ClockedGates, parts: Sequence[str], folder: Path, depth: int
+        self, checked: PipelineProperty, gates: ClockedGates, parts: Sequence[str], folder: Path, depth: int
     ) -> Outcome:
-        began, graph = time.monotonic(), PropertyGraph(gates, rule)
+        began, graph = time.monotonic(), PropertyGraph(gates, checked)
         deepest, trace = self._explore("wrong", graph, graph.wrong, folder, depth)
         seconds = time.monotonic() - began
         if trace:
-            seen, cycle = _set(parts, trace[-1][f"wrong_{rule.name}"]), len(trace) - 1
-            return Outcome(name=rule.name, verdict=FAILED, cycle=cycle, seconds=seconds, parts=seen, trace=trace)
+            seen, cycle = _set(parts, trace[-1][f"wrong_{checked.name}"]), len(trace) - 1
+            return Outcome(name=checked.name, verdict=FAILED, cycle=cycle, seconds=seconds, parts=seen, trace=trace)
         verdict = PASSED if deepest >= depth else UNDECIDED
-        return Outcome(name=rule.name, verdict=verdict, cycle=deepest, seconds=seconds)
+        return Outcome(name=checked.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
-    def _retires(self, rule: PipelineProperty, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
+    def _retires(self, checked: PipelineProperty, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
         """Return the last cycle searched, and whether an instruction that does not trap retires in one."""
-        graph = PropertyGraph(gates, rule)
+        graph = PropertyGraph(gates, checked)
         (retires,), (traps,) = (graph.signals[f"rvfi_{name}"] for name in ("valid", "trap"))
         deepest, trace = self._explore("retires", graph, graph.and_(retires, traps ^ 1), folder, depth)
         return deepest, bool(trace)

@@ -27,9 +27,9 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import (
     CLAIMS,
     SIMPLE,
     bmc_problem,
-    pass_together,
     read_check,
     search,
+    search_group,
     shared_search,
     top_text,
     with_claims,
@@ -80,7 +80,7 @@ class CoreChecks:
         if not open_checks:
             return
         self.prepare()
-        groups = _together(open_checks)
+        groups = _groups(open_checks)
         with executor(jobs) as pool:
             shared = pool.share(self)
             # on disk before several processes need them
@@ -90,7 +90,7 @@ class CoreChecks:
                 for check, outcome in zip(group, outcomes, strict=True):
                     yield ledger.store(outcome, self._key(check))
 
-    def ended(self, outcome: Outcome) -> Outcome:
+    def without_files(self, outcome: Outcome) -> Outcome:
         """Keep files of an outcome only if it fails."""
         folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
@@ -119,7 +119,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
     together = bmc_problem(checks, graphs, core) if len(checks) > 1 else None
     seconds = None
     if together:
-        seconds = pass_together(checks, together, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
+        seconds = search_group(checks, together, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
     for place, (check, graph) in enumerate(zip(checks, graphs, strict=True)):
         folder = checked.folder / check.name
         if together and seconds is not None:
@@ -130,7 +130,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
             outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
             (claim,) = problem.claims
         searching = CycleSearch(checked.abc, folder, time.monotonic() + checked.timeout_s)
-        outcomes.append(checked.ended(with_claims(outcome, check, claim, problem.graph, searching)))
+        outcomes.append(checked.without_files(with_claims(outcome, check, claim, problem.graph, searching)))
     return outcomes
 
 
@@ -151,7 +151,7 @@ def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
 _cores: dict[str, ClockedGates] = {}  # graphs of cores that this process has read
 
 
-def _together(checks: Sequence[Check]) -> list[list[Check]]:
+def _groups(checks: Sequence[Check]) -> list[list[Check]]:
     """Checks that can be searched together, some at a time, in the order of the first of them."""
     groups: dict[object, list[Check]] = {}
     for check in checks:

@@ -134,7 +134,7 @@ def shown_cuts(cutpoints: Iterable[Cutpoint]) -> str:
 _ARRAY = r"\breg \[\d+:0\] \w+ \["  # declaration of an array
 
 
-def wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
+def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
     """The wires of cutpoints, of which a core need not have all."""
     existing: list[str] = []
     for cut in cutpoints:
@@ -147,7 +147,7 @@ def wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str
 
 def kept_wires(modules: Mapping[str, str]) -> list[str]:
     """All wires, without their bits, that a check may cut in modules that are there."""
-    return sorted({wire.partition("[")[0] for wire in wires(EVERY, modules)})
+    return sorted({wire.partition("[")[0] for wire in existing_wires(EVERY, modules)})
 
 
 def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
@@ -155,7 +155,7 @@ def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> l
     lines: list[str] = []
     for cut in cutpoints:
         ties = dict(cut.ties)
-        for wire in wires([cut], modules):
+        for wire in existing_wires([cut], modules):
             module, _, name = wire.partition("/")
             whole = name.partition("[")[0]
             lines.append(f"select -assert-min 1 {module}/w:{whole}")

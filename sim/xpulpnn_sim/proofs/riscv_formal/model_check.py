@@ -284,7 +284,7 @@ def search(
     return Outcome(name=check.name, verdict=verdict, cycle=deepest + 1, seconds=seconds)
 
 
-def pass_together(
+def search_group(
     checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float
 ) -> float | None:
     """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""

@@ -69,8 +69,8 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
         return unequal(decoder.graph, unproved, [*decoder.controls()], {"word": decoder.word}, timeout_s)
 
     return [
-        Claim(what="every 32-bit word: legal or not", method="sat", decide=legality),
-        Claim(what="CSR, system and pv.qnt words: control word of the row", method="sat", decide=controls),
+        Claim(statement="every 32-bit word: legal or not", method="sat", decide=legality),
+        Claim(statement="CSR, system and pv.qnt words: control word of the row", method="sat", decide=controls),
     ]
 
 
@@ -123,11 +123,11 @@ def _wrong_word(unit: ProvenUnit) -> str:
 COMPRESSED = Definition(
     lambda unit: [
         Claim(
-            what="every 16-bit word, whatever follows",
+            statement="every 16-bit word, whatever follows",
             method="exhaustive",
             decide=lambda _: next(_wrong_halves(unit), ""),
         ),
-        Claim(what="every 32-bit word stays", method="same gates", decide=lambda _: _wrong_word(unit)),
+        Claim(statement="every 32-bit word stays", method="same gates", decide=lambda _: _wrong_word(unit)),
     ],
     [InputFault("word", 0x4501)],
 )

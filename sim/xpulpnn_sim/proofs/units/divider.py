@@ -127,9 +127,9 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         return unequal(graph, TRUE, equalities, {**division.operands, **held}, timeout_s)
 
     return [
-        Claim(what="first cycle: divisor shifted, bounds", method="sat", decide=first),
-        Claim(what="each step: remainder, quotient, bounds", method="sat", decide=step),
-        Claim(what="result until it is taken", method="sat", decide=last),
+        Claim(statement="first cycle: divisor shifted, bounds", method="sat", decide=first),
+        Claim(statement="each step: remainder, quotient, bounds", method="sat", decide=step),
+        Claim(statement="result until it is taken", method="sat", decide=last),
     ]
 
 

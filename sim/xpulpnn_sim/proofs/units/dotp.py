@@ -195,6 +195,6 @@ def array_claims(unit: ProvenUnit) -> list[Claim]:
         def decide(timeout_s: float) -> str:
             return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
 
-        return Claim(what=f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", method="algebra", decide=decide)
+        return Claim(statement=f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", method="algebra", decide=decide)
 
     return [of_format(fmt) for fmt in unit.config.dotp.formats]

@@ -91,7 +91,7 @@ def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[
         chosen = [fmt for fmt in unit.config.dotp.formats if fmt in formats]
         return [
             Claim(
-                what=f"sums of products .{fmt.suffix}, all signs",
+                statement=f"sums of products .{fmt.suffix}, all signs",
                 method=method,
                 decide=partial(_decide, unit, fmt, _chain(fmt) if method == "any" else [method]),
             )

@@ -142,7 +142,7 @@ class _Cycles:
         return tuple(trace)
 
 
-def promises(obligation: Obligation, text: str) -> list[Claim]:
+def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
     """All that is promised of a part; what must not hold must be refuted."""
 
     def decide(timeout_s: float) -> str:
@@ -155,10 +155,10 @@ def promises(obligation: Obligation, text: str) -> list[Claim]:
         return ""
 
     count = len(obligation.claims)
-    return [Claim(what=f"{count} promises, in every cycle after a reset", method="induction", decide=decide)]
+    return [Claim(statement=f"{count} promises, in every cycle after a reset", method="induction", decide=decide)]
 
 
-def broken_promises(obligation: Obligation) -> list[list[Claim]]:
+def faulty_induction_claims(obligation: Obligation) -> list[list[Claim]]:
     """Claims that are wrong: the first output of the part that gates drive, no register, is inverted."""
     unit = obligation.unit
     driven = Fragment.get(unit, None).statements["comb"]._lhs_signals()
@@ -166,5 +166,5 @@ def broken_promises(obligation: Obligation) -> list[list[Claim]]:
         if member.flow is Out and Value.cast(port) in driven:
             name = ".".join(map(str, path))
             with Fault("inverted", type(unit), {name: lambda right, _: ~right}, "").seeded():
-                return [promises(obligation, obligation.emit().text)]
+                return [induction_claims(obligation, obligation.emit().text)]
     raise ToolError(f"{obligation.title} must have an output that gates drive, but has none")

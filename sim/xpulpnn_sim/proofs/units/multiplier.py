@@ -143,7 +143,7 @@ class _Multiplier:
                 expected = algebra.plus([(-1, expected), (-1, algebra.literal(TRUE))])
             return _unequal(run, result, expected, timeout_s)
 
-        return Claim(what=name, method="algebra", decide=decide)
+        return Claim(statement=name, method="algebra", decide=decide)
 
     def whole(self, name: str, *, a_signed: bool, b_signed: bool, requantises: bool = False) -> Claim:
         """A product of 64 bits, whose upper word is the result of the operations that want that."""
@@ -165,7 +165,7 @@ class _Multiplier:
                 return "the upper word must be that of the product, but its gates are others"
             return ""
 
-        return Claim(what=name, method="algebra", decide=decide)
+        return Claim(statement=name, method="algebra", decide=decide)
 
     def half_sum(self, *, signed: bool, upper: bool) -> Claim:
         """The sum of the half-word operations before the shift."""
@@ -186,7 +186,7 @@ class _Multiplier:
             )
             return _unequal(run, run.cycle().port(output), expected, timeout_s, amount=amount, **fields)
 
-        return Claim(what=name, method="algebra", decide=decide)
+        return Claim(statement=name, method="algebra", decide=decide)
 
     def half_shift(self) -> Claim:
         """The results of the half-word operations: that sum shifted."""
@@ -206,7 +206,7 @@ class _Multiplier:
                     return f"a shift by {places} places must be one of the sum's bits, but its gates are others"
             return ""
 
-        return Claim(what="mulN mac… …R, shift by 0 to 31", method="same gates", decide=decide)
+        return Claim(statement="mulN mac… …R, shift by 0 to 31", method="same gates", decide=decide)
 
     def _half_run(
         self, op: int, *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
@@ -260,7 +260,7 @@ class _Multiplier:
                 return "a result that is not taken must stay"
             return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
 
-        return Claim(what=name, method="algebra, 4 sums", decide=decide)
+        return Claim(statement=name, method="algebra, 4 sums", decide=decide)
 
 
 def _half_of_power(amount: Sequence[int]) -> Polynomial:

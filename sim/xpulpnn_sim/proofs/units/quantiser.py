@@ -123,7 +123,7 @@ def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
                 return "the unit must be idle after the result"
             return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
 
-        return Claim(what=f"pv.qnt.{fmt.suffix}: addresses and codes", method="sat", decide=decide)
+        return Claim(statement=f"pv.qnt.{fmt.suffix}: addresses and codes", method="sat", decide=decide)
 
     def timing(fmt: ElemFmt) -> Claim:
         def decide(timeout_s: float) -> str:
@@ -136,7 +136,7 @@ def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
                 equalities += _alone(search, state, number + 1)
             return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
 
-        return Claim(what=f"pv.qnt.{fmt.suffix}: the same for any timing", method="sat, by step", decide=decide)
+        return Claim(statement=f"pv.qnt.{fmt.suffix}: the same for any timing", method="sat, by step", decide=decide)
 
     formats = [fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in unit.config.widths]
     return [claim(fmt) for claim in (searched, timing) for fmt in formats]

@@ -80,7 +80,7 @@ class Decision(NamedTuple):
 class Claim:
     """One equality of a unit with its definition."""
 
-    what: str  # the operations, or what is equal
+    statement: str  # the operations, or what is equal
     method: str
     # given the seconds it may take: a counterexample, empty if the claim is proved, or the answer with its method
     decide: Callable[[float], str | Decision]
@@ -97,7 +97,9 @@ class Claim:
             answer = Decision(DIFFERENT if answer else EQUAL, self.method, answer)
         verdict, method, counterexample = answer
         parts, seconds = (counterexample,) if counterexample else (), time.monotonic() - began
-        return Outcome(name=unit, statement=self.what, method=method, verdict=verdict, seconds=seconds, parts=parts)
+        return Outcome(
+            name=unit, statement=self.statement, method=method, verdict=verdict, seconds=seconds, parts=parts
+        )
 
 
 class Definition(NamedTuple):
@@ -112,7 +114,7 @@ class Definition(NamedTuple):
         for fault in self.faults:
             if fault.port in unit.gates.ports:
                 claims = self.claims(replace(unit, fault=fault))
-                refuted.append([claim for claim in claims if claim.what.startswith(fault.refutes)])
+                refuted.append([claim for claim in claims if claim.statement.startswith(fault.refutes)])
         return [claims for claims in refuted if claims]
 
 

@@ -265,7 +265,7 @@ class CoreProver:
                 yield mutant, _proof(judge.compare(mutant.number))
 
     def _judge(self, gates: MutatedGates, occurring: InputConstraints) -> MutantComparer:
-        return MutantComparer(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, occurring=occurring)
+        return MutantComparer(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, constraints=occurring)
 
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
         """The core with some mutants at least."""
@@ -289,7 +289,7 @@ def _proof(compared: MutantComparison) -> Proof:
     if compared.verdict == EQUIVALENT:
         return Proof(verdict=EQUIVALENT if compared.scope == UNCONSTRAINED else LEGAL)
     if compared.scope == OUTPUTS:
-        return Proof(verdict=DIFFERENT, example=json.dumps([*compared.example]))
+        return Proof(verdict=DIFFERENT, example=json.dumps([*compared.counterexample]))
     # a difference in a state that may never be reached says nothing
     return Proof(verdict=UNDECIDED)
 

@@ -236,12 +236,12 @@ def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tupl
         verdict = found.verdict
         if verdict == EQUIVALENT and found.scope != UNCONSTRAINED:
             verdict = LEGAL if judge.assumes or found.scope != REACHABLE else EQUIVALENT
-        yield mutant, Proof(verdict=verdict, example=_shown(found) if found.example else "")
+        yield mutant, Proof(verdict=verdict, example=_shown(found) if found.counterexample else "")
 
 
 def _shown(found: MutantComparison) -> str:
     """Words that are not 0 in the last cycle of a counterexample, and a bit that is wrong then."""
-    cycles: Sequence[Mapping[str, int]] = found.example
+    cycles: Sequence[Mapping[str, int]] = found.counterexample
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
     more = ["..."] if len(given) > _SHOWN_PORTS else []
     what = " ".join([*given[:_SHOWN_PORTS], *more]) or "all inputs 0"
@@ -282,7 +282,7 @@ def judge_unit(
             gates=gates,
             abc=find_abc(),
             timeout_s=settings.proof_s,
-            occurring=occurring,
+            constraints=occurring,
             moves_rows=lambda number: whole().moves_rows(number),
         )
         prover = MutantProver(

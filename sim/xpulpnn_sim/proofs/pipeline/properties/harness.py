@@ -146,7 +146,7 @@ class CoreHarness(wiring.Component):
         bus = bus_violations(m, "instr", core.instr, fetches, FETCHES) | bus_violations(
             m, "data", core.data, accesses, ACCESSES
         )
-        watched = {
+        properties = {
             "obi": Property(bus, accessing | counting | crossing),
             "fetches": fetch_property(core, seen, held, requested).given(accessing | flowing | fetching),
             "interrupts": interrupt_property(m, core, seen, self.irq).given(accessing | flowing),
@@ -158,16 +158,16 @@ class CoreHarness(wiring.Component):
             "progress": progress_property(m, core, seen, WINDOW).given(accessing | flowing | fetching),
         }
         if self.config.xpulpv2:
-            watched["loops"] = loop_property(m, core, seen, started).given(accessing | flowing)
+            properties["loops"] = loop_property(m, core, seen, started).given(accessing | flowing)
         if self.config.mac_load:
             nnrf = nnrf_property(m, core, seen, started, self.watched_entry, self.watched_bit, self.config)
-            watched["mac_load"] = nnrf.given(accessing | flowing)
+            properties["mac_load"] = nnrf.given(accessing | flowing)
         if self.config.debug:
             m.d.comb += core.debug_req.eq(self.debug_req)
             for name in ("debug_halt_addr", "debug_exception_addr"):
                 m.d.comb += getattr(core, name)[1:].eq(getattr(self, name)[1:])
-            watched["halts"] = halt_property(m, core, seen, self.boot_addr).given(under_way)
-        for name, (wrong, invariants) in watched.items():
+            properties["halts"] = halt_property(m, core, seen, self.boot_addr).given(under_way)
+        for name, (wrong, invariants) in properties.items():
             self.parts[name], self.invariants[name] = [*wrong], [*invariants]
             broken = {text: ~invariant for text, invariant in invariants.items()}
             for port, conditions in ((f"wrong_{name}", wrong), (f"broken_{name}", broken)):
