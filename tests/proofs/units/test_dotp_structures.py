@@ -179,5 +179,6 @@ def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert {(record["method"], record["verdict"]) for record in records} == {("algebra", EQUAL)}
     wrong = broken(design_of(isolation="none"), "assign result = ", "assign result = 32'h1 + ")
     monkeypatch.setattr(prove_units, "cached_emission", lambda top, config: wrong)
-    assert execute_command([*words[:6], "--set", "isolation=none", "--set", "adders=inferred"]) == 1
+    options = "--set isolation=none --set adders=inferred --set multipliers=shared --formats h"
+    assert execute_command(["prove", "units", *options.split()]) == 1
     assert re.search(r"rs1=0x\w{8} .*: result must be 0x\w{8}, not 0x\w{8}", capsys.readouterr().out)
