@@ -1,7 +1,7 @@
 """ASIC flow: Yosys and ABC on a Liberty file, as in the reference flow of the project's figures.
 
 A design is mapped flattened. Area, delay, path and the area of every instance are all those of the netlist that comes
-out, which is kept.
+out.
 """
 
 import json
@@ -77,7 +77,7 @@ class _Run:
     number: int  # from 1 on; the first one takes cells and nets in the order of the source
     source: NetlistModule  # gates made module by module, whose names tell their instances
     flat: NetlistModule  # the mapped netlist
-    mapped: MappedNetlist  # the same as library cells
+    mapped: MappedNetlist  # the netlist as library cells
     delay: float | None  # longest path by ABC, ps
 
     @cached_property
@@ -88,7 +88,7 @@ class _Run:
 
     @cached_property
     def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
-        """The mapped netlist with the instance of every gate."""
+        """The mapped netlist with the instance of each gate, and shares of the area by how the instance was derived."""
         return with_origins(self.source, self.flat, self.mapped)
 
 

@@ -88,7 +88,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
     offset = 0
 
     def joined_net(net: int) -> int:
-        """The one net of all that are joined."""
+        """The net that stands for all that are joined to it."""
         while net in driver:
             net = driver[net]
         return net
@@ -273,7 +273,7 @@ def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowRe
 
 
 def _origins(results: list[FlowResult]) -> dict[str, float]:
-    """Shares of the area by what told the instance, over all parts."""
+    """Shares of the area by how the instance was derived, over all parts."""
     whole = sum(result.area_kge or 0.0 for result in results) or 1.0
     names = {name for result in results for name in result.origins}
     return {

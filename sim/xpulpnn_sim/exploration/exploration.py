@@ -29,7 +29,7 @@ from xpulpnn_sim.tools.results import cached_results
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 120.0}
 """Seconds of a step that has never run, by the kind of its result."""
 
-_CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # the same of a whole cluster
+_CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # seconds for a whole cluster
 
 _MINUTE_S, _HOUR_S = 60, 3600
 
@@ -89,19 +89,19 @@ def remove_earlier(output: Path) -> None:
                 (output / name).unlink(missing_ok=True)
 
 
-_WORTH_TELLING_S = 60.0  # Estimated time from which the size of a run is told before it starts
+_LONG_RUN_S = 60.0  # estimated time from which the size of a run is shown before it starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Listener to the progress of a run; unless told otherwise it does nothing."""
+    """Callbacks for the progress of a run; the defaults do nothing."""
 
-    remark: Callable[[str], object] = lambda text: None  # told something that is no result
-    # told the number of steps to run: once it is known, and whenever a result turns out to be known already
+    remark: Callable[[str], object] = lambda text: None  # takes a message about the run
+    # takes the number of steps to run: once it is known, and whenever a result turns out to be known already
     expect: Callable[[int], object] = lambda total: None
-    begun: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that runs
-    done: Callable[[str, str], object] = lambda label, step: None  # told the point and the step that is done
-    left: Callable[[float], object] = lambda seconds: None  # told how long the steps to run will take, as this run goes
+    begun: Callable[[str, str], object] = lambda label, step: None  # takes the point and the step that runs
+    done: Callable[[str, str], object] = lambda label, step: None  # takes the point and the step that is done
+    left: Callable[[float], object] = lambda seconds: None  # takes the estimated seconds for the steps to run
 
 
 class ExplorationLoop:
@@ -174,7 +174,7 @@ class ExplorationLoop:
             raise InputError(
                 f"max_points must be at least {count}, or --yes be given, not {options.max_points} ({text})"
             )
-        if seconds >= _WORTH_TELLING_S:
+        if seconds >= _LONG_RUN_S:
             self._watcher.remark(text)
         if options.fresh:
             remove_earlier(options.output)
@@ -221,7 +221,7 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     options : ExploreOptions
         Configurations, figures, and how they are run.
     watcher : Watcher or None
-        Told how far the run is.
+        Called with the progress of the run.
 
     Returns
     -------
@@ -344,7 +344,7 @@ class _Figures:
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """The steps of each point; ``notes`` are told who cannot run what.
+        """The steps of each point; ``notes`` get the kernels that a point cannot run.
 
         Raises :class:`InputError` for a kernel that no point can run.
         """

@@ -16,7 +16,7 @@ _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A finished run, or what there is of one that was interrupted."""
+    """Results of a run, which are partial if it was interrupted."""
 
     title: str  # heading of the report
     command: str  # the command line that repeats the run

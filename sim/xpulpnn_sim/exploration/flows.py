@@ -28,7 +28,7 @@ from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
-WINDOW_CYCLES = 4096  # Clock cycles of a workload whose switching is counted, unless told otherwise
+WINDOW_CYCLES = 4096  # clock cycles of a workload whose switching is counted by default
 
 
 _WIDTHS = ("16", "8", "4", "2")
@@ -141,13 +141,13 @@ class EnergyStep:
     library: Library
     spec: KernelSpec | None  # the kernel; None for general code
     core: bool = False  # without a cluster: whether a kernel runs on the whole core, as general code always does
-    yosys: str = ""  # which Yosys (see find_yosys)
+    yosys: str = ""  # as find_yosys takes it
     window: int = WINDOW_CYCLES  # clock cycles whose switching is looked at
     kind: ResultField = "energies"
 
     @property
     def name(self) -> str:
-        """The workload, told apart from the run of the same kernel for its cycles."""
+        """The workload, with a prefix that distinguishes it from the kernel run for cycles."""
         return f"energy of {self.spec or 'general code'}"
 
     def settings(self) -> Mapping[str, str]:

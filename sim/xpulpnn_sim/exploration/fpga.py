@@ -51,7 +51,7 @@ class Wrapper:
             bus, known = ("driven", self.input_bits) if port["direction"] == "input" else ("result", self.output_bits)
             connections.append(f".{name}({bus}[{len(known) + width - 1}:{len(known)}])")
             known += [f"{name}[{bit}]" for bit in range(width)] if width > 1 else [name]
-        # its modules; the component is not included
+        # modules of the wrapper, without the component
         self.verilog = _TEMPLATE.format(
             inputs=len(self.input_bits),
             outputs=len(self.output_bits),

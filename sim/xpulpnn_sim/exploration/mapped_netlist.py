@@ -1,11 +1,11 @@
 """Flat netlists of library cells, with the instance and the readable name of everything in them.
 
 A mapper that sees the whole design at once gives better figures than one that stops at the borders of modules, but its
-gates have lost the instances they come from. They are told from what they compute: source and mapped netlist run the
-same random values of inputs and registers, and a net of the mapped netlist that always equals, or always differs from,
-a net of the source gets the instance and the name of that net. A gate of which the source knows nothing belongs where
-those belong that read it, or, if they do not agree, that feed it. What serves several instances stays apart, under
-:data:`SHARED`.
+gates have lost the instances they come from. These are derived from what gates compute: source and mapped netlist run
+the same random values of inputs and registers, and a net of the mapped netlist that always equals, or always differs
+from, a net of the source gets the instance and the name of that net. A gate of which the source knows nothing belongs
+where those belong that read it, or, if they do not agree, that feed it. What serves several instances stays apart,
+under :data:`SHARED`.
 """
 
 import base64
@@ -52,7 +52,7 @@ class MappedNetlist:
     module: str  # name of the top module
     gates: list[MappedGate]
     inputs: dict[str, int]  # net by name of the port bit, such as `op_a[3]`
-    outputs: dict[str, int]  # likewise
+    outputs: dict[str, int]  # net by name of the port bit
     # name of each net: the shortest of those that the Verilog gave it, else one made of the driver's instance path and
     # the number of the net, such as `dotp.array.n123`
     names: dict[int, str]
@@ -166,8 +166,8 @@ def with_origins(
 ) -> tuple[MappedNetlist, dict[str, float]]:
     """The mapped netlist with the instance of each gate and the readable name of each net.
 
-    Shares of the area by what told the instance come with it: equal function, what reads the gate, or nothing (it is
-    shared).
+    With it come shares of the area by how the instance was derived: from an equal function, from what reads the gate,
+    or not at all (the gate is shared).
     """
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
@@ -196,7 +196,7 @@ def _random(name: str) -> int:
 
 
 def _function(value: int) -> int:
-    """The same for a value and its inverse."""
+    """A key that a value and its inverse have in common."""
     return min(value, value ^ _ALL)
 
 
@@ -266,7 +266,7 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
 def _attributed(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
-    """Instances that each gate may belong to, one if that is told; and shares of the area by what told it."""
+    """Candidate instances of each gate, a single one if it was derived; and shares of the area by how it was."""
     instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 

@@ -1,6 +1,6 @@
 """Designs, and results of flows, energy estimation and kernels for them: plain data that goes into JSON and back.
 
-Both are kept on disk under a hash of everything that determines them.
+Both are stored on disk under a hash of everything that determines them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +77,7 @@ class CriticalPath:
     tool: str  # what found it, with its version; ABC's estimate is named as such
     netlist: str  # `mapped` or `routed`: the netlist it was found in, which is that of the result
     start: str  # port or register bit, by its name in the emitted Verilog
-    end: str  # likewise
+    end: str  # port or register bit
     delay_ps: float  # from start to end
     steps: list[PathStep] = field(default_factory=list[PathStep])  # the cells in between, first one first
     # longest path of the same netlist by other tools, ps
@@ -96,7 +96,7 @@ class GrantPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """One of several runs of a flow: its number from 1 on, area in kGE and delay in ps."""
+    """Figures of one of several runs of a flow, which are numbered from 1 on."""
 
     number: int
     area_kge: float | None
@@ -105,7 +105,7 @@ class FlowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResult:
-    """Outcome of one flow on one design; what a flow cannot tell is None or empty."""
+    """Outcome of one flow on one design; what a flow does not measure is None or empty."""
 
     flow: str  # `asic`, `builtin`, `ecp5` or `ice40`
     script: str = ""  # `area` or `speed` with the ABC flows, else empty
@@ -116,12 +116,12 @@ class FlowResult:
     cells: int | None = None  # number of cells, registers included
     flip_flops: int | None = None  # number of registers
     delay_ps: float | None = None  # longest combinational path
-    delay_fo4: float | None = None  # the same in the library's fan-out-of-four inverter delays
+    delay_fo4: float | None = None  # longest path in fan-out-of-four inverter delays of the library
     clock_ps: float | None = None  # clock period that was asked for
     path: CriticalPath | None = None  # longest path in detail, of the netlist with this delay
     # area by instance, depth first, the top first, of the netlist with this area
     modules: list[ModuleArea] = field(default_factory=list[ModuleArea])
-    # shares of the area whose instance was told by its function, by what reads it, or is shared by several
+    # shares of the area whose instance was derived from its function, from what reads it, or that several share
     origins: dict[str, float] = field(default_factory=dict[str, float])
     # each mapping of the design; area and delay above are their medians, each that of one netlist
     runs: list[FlowRun] = field(default_factory=list[FlowRun])
@@ -132,8 +132,8 @@ class FlowResult:
     memory_bits: int | None = None  # bits of memories that are not mapped, in no area
     grant: GrantPath | None = None  # of a cluster: from requests of its cores through their grants
     luts: int | None = None  # look-up tables of an FPGA
-    dsps: int | None = None  # its multipliers
-    brams: int | None = None  # its block memories
+    dsps: int | None = None  # multipliers of an FPGA
+    brams: int | None = None  # block memories of an FPGA
     fmax_mhz: list[float] = field(default_factory=list[float])  # FPGA clock per placement seed
     wall_s: float = 0.0  # seconds the tools took (when they ran, not when read from the cache)
 
@@ -190,7 +190,7 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutput:
-    """Result of a flow, the files to keep with it, text by name, and on request the netlist whose delay it tells (see
+    """Result of a flow, the files to keep with it, text by name, and on request the netlist that has the delay (see
     :mod:`xpulpnn_sim.exploration.mapped_netlist`)."""
 
     result: FlowResult
@@ -228,8 +228,8 @@ class EnergyResult:
 
     workload: str  # kernel specification or name of the program
     top: str  # `backend`, `core` or `cluster`: the netlist simulated
-    tools: dict[str, str]  # as in FlowResult
-    conditions: list[str]  # as in FlowResult; method and limits are among them
+    tools: dict[str, str]  # version of each tool used
+    conditions: list[str]  # library, method and limits, in short sentences
     cycles: int  # clock cycles whose switching was counted
     macs: float  # Multiply-accumulates done in them; 0 for general code
     energy_per_cycle_fj: float  # of the whole netlist
@@ -243,7 +243,7 @@ class EnergyResult:
     wall_s: float = 0.0  # seconds it took
 
     def part_fj(self, part: str) -> float:
-        """One of :data:`ENERGY_PARTS` of all instances, per cycle."""
+        """Energy of all instances per cycle in a part, which is one of :data:`ENERGY_PARTS`."""
         return sum(getattr(module, part) for module in self.modules)
 
 

@@ -1,7 +1,7 @@
 """Search of a space of configurations by Optuna, instead of all of its points.
 
 What is proposed depends on the seed and on results alone, not on how many processes or machines computed them: points
-are proposed and told in batches of one size. A search that was interrupted therefore goes on when it is repeated.
+are proposed and evaluated in batches of one size. A search that was interrupted therefore goes on when it is repeated.
 """
 
 import random
@@ -131,7 +131,7 @@ def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective])
 
 PRESET = "preset"  # name of the choice among presets
 
-_BATCH = 8  # Points proposed before any of their results is told
+_BATCH = 8  # points proposed before Optuna gets any of their results
 
 _PATIENCE = 20  # proposals in a row that are known or impossible, after which one is drawn from those left
 

@@ -50,7 +50,7 @@ class StepOutcome:
     """Outcome of a step of a point."""
 
     result: StepResult | None = None  # None if the step failed
-    cached: bool = False  # whether it came from a cache
+    cached: bool = False  # the result came from a cache
     error: str = ""  # what is wrong with it, one line; empty if nothing
     # text by name: what goes into a folder of the step's name in that of the point (see folder_name)
     files: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -216,11 +216,11 @@ def _one_line(error: Exception) -> str:
 
 
 Report = Callable[[str, str, bool], None]
-"""Told the label of a point, the name of a finished step and whether its result was known already."""
+"""Takes the label of a point, the name of a finished step and whether its result was known already."""
 
 
 Begun = Callable[[str, str], object]
-"""Told the label of a point and the name of a step that runs."""
+"""Takes the label of a point and the name of a step that runs."""
 
 
 def run_tasks(
@@ -232,7 +232,7 @@ def run_tasks(
     timeout_s: float = 3600.0,
     dask: str = "",
 ) -> None:
-    """Run what the tasks lack; a point that failed has its error. Of the steps that run ``begun`` is told the first.
+    """Run what the tasks lack; a point that failed has its error. ``begun`` gets the first of the steps that run.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
     longer than ``timeout_s`` fails. There is a call per step: areas and delays of all points, then cycles, then

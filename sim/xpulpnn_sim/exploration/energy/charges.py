@@ -86,7 +86,7 @@ class Activity:
         return late
 
     def _check(self, values: NetWords, states: NetWords) -> None:
-        """Compare the states with those that the cycle before computed; count clocked states."""
+        """Compare the states with what the previous cycle computed, and count clocked registers."""
         for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
             following = data & enable | state & ~enable

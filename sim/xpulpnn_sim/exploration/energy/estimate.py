@@ -242,7 +242,7 @@ def _estimate(
     started = time.monotonic()
     circuit = mapped_circuit(design, netlist, library)
     model = GateModel(circuit)
-    run_cycles = model.count(workload.run)  # those of the reset among them
+    run_cycles = model.count(workload.run)  # the cycles of the reset included
     starts, chunk = pieces(0, run_cycles, window)
     charges, seen = charged(circuit, model.watch(workload.run, starts, chunk), chunk, library)
     modules = charges.modules(seen, design.manifest["hierarchy"])

@@ -34,9 +34,9 @@ class Gate:
 
     path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
-    pin: str  # its output
+    pin: str  # output pin
     output: int
-    inputs: Mapping[str, int]  # nets of all input pins of the cell
+    inputs: Mapping[str, int]  # net of each input pin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ class Circuit:
         # nets of the inputs, without the clock, in the order of the ports
         self.sources = [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
         used = (nets for cell in netlist.cells for nets in cell.pins.values())
-        # likewise of the outputs
+        # nets of the outputs, in the order of the ports
         self.sinks = [net for nets in self.outputs.values() for net in nets]
         # nets are numbered below this
         self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1

@@ -55,7 +55,7 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
     """The parts of the top of all points, and the hierarchy of one."""
     parts_of = {name: blocks_of(points, name) for name in comparison.flow_names(points)}
     names = dict.fromkeys(part for parts in parts_of.values() for part, _ in parts if part != _ITSELF)
-    # the same in every plot
+    # every plot has these colours
     colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)} | {_ITSELF: _ITSELF_COLOUR}
     blocks: dict[tuple[str, ...], Figure] = {}
     for name, parts in parts_of.items():
@@ -118,7 +118,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    """Tell the sum of the instances' sizes, and how the instances were told."""
+    """Sentences on the sum of the instances' sizes, and on how gates were assigned to instances."""
     whole, figure = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
     if figure is not None and abs(whole - figure) > _DIFFERENT * abs(figure):
         text = f"The instances add up to {whole:.2f} kGE; the tables show {figure:.2f} kGE."

@@ -17,14 +17,14 @@ class KernelRate:
 
     point: int  # number of the point, from 1 on
     label: str  # label of the point
-    top: str  # its component
-    flow: FlowResult  # whose clock and area count
+    top: str  # component of the point
+    flow: FlowResult  # gives clock and area
     record: dict[str, object]  # cycles of the kernel on the back end of the same configuration, or on the cluster
     energy: EnergyResult | None  # energy of the same kernel, if it was estimated and the flow is not one of an FPGA
 
     @property
     def clock_ghz(self) -> float:
-        """One over the delay of the component, or the median clock after routing."""
+        """Inverse of the delay of the component; on an FPGA the median clock after routing."""
         if self.flow.is_fpga:
             return (self.flow.fmax or 0.0) / _MHZ_PER_GHZ
         return _PS_GHZ / self.flow.delay_ps if self.flow.delay_ps else 0.0
@@ -37,7 +37,7 @@ class KernelRate:
 
     @property
     def gmacs_per_mm2(self) -> float | None:
-        """The same per area of the component; None without a physical area."""
+        """Multiply-accumulates per ns and mm2 of the component; None without a physical area."""
         return self.gmacs * _UM2_PER_MM2 / self.flow.area_um2 if self.flow.area_um2 else None
 
 
@@ -60,6 +60,6 @@ def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
 
 
 def netlist_of(energy: EnergyResult) -> str:
-    """The netlist whose energy is told."""
+    """Name and area of the netlist that an energy is of."""
     area = "" if energy.area_kge is None else f", {energy.area_kge:.2f} kGE"
     return f"{energy.top}{area}"

@@ -13,8 +13,8 @@ from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
 
 _WIDTH = 520  # pixels of the plot's inside, usually; it depends on the window
-_NEAR = 5  # Pixels within which marks count as one
-_MOST = 4  # numbers that are written beside a mark; of more the first ones
+_NEAR = 5  # pixels within which marks share a label
+_MOST = 4  # numbers that are written beside a mark; of more than these only the first
 _PLACES = (
     ("top center", 0, -13),
     ("middle right", 1, 0),
@@ -35,10 +35,10 @@ Position = tuple[float, float]
 class Mark:
     """A point of a plot."""
 
-    point: int  # its number from 0 on
+    point: int  # number of the point, from 0 on
     at: Position
-    ends: tuple[Position | None, Position | None]  # of its bars, to the sides and upwards
-    is_best: bool  # whether it is on the front
+    ends: tuple[Position | None, Position | None]  # of the error bars in x and in y
+    is_best: bool  # on the Pareto front
 
 
 def placed(
@@ -48,7 +48,7 @@ def placed(
     height: float,
     names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Text and position for the points that have one: those that coincide share it, one without room has none.
+    """Text and position of the label of each point; points that coincide share one, a point without room has none.
 
     Texts are the ``names`` if there is room for all of them, else numbers.
     """

@@ -103,7 +103,7 @@ class Evaluation:
         return chosen
 
     def measure(self, assignments: Sequence[Assignment]) -> list[NetworkRun]:
-        """Whole networks on the design, the results of every layer compared with the reference."""
+        """Run whole networks on the design and compare every layer with the reference."""
         if assignments:
             # compiled once, before several processes need it
             config = self.model.config
@@ -161,7 +161,7 @@ class Exploration:
     reports: tuple[str, ...]  # what was wrong in runs on the design
 
     def record(self) -> dict[str, Any]:
-        """All of it for a JSON file."""
+        """The exploration as JSON types."""
         return {
             "layers": list(self.layers),
             "chosen": None if self.chosen is None else widths_text(self.chosen.widths),

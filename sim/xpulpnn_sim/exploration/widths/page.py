@@ -67,7 +67,7 @@ def front_table(exploration: Exploration) -> NamedTable:
 
 
 def cycles_figure(exploration: Exploration) -> dict[str, Any]:
-    """Accuracy over cycles: all points, the front, those that were run as whole networks, the chosen one."""
+    """Accuracy over cycles: all points, with the front, the chosen one and whole networks on the design marked."""
     runnable = [point for point in exploration.points if not point.problem]
     whole = [(best.measured / _MILLION, best.point) for best in exploration.best if best.measured is not None]
     shade = {

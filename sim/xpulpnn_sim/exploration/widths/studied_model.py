@@ -49,9 +49,9 @@ class StudiedModel:
     """A model in floating point, the images that decide, and the core that computes."""
 
     onnx: OnnxModel
-    calibration: Calibration  # its tensors' ranges
+    calibration: Calibration  # ranges of the tensors
     options: ImportOptions  # how it is read; of the images only what calibration has of them counts
-    images: Images  # what accuracies are of
+    images: Images  # on which accuracies are measured
     config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
 
     def space(self, bits: tuple[int, ...]) -> WidthSpace:

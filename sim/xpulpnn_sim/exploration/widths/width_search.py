@@ -33,7 +33,7 @@ class WidthPoint:
         return self.right / self.images
 
     def record(self) -> dict[str, Any]:
-        """All of it for a JSON file."""
+        """The point as JSON types."""
         figures: dict[str, Any] = {"bits": widths_text(self.widths), "right": self.right, "images": self.images}
         if self.problem:
             return figures | {"problem": self.problem}
@@ -72,7 +72,7 @@ class Choices:
     activations: tuple[int, ...]  # of the maps that it reads
 
     def __iter__(self) -> Iterator[LayerWidths]:
-        """All of them, the widest first."""
+        """All pairs of widths, the widest first."""
         return (LayerWidths(w, x) for w in reversed(self.weights) for x in reversed(self.activations))
 
     def stepped(self, own: LayerWidths, weights: int, activations: int) -> LayerWidths | None:
@@ -94,11 +94,11 @@ class WidthSpace:
         return prod(len(layer.weights) * len(layer.activations) for layer in self.layers)
 
     def __iter__(self) -> Iterator[Assignment]:
-        """All of them, those with most bits first."""
+        """All assignments, those with most bits first."""
         return product(*self.layers)
 
     def uniform(self) -> list[Assignment]:
-        """The same bits everywhere, as far as a layer has a choice; the widest first."""
+        """Assignments with the same bits in all layers that have the choice, the widest first."""
         depth = max(len(ladder) for layer in self.layers for ladder in (layer.weights, layer.activations))
         rows = [
             tuple(

@@ -37,7 +37,7 @@ class ExampleBlock:
     line: int  # where its content starts
     language: str  # `sh`, `console`, `pycon`, `python` or `file`
     lines: tuple[str, ...]
-    slow: bool = False  # whether it takes long
+    slow: bool = False  # takes long
     file: str = ""
 
 

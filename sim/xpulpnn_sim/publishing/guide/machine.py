@@ -16,6 +16,7 @@ from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.publishing.guide import html
 from xpulpnn_sim.publishing.guide.html import comments_beside
 from xpulpnn_sim.publishing.guide.instructions import c_call, encoding
+from xpulpnn_sw.assembly.asm import assemble
 
 _BLOCKS = (
     (cluster.TCDM_ALIAS, "alias of the TCDM"),
@@ -124,38 +125,40 @@ def _span(first: str, last: str) -> str:
     return html.code(first) if first == last else f"{html.code(first)} to {html.code(last)}"
 
 
-_SAMPLES: tuple[tuple[str, str | None, str, dict[str, int]], ...] = (
-    ("p.lw", "rd,imm12(rs1!)", "p.lw x10, 4(x11!)", {"rd": 10, "rs1": 11, "imm12": 4}),
-    ("p.lw", "rd,rs2(rs1!)", "p.lw x10, x12(x11!)", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("p.sw", "rs2,rs3(rs1!)", "p.sw x12, x10(x11!)", {"rs2": 12, "rs3": 10, "rs1": 11}),
-    ("p.sb", "rs2,stimm12(rs1!)", "p.sb x12, -1(x11!)", {"rs2": 12, "rs1": 11, "stimm12": -1}),
-    ("lp.setup", None, "lp.setup 0, x11, pc+16", {"L": 0, "rs1": 11, "lpoff12": 16}),
-    ("lp.setupi", None, "lp.setupi 1, 100, pc+16", {"L": 1, "lpcnt12": 100, "lpoff5": 16}),
-    ("p.beqimm", None, "p.beqimm x11, -3, pc+8", {"rs1": 11, "simm5": -3, "boff13": 8}),
-    ("p.extracti", None, "p.extracti x10, x11, 7, 8", {"rd": 10, "rs1": 11, "Is3": 7, "Is2": 8}),
-    ("p.subRN", None, "p.subRN x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("p.mulhhsNR", None, "p.mulhhsNR x10, x11, x12, 15", {"rd": 10, "rs1": 11, "rs2": 12, "Is3": 15}),
-    ("pv.add.sci.b", None, "pv.add.sci.b x10, x11, -3", {"rd": 10, "rs1": 11, "imm6": -3}),
-    ("pv.shufflei2.sci.b", None, "pv.shufflei2.sci.b x10, x11, 0x1B", {"rd": 10, "rs1": 11, "uimm6": 0x1B}),
-    ("pv.sdotusp.b", None, "pv.sdotusp.b x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("pv.sdotusp.n", None, "pv.sdotusp.n x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("pv.cmpgeu.sc.c", None, "pv.cmpgeu.sc.c x10, x11, x12", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("pv.mlsdotsup.b", None, "pv.mlsdotsup.b x10, (x11!), 17", {"rd": 10, "rs1": 11, "nnimm5": 17}),
-    ("pv.mlsdotup.h", None, "pv.mlsdotup.h x0, (x11!), 9", {"rd": 0, "rs1": 11, "nnimm5": 9}),
-    ("pv.cusdotusp.b.2", None, "pv.cusdotusp.b.2 x10, (x11!), x12", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("pv.qnt.n", None, "pv.qnt.n x10, x11, (x12)", {"rd": 10, "rs1": 11, "rs2": 12}),
-    ("pv.mlsdotup.b", "rd~,(rs1!),nnimm5'", "pv.mlsdotup.b x10, (x11!), 24", {"rd": 10, "rs1": 11, "nnimm5": 24}),
-    ("pv.mldotup.n", None, "pv.mldotup.n x10, (x11!), 7", {"rd": 10, "rs1": 11, "nnimm5": 7}),
-    (
-        "pv.mlsduosup.b",
-        None,
-        "pv.mlsduosup.b x10, (x12!), 1, 0, 9",
-        {"rd": 10, "rs1": 12, "w": 1, "p": 0, "t": 9},
-    ),
-    ("pv.mlduoup.n", "rd2,w,p", "pv.mlduoup.n x10, 3, 1", {"rd": 10, "w": 3, "p": 1}),
-    ("pv.rqld", None, "pv.rqld 1, (x11!)", {"uimm1": 1, "rs1": 11}),
-    ("pv.rqu.b", None, "pv.rqu.b x10, x11, x12, 3", {"rd": 10, "rs1": 11, "rs2": 12, "lane": 3}),
-)
+_SAMPLES = """\
+p.lw x10, 4(x11!)
+p.lw x10, x12(x11!)
+p.sw x12, x10(x11!)
+p.sb x12, -1(x11!)
+lp.setup 0, x11, pc+16
+lp.setupi 1, 100, pc+16
+p.beqimm x11, -3, pc+8
+p.extracti x10, x11, 7, 8
+p.subRN x10, x11, x12
+p.mulhhsNR x10, x11, x12, 15
+pv.add.sci.b x10, x11, -3
+pv.shufflei2.sci.b x10, x11, 0x1B
+pv.sdotusp.b x10, x11, x12
+pv.sdotusp.n x10, x11, x12
+pv.cmpgeu.sc.c x10, x11, x12
+pv.mlsdotsup.b x10, (x11!), 17
+pv.mlsdotup.h x0, (x11!), 9
+pv.cusdotusp.b.2 x10, (x11!), x12
+pv.qnt.n x10, x11, (x12)
+pv.mlsdotup.b x10, (x11!), 24
+pv.mldotup.n x10, (x11!), 7
+pv.mlsduosup.b x10, (x12!), 1, 0, 9
+pv.mlduoup.n x10, 3, 1
+pv.rqld 1, (x11!)
+pv.rqu.b x10, x11, x12, 3
+"""
+"""Instructions whose words are shown."""
+
+
+def _samples() -> Iterator[Sequence[str]]:
+    for text in _SAMPLES.splitlines():
+        word = int.from_bytes(assemble(text).to_bytes(), "little")
+        yield html.code(text), html.code(f"0x{word:08X}")
 
 
 def _event_lines() -> Iterator[Sequence[str]]:
@@ -285,13 +288,7 @@ TABLES = {
             for field in (VALID, WAIT, *RETIREMENT_FIELDS)
         ),
     ),
-    "samples": html.table(
-        ("assembly", "word"),
-        (
-            (html.code(text), html.code(f"0x{find(mnemonic, form).encode(**values):08X}"))
-            for mnemonic, form, text, values in _SAMPLES
-        ),
-    ),
+    "samples": html.table(("assembly", "word"), _samples()),
     "signs": html.table(("instruction", "first factor", "second factor", "second name"), _signs()),
     "timer-settings": html.table(
         ("bit", "name", "meaning"),

@@ -52,7 +52,7 @@ class Published(NamedTuple):
 
     @property
     def value(self) -> float:
-        """As a number."""
+        """The printed figure as a number."""
         return float(self.text)
 
 
@@ -89,7 +89,7 @@ class Metric:
     """A figure of a record."""
 
     unit: str = ""
-    field: str = "cycles"  # its name in the record; with dots that of a number within a part, as in `layers.conv2`
+    field: str = "cycles"  # name in the record; with dots a number within a part, as in `layers.conv2`
     per: float = 1.0  # what the number is divided by
     better: Literal["", "less", "more"] = "less"  # which figures are better; empty if neither are
     digits: int = 2  # decimals of ours
@@ -172,7 +172,7 @@ class MeasuredRow:
 
     @property
     def verdict(self) -> RowVerdict:
-        """Comparison with the printed figure; those that differ by less than its last digit are equal."""
+        """Comparison with the printed figure; a difference below its last digit counts as none."""
         if self.mismatches:
             return RowVerdict.WRONG
         published = self.row.published
@@ -191,7 +191,7 @@ class MeasuredTable:
     """A table with our figures."""
 
     table: PaperTable  # what was measured
-    rows: Sequence[MeasuredRow]  # its rows, those left out missing
+    rows: Sequence[MeasuredRow]  # without the rows that were left out
 
     def count(self, verdict: RowVerdict) -> int:
         """Rows with a verdict."""

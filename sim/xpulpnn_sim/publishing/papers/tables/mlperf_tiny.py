@@ -50,7 +50,7 @@ class ModelRun:
 
     model: Path
     preset: str
-    cores: int  # that share each layer; one has memory of its own
+    cores: int  # cores that share each layer; a single one has memory of its own
     is_fast: bool  # whether sums are requantised in 32 bits
     liberty: Path | None  # cells that energies of the layers are counted with, on one core
     contents: str  # digest of the files, and of what counts energies
