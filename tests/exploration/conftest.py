@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import Library
 
 
 @pytest.fixture(scope="session")
 def library() -> Library:
     """The built-in library."""
-    return builtin_library()
+    return generic_library()
 
 
 @pytest.fixture

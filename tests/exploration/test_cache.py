@@ -6,7 +6,7 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from tests.exploration.made_up import MadeUpFlow
+from tests.exploration.sample_results import RecordingFlow
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import ConfigError
@@ -31,26 +31,26 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("flow", "verilog", "known"),
     [
-        (MadeUpFlow(), DESIGN.verilog, True),
-        (MadeUpFlow(), "// widths = 8\nmodule a; endmodule\n  // end", True),
-        (MadeUpFlow(version="2"), DESIGN.verilog, False),
-        (MadeUpFlow(script="speed"), DESIGN.verilog, False),
-        (MadeUpFlow(name="builtin"), DESIGN.verilog, False),
-        (MadeUpFlow(), "module a; wire b; endmodule", False),
+        (RecordingFlow(), DESIGN.verilog, True),
+        (RecordingFlow(), "// widths = 8\nmodule a; endmodule\n  // end", True),
+        (RecordingFlow(version="2"), DESIGN.verilog, False),
+        (RecordingFlow(script="speed"), DESIGN.verilog, False),
+        (RecordingFlow(name="builtin"), DESIGN.verilog, False),
+        (RecordingFlow(), "module a; wire b; endmodule", False),
     ],
 )
-def test_whatever_determines_the_result_is_in_the_key(flow: MadeUpFlow, verilog: str, known: bool) -> None:
-    first, hit = cached_flow(MadeUpFlow(), DESIGN)
+def test_whatever_determines_the_result_is_in_the_key(flow: RecordingFlow, verilog: str, known: bool) -> None:
+    first, hit = cached_flow(RecordingFlow(), DESIGN)
     assert not hit
-    found, hit = cached_flow(flow, replace(DESIGN, verilog=verilog))
+    second, hit = cached_flow(flow, replace(DESIGN, verilog=verilog))
     assert (hit, len(flow.seen)) == (known, not known)
-    assert found == first or not known
+    assert second == first or not known
 
 
 @pytest.mark.flow
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
 def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
-    flow = MadeUpFlow()
+    flow = RecordingFlow()
     first, _ = cached_flow(flow, DESIGN)
     (entry,) = (tmp_path / "flows").iterdir()
     entry.write_text(text)
@@ -76,18 +76,18 @@ def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch:
 
 @pytest.mark.flow
 def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    emitted: list[str] = []
 
     def emit_top(top: str, config: CoreConfig, *, both_edges: bool) -> EmittedVerilog:
-        asked.append(top)
+        emitted.append(top)
         sleep(0.2)
         return EmittedVerilog(header="", modules={top: "module\n"}, manifest={"top": top}, rtlil={})
 
     monkeypatch.setattr("xpulpnn_sim.tools.tops.emit_top", emit_top)
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda _: cached_emission("nnrf", preset("xpulpnn")), range(3)))
-    assert asked == ["nnrf"]
-    assert found == [("\nmodule\n", {"top": "nnrf"})] * 3
+        emissions = list(pool.map(lambda _: cached_emission("nnrf", preset("xpulpnn")), range(3)))
+    assert emitted == ["nnrf"]
+    assert emissions == [("\nmodule\n", {"top": "nnrf"})] * 3
     assert len(list((tmp_path / "designs").iterdir())) == 1
 
 

@@ -30,13 +30,13 @@ def test_accesses_are_told_by_ports() -> None:
     rows = [
         [1, 1, *outputs] for outputs in ([1, 0, 1, 1, 1, 0], [1, 1, 1, 0, 1, 0], [0, 1, 1, 1, 1, 1], [1, 0] + [0] * 4)
     ]
-    found = cluster.memory_accesses(circuit, np.array(rows, np.uint8))
+    accesses = cluster.memory_accesses(circuit, np.array(rows, np.uint8))
     counts = {"TCDM reads": 2, "TCDM writes": 1, "private cache lookups": 3, "shared cache writes": 1}
-    assert {what: count for what, count in found.items() if count} == counts
+    assert {what: count for what, count in accesses.items() if count} == counts
 
 
 def test_cores_stand_together() -> None:
     together = cluster.instances_together(["", "core0", "tcdm", "core1", "core12"])
     assert together == {"": [""], "cores": ["core0", "core1", "core12"], "tcdm": ["tcdm"]}
     placed = list(cluster.placed_modules([spent_by("core", 2.0), spent_by("lsu", 1.5)], "cluster.cores", 3))
-    assert [(one.path, one.total) for one in placed] == [("cluster.cores", 6.0), ("cluster.cores.lsu", 4.5)]
+    assert [(energy.path, energy.total) for energy in placed] == [("cluster.cores", 6.0), ("cluster.cores.lsu", 4.5)]

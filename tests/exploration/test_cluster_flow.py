@@ -129,7 +129,7 @@ def net_values(netlist: MappedNetlist, known: dict[str, bool]) -> dict[str, bool
     values = {netlist.inputs[name]: value for name, value in known.items()} | {0: False, 1: True}
     for gate in in_order(netlist.gates, lambda gate: gate.read, lambda gate: gate.driven):
         for pin in gate.cell.outputs:
-            names = [one.name for one in gate.cell.inputs]
+            names = [input_pin.name for input_pin in gate.cell.inputs]
             table = Expression(pin.function).truth_table(names)
             row = sum(values[gate.pins[name]] << place for place, name in enumerate(names))
             values[gate.pins[pin.name]] = bool(table >> row & 1)
@@ -166,8 +166,8 @@ def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
     netlist, nets = assembled(top, {"pair": pair})
     assert set(netlist.inputs) == {"p", "q", "r"}
     for p, q, r in product((False, True), repeat=3):
-        found = net_values(netlist, {"p": p, "q": q, "r": r})
-        assert found == {"s": not (not (p and q) and r), "t": True, "u": r}
+        values = net_values(netlist, {"p": p, "q": q, "r": r})
+        assert values == {"s": not (not (p and q) and r), "t": True, "u": r}
     assert [gate.path for gate in netlist.gates] == ["one", "two"]
     assert nets["one.y"] == nets["two.a"]
     assert netlist.names[nets["two.a"]] == "net5"

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.exploration.made_up import Cells, netlist
+from tests.exploration.sample_results import Cells, netlist
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.model import Circuit
+from xpulpnn_sim.exploration.energy.gate_model import Circuit
 from xpulpnn_sim.exploration.energy.programs import general_code
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
 from xpulpnn_sim.exploration.mapped_netlist import GATED

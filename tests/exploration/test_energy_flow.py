@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.energy import estimate
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity
 from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy, kernel_workload
-from xpulpnn_sim.exploration.energy.model import Circuit
+from xpulpnn_sim.exploration.energy.gate_model import Circuit
 from xpulpnn_sim.exploration.flows import KernelSpec
+from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.liberty import expression
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.results import EnergyResult, emit_design, from_json
@@ -62,7 +62,7 @@ def by_lane(rows: list[list[int]]) -> NDArray[np.uint64]:
 def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
-    library = builtin_library()
+    library = generic_library()
     path, _ = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
     circuit = Circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
@@ -77,11 +77,11 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     ]
     seen = simulated(circuit, stimuli)
     sources, states = by_lane([row for row, _ in seen]), by_lane([row for _, row in seen])
-    found = Activity(circuit, sources, states, CYCLES, np.zeros(len(circuit.gates), np.int64))
+    activity = Activity(circuit, sources, states, CYCLES, np.zeros(len(circuit.gates), np.int64))
 
     def inside(region: str) -> float:
         nets = [gate.output for gate in circuit.gates if gate.path == region]
-        return found.toggles[nets].sum() / found.transitions
+        return activity.toggles[nets].sum() / activity.transitions
 
     return inside("region_n"), inside("region_c")
 
@@ -96,7 +96,7 @@ def test_isolation_quiets_the_idle_region() -> None:
 
 def test_estimate_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = kernel_workload(replace(KernelSpec.parse(KERNEL).case(PLAIN), config=PLAIN), "backend")
-    result, files, known = estimate_energy(PLAIN, workload, builtin_library(), window=512)
+    result, files, known = estimate_energy(PLAIN, workload, generic_library(), window=512)
     assert (result.workload, result.top, result.cycles) == (KERNEL, "backend", 512)
     assert result.energy_per_cycle_fj == pytest.approx(sum(module.total for module in result.modules))
     assert result.energy_per_mac_fj == pytest.approx(result.energy_per_cycle_fj * result.cycles / result.macs, rel=1e-3)
@@ -114,4 +114,4 @@ def test_estimate_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "module backend" in files["mapped.v"]
     # again, with everything from disk
     monkeypatch.setattr(estimate, "_estimate", pytest.fail)
-    assert estimate_energy(PLAIN, workload, builtin_library(), window=512) == (result, files, True)
+    assert estimate_energy(PLAIN, workload, generic_library(), window=512) == (result, files, True)

@@ -87,7 +87,7 @@ def test_files_of_a_run(fake_flows, capsys, tmp_path):
     assert read_results(tmp_path / "all.json")[0] == record
     labels = ["ri5cy widths=16+8", "xpulpnn widths=16+8", "xpulpnn widths=8+4"]
     assert [point["label"] for point in record["points"]] == labels
-    assert [one["label"] for one in record["skipped"]] == ["ri5cy widths=8+4"]
+    assert [combination["label"] for combination in record["skipped"]] == ["ri5cy widths=8+4"]
     assert record["baseline"] == labels[0]
     assert record["cached"] == 0
     with (out / "results.csv").open() as file:

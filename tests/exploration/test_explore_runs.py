@@ -133,14 +133,18 @@ def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep(name, tmp_path / "diary") for name in "abc"]
     options = ExploreOptions(top="dotp", preset=("ri5cy",), output=tmp_path / "out", no_report=True, jobs=1)
     expected, begun, done, left = [], [], [], []
-    told = {"begun": lambda *words: begun.append(words), "done": lambda *words: done.append(words), "left": left.append}
-    explore(options, Watcher(expect=expected.append, **told))
+    callbacks = {
+        "begun": lambda *words: begun.append(words),
+        "done": lambda *words: done.append(words),
+        "left": left.append,
+    }
+    explore(options, Watcher(expect=expected.append, **callbacks))
     assert (expected[-1], begun[0], done) == (3, ("ri5cy", "a"), [("ri5cy", name) for name in "abc"])
     # by what they took, each as long as the others
     assert (len(left), left[2]) == (3, 0.0)
     assert 30 > left[0] > left[1] > 0
     fake_flows.steps.append(fake_flows.FakeStep("d", tmp_path / "diary"))
-    explore(options, Watcher(expect=expected.append, **told))
+    explore(options, Watcher(expect=expected.append, **callbacks))
     assert (expected[-1], begun[-1], done[3:]) == (1, ("ri5cy", "d"), [("ri5cy", "d")])
 
 
@@ -222,8 +226,8 @@ def test_only_what_runs_wrote_goes_and_nothing_outside_the_folder(tmp_path):
     write(tmp_path, precious="")
     point(folder / "points" / "sly", files=["../../../precious", str(tmp_path / "precious"), "result.json"])
     remove_earlier(folder)
-    kept = ["points/kept/notes.txt", "points/other/dotp.v", "points/other/result.json", "thesis.tex"]
-    assert files(tmp_path) == ["precious", *(f"run/{name}" for name in kept)]
+    remaining = ["points/kept/notes.txt", "points/other/dotp.v", "points/other/result.json", "thesis.tex"]
+    assert files(tmp_path) == ["precious", *(f"run/{name}" for name in remaining)]
     assert {path.name for path in (folder / "points").iterdir()} == {"kept", "other"}
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.exploration.made_up import MadeUpFlow, energy
+from tests.exploration.sample_results import RecordingFlow, energy
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
@@ -43,7 +43,7 @@ def test_what_is_no_clock(text: str) -> None:
 
 @pytest.mark.flow
 def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
-    flow = MadeUpFlow("ecp5")
+    flow = RecordingFlow("ecp5")
     design = emit_design("mult", preset("xpulpnn"))
     outcome = FlowStep(flow).run(design)
     (seen,) = flow.seen
@@ -56,7 +56,7 @@ def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     text = "Structures: multipliers=replicated, adders=inferred, multiplier=inf"
     assert outcome.result.conditions[0].startswith(text)
     # structures that the user chose stay
-    flow = MadeUpFlow("ecp5")
+    flow = RecordingFlow("ecp5")
     FlowStep(flow, frozenset({"multiplier"})).run(design)
     assert flow.seen[0].config.multiplier == "booth"
     (step,) = flow_steps(ExploreOptions(flow="ecp5", settings=("dotp.adders=inferred",)))
@@ -66,7 +66,7 @@ def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
 @pytest.mark.flow
 def test_other_flows_take_the_point_as_it_is() -> None:
     for name, top in (("ice40", "mult"), ("ecp5", "nnrf")):
-        flow = MadeUpFlow(name)
+        flow = RecordingFlow(name)
         design = emit_design(top, preset("xpulpnn"))
         outcome = FlowStep(flow).run(design)
         assert flow.seen[0].code == design.code
@@ -89,7 +89,7 @@ class FailingStep:
 @pytest.mark.flow
 def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     (point,) = build_space("mult", ["ri5cy"], [], []).points
-    steps = [FlowStep(MadeUpFlow("ice40")), FailingStep()]
+    steps = [FlowStep(RecordingFlow("ice40")), FailingStep()]
     good, bad = (run_step(point, step, emit_design, 0.0) for step in steps)
     assert (good.error, bad.error) == ("", "bad: tool must end, not stop")
     assert good.files["ice40/run1/tool.log"] == "said\n"
@@ -159,11 +159,11 @@ def test_the_fastest_kernel_of_each_core_is_that_of_the_comparison_of_the_paper(
 def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def made_up(case, library, window, yosys):
+    def estimate_sample(case, library, window, yosys):
         seen.append((case.config, case.variant, str(case.layer), window))
         return energy(workload="kernel", top="cluster", accesses={"TCDM reads": 8.0}), {"mapped.v": "module"}, True
 
-    monkeypatch.setattr(cluster, "estimate_cluster", made_up)
+    monkeypatch.setattr(cluster, "estimate_cluster", estimate_sample)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
     outcome = EnergyStep(None, SPEC, window=512).run(design(config))
     # the cores as they are mapped, not as they are simulated
@@ -176,12 +176,12 @@ def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPat
 def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def made_up(config, workload, library, window, yosys):
+    def estimate_sample(config, workload, library, window, yosys):
         seen.append((config, workload.top, workload.name))
         result = energy(workload=workload.name, top=workload.top, conditions=["Library of cells."])
         return result, {}, False
 
-    monkeypatch.setattr(estimate, "estimate_energy", made_up)
+    monkeypatch.setattr(estimate, "estimate_energy", estimate_sample)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
     outcome = EnergyStep(None, None).run(design(config))
     assert seen == [(PRESETS["xpulpnn-full"], "core", "general code")]

@@ -13,7 +13,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import Rig
 from xpulpnn_sim.exploration.energy import gate_shadow
-from xpulpnn_sim.exploration.energy.model import Circuit, Gates, gate_sources
+from xpulpnn_sim.exploration.energy.gate_model import Circuit, Gates, gate_sources
 from xpulpnn_sim.exploration.liberty import Liberty
 from xpulpnn_sim.tools.yosys import require_verilator
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.builtin import liberty_text
+from xpulpnn_sim.exploration.generic_library import liberty_text
 from xpulpnn_sim.exploration.liberty import Expression, Liberty, read_liberty
 from xpulpnn_sim.exploration.library import Library, load_library
 
@@ -225,7 +225,7 @@ def test_units_and_energies(library: Library) -> None:
     assert (library.ge_area, library.fo4_ps, library.nand2) == (1, 50, "NAND2_X1")
     assert (library.flip_flop, library.clock_gate, library.driving_cell) == ("DFF_X1", "CLKGATE_X1", "BUF_X4")
     assert not library.physical
-    assert "xpulpnn_sim.exploration.builtin" in liberty_text().splitlines()[0]
+    assert "xpulpnn_sim.exploration.generic_library" in liberty_text().splitlines()[0]
     # the energy of an inverter's edge is half its parasitic capacitance
     (power,) = library.cells["INV_X4"].pins["Y"].internal_power
     assert power.rise_power.at(0.1, 7) == pytest.approx(4 / 2)

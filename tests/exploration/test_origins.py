@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.exploration.made_up import Cells, netlist
+from tests.exploration.sample_results import Cells, netlist
 
-from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.mapped_netlist import SHARED, MappedNetlist, mapped_module, with_origins
 from xpulpnn_sim.tools.netlists import read_module
 
 pytestmark = pytest.mark.unit
 
-CELLS = builtin_library().cells
+CELLS = generic_library().cells
 # nets: 2..5 inputs a..d, 6 clk, 7 register
 INPUTS = {"a": 2, "b": 3, "c": 4, "d": 5, "clk": 6}
 
@@ -26,7 +26,7 @@ SOURCE = {
 NAMES = {"one.both": 10, "two.deep.odd": 11, "two.held": 7}
 
 
-def told(folder: Path, cells: Cells) -> tuple[MappedNetlist, dict[str, float]]:
+def attributed(folder: Path, cells: Cells) -> tuple[MappedNetlist, dict[str, float]]:
     source = read_module(netlist(folder, SOURCE, INPUTS, {"y": 13}, NAMES), "top")
     flat = read_module(netlist(folder, cells, INPUTS, {"y": 13}, {"two.held": 7}), "top")
     return with_origins(source, flat, mapped_module(flat, CELLS))
@@ -38,7 +38,7 @@ def paths(mapped: MappedNetlist) -> dict[str, str]:
 
 @pytest.mark.flow
 def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
-    mapped, shares = told(
+    mapped, shares = attributed(
         tmp_path,
         {
             "nand": ("NAND2_X1", {"A": 2, "B": 3, "Y": 20}),
@@ -60,7 +60,7 @@ def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
 
 
 def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Path) -> None:
-    mapped, shares = told(
+    mapped, shares = attributed(
         tmp_path,
         {
             # the exclusive or of a & b and c out of four gates, of which the source has one
@@ -74,8 +74,8 @@ def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Pat
             "mux": ("MUX2_X1", {"A": 24, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    found = paths(mapped)
-    assert [found[name] for name in ("n1", "n2", "n3", "n4")] == ["two.deep"] * 4
+    path_of = paths(mapped)
+    assert [path_of[name] for name in ("n1", "n2", "n3", "n4")] == ["two.deep"] * 4
     nand, whole = CELLS["NAND2_X1"].area, sum(gate.cell.area for gate in mapped.gates)
     assert shares["readers"] == pytest.approx(3 * nand / whole)
     assert shares["shared"] == 0.0
@@ -83,7 +83,7 @@ def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Pat
 
 @pytest.mark.flow
 def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp_path: Path) -> None:
-    mapped, shares = told(
+    mapped, shares = attributed(
         tmp_path,
         {
             # of c inverted the source knows nothing; two and two.deep read it
@@ -99,9 +99,9 @@ def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp
             "mux": ("MUX2_X1", {"A": 27, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    found = paths(mapped)
-    assert found["xor2"] == "two.deep"
-    assert found["or2"] == "two"
-    assert found["inv"] == f"two.{SHARED}"
+    path_of = paths(mapped)
+    assert path_of["xor2"] == "two.deep"
+    assert path_of["or2"] == "two"
+    assert path_of["inv"] == f"two.{SHARED}"
     assert mapped.names[20] == f"two.{SHARED}.n20"
     assert shares["shared"] == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in mapped.gates))

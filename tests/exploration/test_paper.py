@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.exploration.made_up import energy, flow, point
+from tests.exploration.sample_results import energy, flow, point
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.exploration import paper
@@ -102,28 +102,28 @@ def test_points_and_steps(monkeypatch):
 
 def test_overheads_beside_the_paper():
     table = paper.paper_table(results())
-    found = rows(table)
-    area = found["ex-stage, area [kGE], area script"]
+    by_figure = rows(table)
+    area = by_figure["ex-stage, area [kGE], area script"]
     assert area == [20.0, 25.0, 25.5, 30.6, *near(25.0, 2.0, 20.0), "+32.6"]
-    assert found["ex-stage, area [kGE], speed script"][:5] == near(22.0, 27.5, 28.05, 33.66, 25.0)
-    assert found["core, area [kGE], area script"][4:6] == near(10.0, 4.0)
-    assert found["core, delay [FO4], speed script"] == [*[60.0] * 4, 0.0, 0.0, 0.0, "same clock"]
+    assert by_figure["ex-stage, area [kGE], speed script"][:5] == near(22.0, 27.5, 28.05, 33.66, 25.0)
+    assert by_figure["core, area [kGE], area script"][4:6] == near(10.0, 4.0)
+    assert by_figure["core, delay [FO4], speed script"] == [*[60.0] * 4, 0.0, 0.0, 0.0, "same clock"]
     beyond = [100 * (1.03 / 1.02 - 1), 100 * (1.2 / 1.03 - 1)]
-    matmul = found["core with clock gates, energy per cycle on 8-bit MatMul [pJ]"]
+    matmul = by_figure["core with clock gates, energy per cycle on 8-bit MatMul [pJ]"]
     assert matmul == [6.0, *near(6.12, 6.18, 7.2, 2.0, *beyond), "+2.1 to +2.5"]
-    general = found["core with clock gates, energy per cycle on general code [pJ]"]
-    squared = [100 * ((1 + one / 100) ** 2 - 1) for one in beyond]
+    general = by_figure["core with clock gates, energy per cycle on general code [pJ]"]
+    squared = [100 * ((1 + percent / 100) ** 2 - 1) for percent in beyond]
     assert general[4:] == [*near(4.04, *squared), "+2.17 to +3.7"]
     # the baseline's own kernel is the program that all run
-    own = found["8-bit MatMul, own kernel, energy [pJ/MAC]"]
+    own = by_figure["8-bit MatMul, own kernel, energy [pJ/MAC]"]
     assert own[:4] == near(3.0, 4.5 / 1.02, 4.5 / 1.03, 4.5 / 1.2)
     assert own[-1] is None
     for bits in (8, 4, 2):
-        layer = found[f"layer at {bits} bit, own kernel, energy [pJ/MAC]"]
+        layer = by_figure[f"layer at {bits} bit, own kernel, energy [pJ/MAC]"]
         assert layer[:6] == near(4.5, 4.5 / 1.02, 4.5 / 1.03, 4.5 / 1.2, 100 / 1.02 - 100, 100 * (1.02 / 1.03 - 1))
-        speed = found[f"layer at {bits} bit, own kernel, speed [MAC/cycle]"]
+        speed = by_figure[f"layer at {bits} bit, own kernel, speed [MAC/cycle]"]
         assert speed[:4] == near(24 / bits, 24.48 / bits, 24.72 / bits, 28.8 / bits)
-    assert len(found) == 17
+    assert len(by_figure) == 17
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -133,14 +133,14 @@ def test_authors_figures_need_their_flow():
     assert not any("authors" in column.group for column in plain.columns)
     table = paper.paper_table(results(library=paper.REFERENCE_LIBRARY))
     assert [column.group for column in table.columns][-1] == "authors' RTL, same flow"
-    found = rows(table)
-    assert found["ex-stage, area [kGE], area script"][8:] == [27.1, 37.4, pytest.approx(38.0, abs=0.05)]
-    assert found["core with clock gates, energy per cycle on general code [pJ]"][8:] == [None, None, None]
+    by_figure = rows(table)
+    assert by_figure["ex-stage, area [kGE], area script"][8:] == [27.1, 37.4, pytest.approx(38.0, abs=0.05)]
+    assert by_figure["core with clock gates, energy per cycle on general code [pJ]"][8:] == [None, None, None]
 
 
 def test_missing_figures_leave_gaps():
-    found = rows(paper.paper_table(results(with_energy=False, without="xpulpnn ex-stage")))
-    assert found["ex-stage, area [kGE], area script"] == [
+    by_figure = rows(paper.paper_table(results(with_energy=False, without="xpulpnn ex-stage")))
+    assert by_figure["ex-stage, area [kGE], area script"] == [
         20.0,
         None,
         25.5,
@@ -150,8 +150,8 @@ def test_missing_figures_leave_gaps():
         pytest.approx(20),
         "+32.6",
     ]
-    assert found["core, area [kGE], area script"][4] == pytest.approx(10.0)
-    assert not any("energy" in figure for figure in found)
+    assert by_figure["core, area [kGE], area script"][4] == pytest.approx(10.0)
+    assert not any("energy" in figure for figure in by_figure)
 
 
 INSTANCES = {"core0": 50e3, "core1": 50e3, "demux0": 1e3, "external": 2e3, "tcdm": 30e3, "dma": 40e3, "(shared)": 500.0}
@@ -268,17 +268,21 @@ def test_energies_of_clusters_beside_the_paper() -> None:
 
     scales = {"cluster-ri5cy": 1.0, "cluster": 0.8, "cluster2": 0.4, "cluster3": 0.3}
     names = {name: (variant, scales[name]) for name, variant in zip(scales, VARIANTS.values(), strict=True)}
-    table = paper.cluster_paper_table([*(runs(name, *one) for name, one in names.items()), cluster("cluster-bf4")])
-    found = {(row[0], row[1]): row[2:] for row in table.rows}
+    table = paper.cluster_paper_table(
+        [*(runs(name, *settings) for name, settings in names.items()), cluster("cluster-bf4")]
+    )
+    by_figure = {(row[0], row[1]): row[2:] for row in table.rows}
     extension, beyond = "extension of the cores", "additions beyond the paper"
-    same = found[extension, "8-bit MatMul, same program, energy [pJ/cycle]"]
+    same = by_figure[extension, "8-bit MatMul, same program, energy [pJ/cycle]"]
     assert same == [*near(400.0, 320.0, -20.0, 100 * (41.6 / 41.8 - 1)), None]
-    assert found[extension, "8-bit MatMul, own kernels, energy [pJ/cycle]"][3] == pytest.approx(4.545, abs=1e-3)
-    assert found[beyond, "8-bit MatMul, own kernels, energy [pJ/cycle]"] == [*near(320.0, 160.0, -50.0), None, None]
-    assert found[beyond, "layer at 2 bit, own kernels, energy [pJ/MAC]"][:3] == near(16.0, 8.0, -50.0)
-    assert found[beyond, "layer at 4 bit, own kernels, speed [MAC/cycle]"][:3] == near(62.5, 125.0, 100.0)
-    assert found["two products at a time", "MatMul at 8 bit, own kernels, energy [pJ/MAC]"][2] == pytest.approx(-25.0)
-    assert not any("MatMul" in figure for what, figure in found if what == "32 instead of 16 banks")
+    assert by_figure[extension, "8-bit MatMul, own kernels, energy [pJ/cycle]"][3] == pytest.approx(4.545, abs=1e-3)
+    assert by_figure[beyond, "8-bit MatMul, own kernels, energy [pJ/cycle]"] == [*near(320.0, 160.0, -50.0), None, None]
+    assert by_figure[beyond, "layer at 2 bit, own kernels, energy [pJ/MAC]"][:3] == near(16.0, 8.0, -50.0)
+    assert by_figure[beyond, "layer at 4 bit, own kernels, speed [MAC/cycle]"][:3] == near(62.5, 125.0, 100.0)
+    assert by_figure["two products at a time", "MatMul at 8 bit, own kernels, energy [pJ/MAC]"][2] == pytest.approx(
+        -25.0
+    )
+    assert not any("MatMul" in figure for what, figure in by_figure if what == "32 instead of 16 banks")
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 

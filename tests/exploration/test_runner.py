@@ -18,13 +18,13 @@ class Run:
         self.folder = folder
         self.steps = steps
         self.points = build_space("nnrf" if "cu" in presets else "dotp", [presets], [], []).points
-        self.told = []
+        self.reported = []
 
     def __call__(self, *, fresh_since=None, timeout_s=60.0, jobs=1):
         tasks = [Task(point, self.steps, self.folder, fresh_since=fresh_since) for point in self.points]
-        self.told.clear()
+        self.reported.clear()
         self.missing = [len(task.missing) for task in tasks]
-        run_tasks(tasks, lambda *words: self.told.append(words), jobs=jobs, timeout_s=timeout_s)
+        run_tasks(tasks, lambda *words: self.reported.append(words), jobs=jobs, timeout_s=timeout_s)
         return [task.result() for task in tasks]
 
     def record(self, name):
@@ -57,11 +57,11 @@ def test_points_are_written_with_their_configuration(fakes, tmp_path, diary, mon
     assert json.loads((folder / "config.json").read_text()) == {"xpulpnn": False}
     assert results[0].folder == "points/ri5cy"
     assert sorted(lines(diary)) == ["a ri5cy", "a xpulpnn", "b ri5cy", "b xpulpnn"]
-    assert sorted(run.told) == sorted((point, step, False) for point in ("ri5cy", "xpulpnn") for step in "ab")
+    assert sorted(run.reported) == sorted((point, step, False) for point in ("ri5cy", "xpulpnn") for step in "ab")
     # finished points start no process
     monkeypatch.setattr(task, "executor", None)
     assert run() == results
-    assert run.told == [(point, step, True) for point in ("ri5cy", "xpulpnn") for step in "ab"]
+    assert run.reported == [(point, step, True) for point in ("ri5cy", "xpulpnn") for step in "ab"]
     assert len(lines(diary)) == 4
 
 
@@ -136,7 +136,7 @@ def test_crashed_process_takes_nothing_with_it(fakes, tmp_path, diary, act, erro
     assert [flow.name for flow in crashed.flows] == ["a"]
     assert (good.error, len(good.flows)) == ("", 2)
     assert run.record("ri5cy")["error"] == error
-    assert len(run.told) == 4
+    assert len(run.reported) == 4
     repaired = Run(tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary))
     assert [result.error for result in repaired()] == ["", ""]
     assert repaired.missing == [1, 0]

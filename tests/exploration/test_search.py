@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from tests.exploration.made_up import flow, point
+from tests.exploration.sample_results import flow, point
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.search import (
@@ -45,7 +45,9 @@ class Bench:
 
     def __call__(self, points):
         self.batches.append(len(points))
-        return [mapped(one.label, self.area(one.settings), 1000.0, settings=dict(one.settings)) for one in points]
+        return [
+            mapped(point.label, self.area(point.settings), 1000.0, settings=dict(point.settings)) for point in points
+        ]
 
 
 def search(points=24, seed=0, choices=CHOICES, common=None, obstacle=lambda config: ""):
@@ -53,8 +55,8 @@ def search(points=24, seed=0, choices=CHOICES, common=None, obstacle=lambda conf
     return Search(top="core", objectives=[AREA, DELAY], **options)
 
 
-def labels(found):
-    return [point.label for point in found.points]
+def labels(space):
+    return [point.label for point in space.points]
 
 
 @pytest.mark.flow
@@ -63,7 +65,7 @@ def test_the_same_seed_proposes_the_same_points():
     assert labels(first) == labels(second) != labels(other)
     assert len(set(labels(first))) == 24
     # impossible points are told and do not count
-    rules = {one.rule for found in (first, second, other) for one in found.skipped}
+    rules = {skipped.rule for space in (first, second, other) for skipped in space.skipped}
     assert rules == {"isolation must be none or and with shared multipliers, not register"}
 
 
@@ -71,25 +73,25 @@ def test_the_same_seed_proposes_the_same_points():
 def test_every_point_of_a_small_space():
     choices = {name: CHOICES[name] for name in ("preset", "isolation", "multipliers")}
     bench = Bench(area=lambda settings: 1.0)
-    found = search(points=100, choices=choices, common={"widths": "8"}).run(bench, lambda: False)
-    assert len(found.points) == 2 * 5
-    assert len(found.skipped) == 2
+    space = search(points=100, choices=choices, common={"widths": "8"}).run(bench, lambda: False)
+    assert len(space.points) == 2 * 5
+    assert len(space.skipped) == 2
     assert sum(bench.batches) == 10
-    assert all(point.settings["widths"] == "8" for point in found.points)
+    assert all(point.settings["widths"] == "8" for point in space.points)
 
 
 @pytest.mark.flow
 def test_good_values_are_proposed_more_often():
-    found = search(points=40, seed=1).run(Bench(), lambda: False)
-    late = [point.settings["widths"] for point in found.points[16:]]
+    space = search(points=40, seed=1).run(Bench(), lambda: False)
+    late = [point.settings["widths"] for point in space.points[16:]]
     assert late.count("16") > len(late) / 3
 
 
 @pytest.mark.flow
 def test_a_stopped_search_keeps_what_it_has():
     bench = Bench()
-    found = search().run(bench, lambda: len(bench.batches) == 2)
-    assert len(found.points) == sum(bench.batches) == 16
+    space = search().run(bench, lambda: len(bench.batches) == 2)
+    assert len(space.points) == sum(bench.batches) == 16
 
 
 @pytest.mark.flow
@@ -99,10 +101,10 @@ def test_points_that_cannot_be_evaluated_do_not_count():
     def obstacle(config):
         return "" if 8 in config.widths else "needs 8 bit"
 
-    found = search(points=3, choices=choices, obstacle=obstacle).run(Bench(), lambda: False)
-    assert labels(found) == ["xpulpnn widths=16+8"]
-    assert {one.rule for one in found.skipped} == {"needs 8 bit"}
-    assert len(found.skipped) == 3
+    space = search(points=3, choices=choices, obstacle=obstacle).run(Bench(), lambda: False)
+    assert labels(space) == ["xpulpnn widths=16+8"]
+    assert {skipped.rule for skipped in space.skipped} == {"needs 8 bit"}
+    assert len(space.skipped) == 3
 
 
 @pytest.mark.flow
@@ -134,7 +136,7 @@ def test_missing_package(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "flows", "kernels", "found"),
+    ("text", "flows", "kernels", "expected"),
     [
         ("", BOTH, False, [("area", "asic-area"), ("delay", "asic-area")]),
         ("", ["ecp5"], False, [("luts", "ecp5"), ("fmax", "ecp5")]),
@@ -143,8 +145,10 @@ def test_missing_package(monkeypatch):
         ("fmax,area", ["asic-area", "ice40"], False, [("fmax", "ice40"), ("area", "asic-area")]),
     ],
 )
-def test_objectives(text, flows, kernels, found):
-    assert [(one.name, one.flow) for one in objectives(text, flows, kernels=kernels, energies=False)] == found
+def test_objectives(text, flows, kernels, expected):
+    assert [
+        (objective.name, objective.flow) for objective in objectives(text, flows, kernels=kernels, energies=False)
+    ] == expected
 
 
 @pytest.mark.parametrize(
@@ -178,10 +182,10 @@ def test_more_is_better_for_some():
         point(f"{luts}", flows=[flow(flow="ice40", luts=luts, fmax_mhz=fmax)])
         for luts, fmax in ((10, [1.0, 50.0, 60.0]), (20, [70.0]), (30, [60.0]))
     ]
-    wanted = objectives("", ["ice40"], kernels=False, energies=False)
-    assert [objective.direction for objective in wanted] == ["minimize", "maximize"]
-    assert wanted[1].value(points[0]) == 50.0
-    assert pareto_front(points, wanted) == [0, 1]
+    both = objectives("", ["ice40"], kernels=False, energies=False)
+    assert [objective.direction for objective in both] == ["minimize", "maximize"]
+    assert both[1].value(points[0]) == 50.0
+    assert pareto_front(points, both) == [0, 1]
 
 
 def test_cycles_are_those_of_all_kernels():

@@ -55,13 +55,15 @@ def test_widths_joined_by_plus():
         ("xpulpnn widths=16+8+4+2", {16, 8, 4, 2}),
         ("xpulpnn widths=8", {8}),
     ]
-    assert [one.label for one in space.skipped] == ["ri5cy widths=16+8+4+2"]
+    assert [combination.label for combination in space.skipped] == ["ri5cy widths=16+8+4+2"]
 
 
 def test_component_the_configuration_lacks():
     space = build_space("nnrf", ["ri5cy,xpulpnn"], [], [])
     assert labels(space) == ["xpulpnn"]
-    assert [one.rule for one in space.skipped] == ["mac_load_nn or mac_load_cu must be true for nnrf, not both false"]
+    assert [combination.rule for combination in space.skipped] == [
+        "mac_load_nn or mac_load_cu must be true for nnrf, not both false"
+    ]
 
 
 @pytest.mark.flow
@@ -71,7 +73,7 @@ def test_clusters():
     assert labels(space) == [
         f"{name} {common} banks={banks}" for name in ("cluster", "xpulpnn-cu") for banks in (16, 32)
     ]
-    assert [one.rule for one in space.skipped] == ["banks must be a power of two, not 24"] * 2
+    assert [combination.rule for combination in space.skipped] == ["banks must be a power of two, not 24"] * 2
     first, *_, last = (point.config for point in space.points)
     assert (first.cores, first.banks, first.core.mac_load_nn) == (8, 16, True)
     assert first.core.dotp.multipliers == "replicated"

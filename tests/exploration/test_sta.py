@@ -9,14 +9,14 @@ import pytest
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.builtin import builtin_library
+from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.liberty import Table, TimingArc
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import emit_design
 from xpulpnn_sim.exploration.timing import TOOL, OpenSta, find_opensta, longest_paths
 
-CELLS = builtin_library().cells
+CELLS = generic_library().cells
 NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}
 GATES = [
     MappedGate("g0", "", CELLS["NAND2_X1"], {"A": 3, "B": 4, "Y": 5}),
@@ -35,10 +35,10 @@ ARRIVALS[2] = ARRIVALS[1] + 2 + 2
 
 @pytest.fixture(scope="module")
 def opensta() -> OpenSta:
-    found = find_opensta()
-    if found is None:
+    installed = find_opensta()
+    if installed is None:
         pytest.skip("OpenSTA is not installed")
-    return found
+    return installed
 
 
 @pytest.mark.flow
@@ -90,10 +90,10 @@ def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: L
     pin = cell.pins["Y"]
 
     def arc(sense: str, rise: float, fall: float) -> TimingArc:
-        one = copy(pin.timing[0])
-        one.timing_sense, one.cell_rise, one.cell_fall = sense, table(rise), table(fall)
-        one.rise_transition = one.fall_transition = table(0.0)
-        return one
+        changed = copy(pin.timing[0])
+        changed.timing_sense, changed.cell_rise, changed.cell_fall = sense, table(rise), table(fall)
+        changed.rise_transition = changed.fall_transition = table(0.0)
+        return changed
 
     pin.timing = [arc("positive_unate", 1.0, 2.0), arc("negative_unate", 3.0, 1.5)]
     unloaded = copy(library)

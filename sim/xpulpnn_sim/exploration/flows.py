@@ -15,9 +15,9 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.builtin import builtin_library
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
+from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
 from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
@@ -241,7 +241,7 @@ class FlowStep:
 
 def library(liberty: Path | None) -> Library:
     """The user's library, or the built-in one without one."""
-    return builtin_library() if liberty is None else load_library(liberty)
+    return generic_library() if liberty is None else load_library(liberty)
 
 
 def flow_steps(options: ExploreOptions) -> list[FlowStep]:

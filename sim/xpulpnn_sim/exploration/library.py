@@ -16,7 +16,7 @@ NO_TECHNOLOGY = (
     "The built-in library is of no technology: its energies compare configurations and are those of no chip. A Liberty "
     "file gives those of its cells."
 )
-"""Remark on energies by the library of :mod:`~xpulpnn_sim.exploration.builtin`."""
+"""Remark on energies by the library of :mod:`~xpulpnn_sim.exploration.generic_library`."""
 
 _INVERTER = 0b01
 _BUFFER = 0b10

@@ -1,4 +1,4 @@
-"""A made-up run: every kind of figure, a point that failed, one with an FPGA result."""
+"""A sample run: every kind of figure, a point that failed, one with an FPGA result."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ MODULES = {
     "ex_stage.dotp.isolation": ("isolation", 0.04),
     "ex_stage.nnrf": ("nnrf", 0.07),
 }
-"""Made-up hierarchy: module and share of the area."""
+"""Sample hierarchy: module and share of the area."""
 
 ORIGINS = {"function": 0.74, "readers": 0.245, "shared": 0.015}
 

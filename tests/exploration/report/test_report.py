@@ -82,14 +82,14 @@ def test_rates_densities_and_energies(make_point):
 def test_energies_of_no_technology_are_told_of(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     assert NO_TECHNOLOGY not in tables.figure_table([point], "").notes
-    made_up = [replace(energy, conditions=[NO_TECHNOLOGY]) for energy in point.energies]
-    assert NO_TECHNOLOGY in tables.figure_table([replace(point, energies=made_up)], "").notes
+    samples = [replace(energy, conditions=[NO_TECHNOLOGY]) for energy in point.energies]
+    assert NO_TECHNOLOGY in tables.figure_table([replace(point, energies=samples)], "").notes
 
 
 def test_no_rates_without_a_technology(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
-    made_up = [replace(flow, area_um2=None) for flow in point.flows]
-    assert tables.rate_table([replace(point, flows=made_up)]) is None
+    samples = [replace(flow, area_um2=None) for flow in point.flows]
+    assert tables.rate_table([replace(point, flows=samples)]) is None
     assert tables.rate_table([replace(point, kernels=[])]) is None
     wrong = [{**record, "mismatches": 2} for record in point.kernels]
     assert tables.rate_table([replace(point, kernels=wrong)]) is None
@@ -101,8 +101,8 @@ def test_best_points(make_point):
     best = {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
     assert best["area \u2193", "asic-area"] == ("21.00 kGE", "1 ri5cy replicated none tool")
     assert best["MAC/cycle \u2191", "matmul 64x288x256 8 bit"] == ("3.90", "2 xpulpnn replicated none tool")
-    told = "matmul 64x288x256 8 bit; ex-stage, asic-area"
-    assert best["GMAC/s \u2191", told][1] == "2 xpulpnn replicated none tool"
+    group = "matmul 64x288x256 8 bit; ex-stage, asic-area"
+    assert best["GMAC/s \u2191", group][1] == "2 xpulpnn replicated none tool"
     assert best["per MAC \u2193", "energy, matmul:8"][1] == "2 xpulpnn replicated none tool"
     assert best["per cycle \u2193", "energy, general code"][1] == "1 ri5cy replicated none tool"
     # kernels that do more in a cycle may take more energy for it
@@ -214,9 +214,9 @@ def test_workload_names_leave_the_variant_out(name, without):
 
 
 def test_what_varies(points):
-    found = comparison.varying([replace(points[0], settings={}), *points[1:]])
-    assert list(found) == ["preset", "dotp.multipliers", "dotp.isolation", "dotp.recoding"]
-    assert found["dotp.recoding"][:3] == ["tool", "booth", "tool"]
+    varied = comparison.varying([replace(points[0], settings={}), *points[1:]])
+    assert list(varied) == ["preset", "dotp.multipliers", "dotp.isolation", "dotp.recoding"]
+    assert varied["dotp.recoding"][:3] == ["tool", "booth", "tool"]
     assert comparison.varying(points[:1]) == {}
 
 
@@ -282,7 +282,7 @@ def test_trade_offs_have_a_variant_for_each_choice(report):
     assert sum(len(trace["x"]) for trace in groups) == 23
     assert fast["data"][1]["x"][0] == pytest.approx(88.4 * 0.74)
     # bars from the least to the largest of several runs
-    trace = next(one for one in groups if "1" in one["customdata"])
+    trace = next(group for group in groups if "1" in group["customdata"])
     place = trace["customdata"].index("1")
     bars = [trace[name][end][place] for name in ("error_y", "error_x") for end in ("array", "arrayminus")]
     assert bars == pytest.approx([0.25, 0.5, 2.0, 1.0])
@@ -321,10 +321,11 @@ def test_a_page_without_plots_says_why(run, points, tmp_path):
 
 @pytest.mark.flow
 def test_a_page_opens_on_the_flow_that_has_a_clock(run, points, tmp_path):
-    made_up = [
-        replace(one, flows=[replace(one.flows[0], flow="builtin", area_um2=None), *one.flows]) for one in points[:2]
+    samples = [
+        replace(point, flows=[replace(point.flows[0], flow="builtin", area_um2=None), *point.flows])
+        for point in points[:2]
     ]
-    write_report(tmp_path / "report.html", replace(run, points=tuple(made_up)))
+    write_report(tmp_path / "report.html", replace(run, points=tuple(samples)))
     page = (tmp_path / "report.html").read_text()
     names = re.findall('data-choice="flow" value="([^"]*)"', page)
     assert names[:3] == ["asic-area", "asic-speed", "builtin-area"]
@@ -382,8 +383,8 @@ def test_plotly_missing(run, tmp_path, monkeypatch):
 @pytest.mark.flow
 def test_text_is_escaped(run, tmp_path):
     label = "</script><script>alert(1)</script>"
-    one = replace(run.points[0], label=label)
-    write_report(tmp_path / "report.html", replace(run, title=label, points=(one,)))
+    point = replace(run.points[0], label=label)
+    write_report(tmp_path / "report.html", replace(run, title=label, points=(point,)))
     assert "<script>alert" not in (tmp_path / "report.html").read_text()
 
 

@@ -56,13 +56,13 @@ def probe(report: Path, folder: Path, body: str, size: tuple[int, int] = (1400, 
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     text = re.search(r'<pre id="probe">(.+?)</pre>', done.stdout)
     assert text, "plots must be drawn"
-    found = json.loads(text[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-    assert found["requests"] == []
-    return found
+    reply = json.loads(text[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert reply["requests"] == []
+    return reply
 
 
 def test_everything_is_drawn_and_controls_work(report, tmp_path):
-    found = probe(
+    page = probe(
         report,
         tmp_path,
         """
@@ -93,22 +93,22 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         (1024, 900),
     )
     # no table scrolls to the side
-    assert found["cut"] == []
-    assert found["overlong"] <= 0
-    assert found["plots"] == [
+    assert page["cut"] == []
+    assert page["overlong"] <= 0
+    assert page["plots"] == [
         "plot-area-delay", "plot-area-rate", "plot-area-speed", "plot-delay-rate", "plot-energy-rate", "plot-blocks",
         "plot-area", "plot-path", "plot-energy-points", "plot-energy",
     ]  # fmt: skip
-    assert found["tiles"] == 14
-    assert all(len(boxes) >= 12 for boxes in found["texts"])
-    assert found["faster"] == pytest.approx(88.4 * 0.74)
-    assert found["heading"] == "1 ri5cy replicated none tool, asic-speed"
-    assert found["other"] == "14 xpulpnn shared none booth, asic-speed"
-    assert found["narrow"] == 15
-    assert found["groups"] == ["replicated", "shared"]
+    assert page["tiles"] == 14
+    assert all(len(boxes) >= 12 for boxes in page["texts"])
+    assert page["faster"] == pytest.approx(88.4 * 0.74)
+    assert page["heading"] == "1 ri5cy replicated none tool, asic-speed"
+    assert page["other"] == "14 xpulpnn shared none booth, asic-speed"
+    assert page["narrow"] == 15
+    assert page["groups"] == ["replicated", "shared"]
     nothing = "No point has both figures with this choice."
     missing, no_path = "This flow has no hierarchy of this point.", "This flow has no path of this point."
-    assert found["nothing"] == [
+    assert page["nothing"] == [
         "",
         nothing,
         f"{nothing} GMAC/s needs the clock of a technology: asic or an FPGA.",
@@ -120,11 +120,11 @@ def test_everything_is_drawn_and_controls_work(report, tmp_path):
         "",
         "",
     ]
-    figures = [float(text) for text in found["ascending"] if text != "-"]
+    figures = [float(text) for text in page["ascending"] if text != "-"]
     assert figures == sorted(figures)
     assert len(figures) == 23
-    assert found["ascending"][-1] == found["descending"][-1] == "-"
-    assert found["descending"][0] == found["ascending"][-2]
+    assert page["ascending"][-1] == page["descending"][-1] == "-"
+    assert page["descending"][0] == page["ascending"][-2]
 
 
 def test_page_fits_a_phone(report, tmp_path):
@@ -132,10 +132,10 @@ def test_page_fits_a_phone(report, tmp_path):
     found.page = [document.documentElement.scrollWidth, innerWidth];
     found.plots = drawn.map((plot) => box(plot.querySelector("svg.main-svg")).slice(0, 2));
     """
-    found = probe(report, tmp_path, body, (500, 900))
-    width, inner = found["page"]
+    page = probe(report, tmp_path, body, (500, 900))
+    width, inner = page["page"]
     assert width <= inner
-    assert all(left >= 0 and right <= inner for left, right in found["plots"])
+    assert all(left >= 0 and right <= inner for left, right in page["plots"])
 
 
 def runs(points):
@@ -150,6 +150,6 @@ def runs(points):
 @pytest.mark.parametrize("name", ["one point without kernels", "only failed points", "no points"])
 def test_small_runs(points, run, tmp_path, name):
     write_report(tmp_path / "report.html", replace(run, points=tuple(runs(points)[name]), baseline=""))
-    found = probe(tmp_path / "report.html", tmp_path, "found.plots = plots(); found.errors = column('figures', 1);")
-    assert found["plots"] == (["plot-area", "plot-path"] if name == "one point without kernels" else [])
-    assert all("yosys must finish" in error for error in found["errors"] if name == "only failed points")
+    page = probe(tmp_path / "report.html", tmp_path, "found.plots = plots(); found.errors = column('figures', 1);")
+    assert page["plots"] == (["plot-area", "plot-path"] if name == "one point without kernels" else [])
+    assert all("yosys must finish" in error for error in page["errors"] if name == "only failed points")

@@ -52,8 +52,8 @@ def made_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def scores() -> Any:
         compute = reference.ReferenceEvaluator(proto())
-        reals = [one[np.newaxis, np.newaxis].astype(np.float32) / 255 for one in images]
-        return np.concatenate([compute.run(None, {"image": one})[0] for one in reals])
+        reals = [image[np.newaxis, np.newaxis].astype(np.float32) / 255 for image in images]
+        return np.concatenate([compute.run(None, {"image": real})[0] for real in reals])
 
     # every answer about as often as others
     arrays["b2"] = np.zeros(CLASSES, np.float32)

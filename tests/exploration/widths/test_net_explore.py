@@ -37,36 +37,36 @@ def test_front_of_all_assignments(model: Path, monkeypatch: pytest.MonkeyPatch, 
     command = split(model, *CORE, "--bits", "8,2", "--floor", "90")
     output = ["-o", str(folder / "out"), "--report", str(page), "--json", str(record)]
     assert cli.main([*command, "--verify", "9", *output]) == 0
-    found = read_results(record)[0]
+    result = read_results(record)[0]
     # weights of 8 bits for the image in any case, four ways for each of the other two layers
-    assert (len(found["points"]), found["layers"]) == (16, ["first", "second", "third"])
+    assert (len(result["points"]), result["layers"]) == (16, ["first", "second", "third"])
     images = np.load(folder / "images.npz")
     options = {"name": "small", "images": images["images"][:10]}
-    for point in found["points"][::3]:
+    for point in result["points"][::3]:
         described = import_onnx(model, ImportOptions(**options, quantise=request_of(point["bits"])))
         scores = run_reference(described.network, described.batch(images["images"][10:40]))[-1]
         assert point["right"] == (scores.reshape(30, -1).argmax(axis=1) == images["labels"][10:40]).sum()
-    cycles = [point["cycles"] for point in found["front"]]
+    cycles = [point["cycles"] for point in result["front"]]
     assert cycles == sorted(cycles)
-    assert min(cycles) == min(point["cycles"] for point in found["points"])
-    assert max(point["right"] for point in found["points"]) == found["front"][-1]["right"]
-    fast = next(point for point in found["front"] if point["right"] >= 27)
-    assert found["chosen"] == fast["bits"]
+    assert min(cycles) == min(point["cycles"] for point in result["points"])
+    assert max(point["right"] for point in result["points"]) == result["front"][-1]["right"]
+    fast = next(point for point in result["front"] if point["right"] >= 27)
+    assert result["chosen"] == fast["bits"]
     # the widest one is there as well, whether it is on the front or not
-    assert "8,8,8" in [point["bits"] for point in [*found["front"], *([found["widest"]] if found["widest"] else [])]]
-    for point in found["front"]:
+    assert "8,8,8" in [point["bits"] for point in [*result["front"], *([result["widest"]] if result["widest"] else [])]]
+    for point in result["front"]:
         assert abs(point["prediction_error"]) < 0.02
         name = point["bits"].replace(",", "_").replace("/", "a")
         described = read_network(folder / "out" / f"small_{name}.json")
         scores = run_reference(described.network, described.batch(images["images"][40:]))[-1]
         assert point["test_right"] == (scores.reshape(20, -1).argmax(axis=1) == images["labels"][40:]).sum()
         assert f">{point['bits']}<" in page.read_text()
-    assert f"fastest with 90 % of the images that decide: {found['chosen']}" in capsys.readouterr().out
+    assert f"fastest with 90 % of the images that decide: {result['chosen']}" in capsys.readouterr().out
     # again, with everything from disk but whole networks
     monkeypatch.setattr(StudiedModel, "study", pytest.fail)
     again = folder / "again.json"
     assert cli.main([*command, "--verify", "0", "--json", str(again)]) == 0
-    assert read_results(again)[0]["points"] == found["points"]
+    assert read_results(again)[0]["points"] == result["points"]
 
 
 @pytest.mark.flow
@@ -188,9 +188,9 @@ def test_import_refuses_other_bits(
     assert not Path("net.json").exists()
 
 
-def results_beside(found: Any, expected: Any) -> tuple[float, int]:
-    same = int((found.argmax(axis=1) == expected.argmax(axis=1)).sum())
-    return float(np.corrcoef(found.ravel(), expected.ravel())[0, 1]), same
+def results_beside(actual: Any, expected: Any) -> tuple[float, int]:
+    same = int((actual.argmax(axis=1) == expected.argmax(axis=1)).sum())
+    return float(np.corrcoef(actual.ravel(), expected.ravel())[0, 1]), same
 
 
 @pytest.mark.flow
@@ -206,10 +206,10 @@ def test_import_says_how_near_the_network_is(model: Path, capsys: Any) -> None:
     given = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2)[:, np.newaxis].astype(np.float32) / 255
     evaluator = onnx_reference.ReferenceEvaluator(str(model))
     name = evaluator.input_names[0]
-    expected = np.concatenate([evaluator.run(None, {name: one})[0] for one in given])
+    expected = np.concatenate([evaluator.run(None, {name: image})[0] for image in given])
     described = read_network(target)
-    found = run_reference(described.network, described.batch(images))[-1].reshape(expected.shape)
-    correlation, same = results_beside(found, expected)
+    actual = run_reference(described.network, described.batch(images))[-1].reshape(expected.shape)
+    correlation, same = results_beside(actual, expected)
     said = read_results(record)[0]["agreement"]
     assert (said["same"], said["images"]) == (same, 20)
     assert said["correlation"] == pytest.approx(correlation)

@@ -61,7 +61,7 @@ class Targets(HTMLParser):
 def test_every_link_inside_the_guide_leads_somewhere(guide):
     targets = {page: Targets(page) for page in guide.rglob("*.html")}
     broken: set[tuple[str, str]] = set()
-    links = [(page, link) for page, found in targets.items() for link in found.links if "://" not in link]
+    links = [(page, link) for page, target in targets.items() for link in target.links if "://" not in link]
     for page, link in links:
         name, _, place = unquote(link).partition("#")
         name = name.split("?")[0]
@@ -91,6 +91,6 @@ def test_no_page_is_wider_than_a_window_of_1024_pixels(guide, tmp_path):
         (guide / "all.htm").as_uri(),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    found = re.search(r'<pre id="probe">(.+?)</pre>', done.stdout)
-    assert found
-    assert json.loads(found[1]) == []
+    match = re.search(r'<pre id="probe">(.+?)</pre>', done.stdout)
+    assert match
+    assert json.loads(match[1]) == []

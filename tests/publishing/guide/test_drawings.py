@@ -43,20 +43,20 @@ class Bus:
 
     def __init__(self, waits: Sequence[int], latencies: Sequence[int]) -> None:
         self.waits, self.latencies = list(waits), list(latencies)
-        self.asked = 0
+        self.requested_cycles = 0
         self.answers: list[tuple[int, int]] = []
 
     def answer(self, cycle: int) -> tuple[int, int]:
         """rvalid and the address that is answered."""
-        due = [address for at, address in self.answers if at == cycle]
-        return len(due), due[0] if due else 0
+        addresses = [address for at, address in self.answers if at == cycle]
+        return len(addresses), addresses[0] if addresses else 0
 
     def grant(self, cycle: int, req: int, address: int) -> int:
-        self.asked = self.asked + 1 if req else 0
-        if not req or self.asked <= self.waits[0]:
+        self.requested_cycles = self.requested_cycles + 1 if req else 0
+        if not req or self.requested_cycles <= self.waits[0]:
             return 0
         self.answers.append((cycle + self.latencies[0], address))
-        self.asked = 0
+        self.requested_cycles = 0
         for settings in (self.waits, self.latencies):
             if len(settings) > 1:
                 del settings[0]

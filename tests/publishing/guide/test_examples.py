@@ -55,11 +55,11 @@ def test_blocks_of_a_page(tmp_path):
         "```sh\none \\\n  more\n# no command\ntwo\n```\n\n<!-- slow -->\n```console\n$ three\nout\n...\n```\n"
         "```text\nnothing\n```\n```{code-block} c\n:caption: a.c\n\nint a;\n```\n"
     )
-    one, two, three = blocks(page)
-    assert (one.line, one.slow, two.slow) == (2, False, True)
-    assert page_commands(one) == [("one    more", None), ("two", None)]
-    assert page_commands(two) == [("three", ["out", "..."])]
-    assert (three.file, three.lines) == ("a.c", ("int a;",))
+    first, second, third = blocks(page)
+    assert (first.line, first.slow, second.slow) == (2, False, True)
+    assert page_commands(first) == [("one    more", None), ("two", None)]
+    assert page_commands(second) == [("three", ["out", "..."])]
+    assert (third.file, third.lines) == ("a.c", ("int a;",))
 
 
 @pytest.mark.unit

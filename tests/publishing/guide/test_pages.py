@@ -62,9 +62,9 @@ def test_every_instruction_is_there_once_with_all_that_is_to_be_said(reference):
 
 
 def test_the_same_for_programs():
-    found = json.loads(json.dumps(records()))
-    assert len(found) == len(INSNS)
-    row = next(row for row in found if row["mnemonic"] == "pv.avgu.sci.b")
+    rows = json.loads(json.dumps(records()))
+    assert len(rows) == len(INSNS)
+    row = next(row for row in rows if row["mnemonic"] == "pv.avgu.sci.b")
     assert row["operation"] == ["rd[i] = zx(rs1[i] + uimm6, 8) >> 1"]
     assert (row["c"], row["cycles"], row["presets"]) == ("xp_avgu_sci_b(rs1, uimm6)", "1 cycle", list(PRESETS))
 

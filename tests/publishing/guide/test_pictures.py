@@ -56,8 +56,8 @@ def test_an_unknown_picture_is_reported():
 
 
 def test_readme_and_pictures_show_the_same_figures():
-    found = {name: tuple(map(float, cells[:3])) for name, cells in rows("core and its kernel").items()}
-    assert found == MACS
+    figures = {name: tuple(map(float, cells[:3])) for name, cells in rows("core and its kernel").items()}
+    assert figures == MACS
     areas = {name: (float(cells[1]), float(cells[2])) for name, cells in rows("preset").items()}
     assert areas == {name: (preset.kge, preset.fo4) for name, preset in PRESETS.items()}
     assert all(PRESETS[name].macs == (macs[0], macs[2]) for name, macs in MACS.items())

@@ -53,8 +53,8 @@ def row(run: Pretended, published: str | None, better: str = "less", metric: dic
 
 
 def verdict(ours: float, published: str | None, better: str = "less", mismatches: int = 0) -> RowVerdict:
-    asked = row(Pretended(name="a"), published, better)
-    return MeasuredRow(row=asked, ours=ours, mismatches=mismatches).verdict
+    compared = row(Pretended(name="a"), published, better)
+    return MeasuredRow(row=compared, ours=ours, mismatches=mismatches).verdict
 
 
 SMALL = PaperTable(
@@ -82,8 +82,8 @@ def fresh(request, monkeypatch, tmp_path):
 @pytest.mark.unit
 def test_verdicts():
     # 1.65 stands for what rounds to it and for what is cut to it, not for the next digit
-    found = [verdict(ours, "1.65", "more").name for ours in (1.6401, 1.6599, 1.6399, 1.6601)]
-    assert found == ["EQUAL", "EQUAL", "WORSE", "BETTER"]
+    verdicts = [verdict(ours, "1.65", "more").name for ours in (1.6401, 1.6599, 1.6399, 1.6601)]
+    assert verdicts == ["EQUAL", "EQUAL", "WORSE", "BETTER"]
     assert (verdict(2489, "2586"), verdict(2600, "2586")) == (RowVerdict.BETTER, RowVerdict.WORSE)
     assert verdict(3, "2586", "") is RowVerdict.DIFFERENT
     assert verdict(3, None) is RowVerdict.NONE
@@ -94,11 +94,11 @@ def test_verdicts():
 def test_figures_come_from_the_records_of_their_runs():
     records = dict(measure_tables(runs_of([SMALL], quick=False), check=True, jobs=1))
     assert CALLS == ["slow", "fast"]
-    found = measured(SMALL, records, quick=False)
-    assert [one.ours for one in found.rows] == [300, 100, 3, 0.7]
-    assert [one.verdict.name for one in found.rows] == ["WORSE", "BETTER", "BETTER", "NONE"]
-    assert [one.advantage for one in found.rows] == [pytest.approx(250 / 300), 2.5, 1.5, None]
-    assert found.summary == "2 better, 1 worse, 1 without a printed figure"
+    table = measured(SMALL, records, quick=False)
+    assert [row_measured.ours for row_measured in table.rows] == [300, 100, 3, 0.7]
+    assert [row_measured.verdict.name for row_measured in table.rows] == ["WORSE", "BETTER", "BETTER", "NONE"]
+    assert [row_measured.advantage for row_measured in table.rows] == [pytest.approx(250 / 300), 2.5, 1.5, None]
+    assert table.summary == "2 better, 1 worse, 1 without a printed figure"
     assert measured(SMALL, records, quick=True).summary == "2 better, 1 worse, 1 left out"
 
 
@@ -117,9 +117,9 @@ def test_records_are_kept_unless_they_are_wrong():
 @pytest.mark.flow
 def test_commands_of_a_table_are_valid(name):
     table = TABLES[name]
-    figures = [one.figure for one in table.rows]
+    figures = [row.figure for row in table.rows]
     assert len(figures) == len(set(figures))
-    for command in {command for one in table.rows for command in one.commands}:
+    for command in {command for row in table.rows for command in row.commands}:
         first, second, *words = shlex.split(command)
         assert (first, second) == ("xpulpnn", "cosim")
         assert parsed([second, *words])
@@ -150,7 +150,7 @@ def test_models_of_mlperf_tiny(tmp_path, capsys):
     assert len(runs) == 4 * 6
     (tmp_path / f"{names[3]}.tflite").write_bytes(b"other")
     again = runs_of(tables_of(["mlperf-tiny"], tmp_path, None), quick=False)
-    assert [one == other for one, other in zip(runs, again, strict=True)] == [True] * 18 + [False] * 6
+    assert [first == other for first, other in zip(runs, again, strict=True)] == [True] * 18 + [False] * 6
 
 
 @pytest.mark.cosim
@@ -183,8 +183,8 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "2 better, 1 worse, 1 without a printed figure" in shown
     rows = read_results(path)
-    found = [(one["ours"], one["paper"], one["verdict"]) for one in rows]
-    assert found[:2] == [(300.0, 250.0, "worse"), (100.0, 250.0, "better")]
+    verdicts = [(row["ours"], row["paper"], row["verdict"]) for row in rows]
+    assert verdicts[:2] == [(300.0, 250.0, "worse"), (100.0, 250.0, "better")]
     assert rows[2]["commands"] == ["xpulpnn cosim slow", "xpulpnn cosim fast"]
     text = page.read_text()
     for part in ("Small table", "What holds.", "xpulpnn cosim slow", ">1.20<", '<td class="text bad">worse<'):
@@ -221,11 +221,11 @@ def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
 
 @pytest.mark.cosim
 def test_the_command_of_a_kernel_repeats_it(tmp_path):
-    one = cosim_run("matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
+    run = cosim_run("matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
     path = tmp_path / "records.json"
-    assert cli.main([*shlex.split(one.command)[1:], "--json", str(path)]) == 0
+    assert cli.main([*shlex.split(run.command)[1:], "--json", str(path)]) == 0
     (written,) = read_results(path)
-    record = one.measure(check=True)
+    record = run.measure(check=True)
     for name in ("cycles", "opef", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
         assert record[name] == written[name]
     assert record["mismatches"] == 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.energy.model import Circuit, Gate, Register
+from xpulpnn_sim.exploration.energy.gate_model import Circuit, Gate, Register
 from xpulpnn_sim.exploration.liberty import Expression, Liberty, LibraryCell, Pin, Table, expression
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO

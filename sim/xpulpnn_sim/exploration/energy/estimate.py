@@ -24,7 +24,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Compared, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.model import Circuit, GateModel
+from xpulpnn_sim.exploration.energy.gate_model import Circuit, GateModel
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
     NO_TECHNOLOGY,

@@ -1,6 +1,5 @@
-// Interpreter of mapped netlists (model.py). One netlist stands behind the ports of a Verilog module; or several are fed
-// with what instances of modules have at their ports, and compared with them. It also keeps the values of chosen clock
-// cycles.
+// Interpreter of mapped netlists (gate_model.py). One netlist stands behind the ports of a Verilog module, or several get
+// what instances of modules have at their ports, and are compared with them. Values of chosen clock cycles are recorded.
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -13,7 +12,7 @@
 
 namespace {
 
-// Both are mirrored by model.py, field by field.
+// Both are mirrored by gate_model.py, field by field.
 struct Gate {
     uint64_t table;  // bit i: value for inputs that spell i
     uint32_t output, count, inputs[6];

@@ -11,7 +11,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import TOP, build_model
 from xpulpnn_sim.cosimulation.model.libraries import RIGS, cached_emission, observed
-from xpulpnn_sim.exploration.energy.model import CLOCK, Circuit, Gates, gate_sources
+from xpulpnn_sim.exploration.energy.gate_model import CLOCK, Circuit, Gates, gate_sources
 
 _SHADOW = "gate_shadow"
 _WORD_BITS = 32

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpulpnn_sim.exploration.builtin import liberty_text
+from xpulpnn_sim.exploration.generic_library import liberty_text
 
 ROOT = Path(__file__).parents[4]
 _FENCE = re.compile(r"^```(?P<info>\S.*)?$")

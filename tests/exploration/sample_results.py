@@ -1,4 +1,4 @@
-"""Made-up results: what a test does not name is empty."""
+"""Sample results of the explorer: what a test does not name is empty."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def point(label: str, **fields: Any) -> PointResult:
     return PointResult(label=label, **{**empty, **fields})
 
 
-class MadeUpFlow:
+class RecordingFlow:
     """A flow that remembers the designs it sees."""
 
     def __init__(self, name: str = "asic", script: str = "", **settings: str) -> None:
