@@ -1,4 +1,4 @@
-"""Bench of the bridges to AXI4: what is read and written, in which order it is answered, and the rules of AXI."""
+"""Bench of the bridges to AXI4: data, order of the answers, bursts, and the rules of AXI."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -207,7 +207,7 @@ def consecutive(number: int, write: int) -> list[ObiTransfer]:
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
-    """Random runs, with errors in the middle: data, answers and the memory afterwards."""
+    """Random runs with errors in the middle; data, order of the answers and final memory are checked."""
     # the memory is in three places; of two of them, where addresses wait, one has a 1 where the other has a 0
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
@@ -244,10 +244,8 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def every_burst_has_its_length(dut: Dut) -> None:
-    """The burst that a run begins with is shown while nothing is ready, and a reset forgets it.
-
-    Writes begin at each place of a block and are of each length; reads begin at each place and end near its last one.
-    """
+    """Writes begin at each place of a block with each length, reads at each place; the address channel shows the burst
+    until the reset in the next cycle."""
     rng, size = await start(dut), _size()
     windows, writes = RUN_BYTES // size, bench_data()["writes"]
     if bench_data()["runs"]:
@@ -297,7 +295,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
-    """While no answer comes, transfers are granted up to the limit; then all are answered while few are asked for."""
+    """While no answer comes, transfers are granted up to the limit; then all are answered."""
     rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
@@ -318,7 +316,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def nothing_is_lost_between_bursts(dut: Dut) -> None:
-    """A prompt memory takes a transfer of a run in every cycle."""
+    """With a prompt memory a transfer of a run is granted in every cycle."""
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)

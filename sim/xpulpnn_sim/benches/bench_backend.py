@@ -249,7 +249,7 @@ def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Score
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
-    """All pairs of instruction classes times dependences, back to back."""
+    """All pairs of instruction classes with every dependence, back to back."""
     rng = await start(dut)
     words = filling(rng)
     for number, pair in enumerate(dependent_pairs(configuration(), bench_data()["pairs"], rng)):
@@ -271,7 +271,7 @@ async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: fl
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None:
-    """Accesses half of which fail, each row once, and behind each what reads the NN-RF, if there is any."""
+    """Each row once with half of its accesses failing, followed by a reader of the NN-RF."""
     rng, config = await start(dut), configuration()
     source, words = Draw(rng, config), list[int]()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in OUTSIDE_OPS]
@@ -284,7 +284,7 @@ async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def reset_in_flight_clears_everything(dut: Dut) -> None:
-    """A reset in the middle of a stream, memory accesses outstanding; the next stream finds a clean machine."""
+    """Reset in the middle of a stream with memory accesses outstanding; the next stream starts from a clean state."""
     rng = await start(dut)
     for _ in range(4):
         stream = stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))

@@ -1,4 +1,4 @@
-"""Bench of the whole cluster, its host port and its AXI4 ports: boot, results, events, access while the cores work."""
+"""Bench of the whole cluster with its host and AXI4 ports: boot, results, events, accesses of the host."""
 
 from random import Random
 
@@ -189,7 +189,7 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def host_reaches_what_it_may(dut: Dut) -> None:
-    """Peripherals answer the host; what is a core's own, what is outside and what does not exist is an error."""
+    """The host accesses peripherals; private, external and unmapped addresses answer with an error."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE
     with _ClusterEnv(dut, rng, Stalls()) as env:

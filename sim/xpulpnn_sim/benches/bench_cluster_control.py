@@ -69,7 +69,7 @@ def _transfers(offsets: list[int], rng: Random) -> list[ObiTransfer]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_keep_what_is_written(dut: Dut) -> None:
-    """Reads, and the ports after each reset and each access, are those of the table."""
+    """Read data, errors and ports are compared with the table, after resets and after each access."""
     cores = bench_data()["cores"]
     rng, board = await start(dut), Scoreboard()
     anywhere = rng.getrandbits(32)

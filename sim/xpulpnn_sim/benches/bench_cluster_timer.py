@@ -160,7 +160,7 @@ def _after_reset() -> Iterator[ObiTransfer]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def time_is_arithmetic(dut: Dut) -> None:
-    """Every value read and every event is what the cycles since the last setting, or the last reset, give."""
+    """Every value read and every event follows from the cycles since the last setting or reset."""
     rng, board = await start(dut), Scoreboard()
     raised = 0
     for life in (_transfers(rng), _after_reset()):

@@ -1,4 +1,4 @@
-"""Bench of the core: short directed programs, every retirement against the simulator, and what their memory holds."""
+"""Bench of the core: short directed programs, every retirement compared with the simulator, and the final memory."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -154,7 +154,7 @@ async def _run_program(
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("conditions", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
 async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every: int) -> None:
-    """Every program with interrupts at random times; some with ideal memories and without, or with slow memories."""
+    """Programs with interrupts at random times, with ideal memories, and with slow memories."""
     rng, cases, part = await start(dut), short_programs(configuration(), _SHORT), bench_data()["part"]
     for case in rng.sample(cases, len(cases))[:: every * part]:
         await _run_program(dut, _interrupted(case) if conditions.interrupts else case, conditions, rng)
@@ -162,7 +162,7 @@ async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_reset_in_flight_starts_again(dut: Dut) -> None:
-    """Resets at random times, accesses under way; the next program finds a clean core."""
+    """Resets at random times with accesses under way; the next program finds a clean core."""
     rng = await start(dut)
     *reset, last = rng.sample(short_programs(configuration(), _SHORT), 4)
     for case in reset:

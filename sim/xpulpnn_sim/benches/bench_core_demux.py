@@ -1,4 +1,4 @@
-"""Bench of the core's demultiplexer: who sees which address, whose answer comes back, what is counted."""
+"""Bench of the demultiplexer of a core: destinations, answers, events."""
 
 from collections.abc import Sequence
 from random import Random
@@ -56,7 +56,7 @@ class PortMemory(WordMemory):
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
-    """Each access is seen by its destination alone, and the answer is that of the destination."""
+    """Each access reaches its destination only, and gets the answer of the destination; events are counted."""
     config = configuration()
     rng, board = await start(dut), Scoreboard()
     ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
@@ -107,7 +107,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
-    """After a cycle of reset during an access nothing is asked for, answered or counted."""
+    """After one cycle of reset during an access nothing is requested, answered or counted."""
     rng, board, config = await start(dut), Scoreboard(), configuration()
     ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
     watched = ["core__rvalid", "events", *(f"{port}__req" for port in ports)]

@@ -256,7 +256,7 @@ def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(draw=[_directed, random_cycles])
 async def registers_match_the_simulator(dut: Dut, draw) -> None:
-    """Reads, outputs and their consequences in every cycle; then again after a reset in flight."""
+    """Read data and all outputs are compared in every cycle; then again after a reset."""
     rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
         model, cycles = CsrModel(groups()), list(draw(rng))

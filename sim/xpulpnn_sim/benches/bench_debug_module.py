@@ -1,4 +1,4 @@
-"""Bench of the debug module: a debugger, harts that execute its memory, and the system's bus, against a model."""
+"""Bench of the debug module with debugger, harts and system bus, compared with a model."""
 
 from itertools import product
 
@@ -49,7 +49,7 @@ _CLEAR_BUS = 7 << 12  # all bits of the error of the system's bus
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @with_harts
 async def harts_halt_and_resume(env: DebugEnv) -> None:
-    """Selection, halting, resuming and resets by anything written to dmcontrol and the mask."""
+    """Random writes of dmcontrol and of the hart mask: selection, halts, resumes and resets."""
     rng = env.rng
     likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
     for step in range(bench_data()["steps"]):
@@ -72,7 +72,7 @@ async def harts_halt_and_resume(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=60, timeout_unit="ms")
 @with_harts
 async def commands_move_registers(env: DebugEnv) -> None:
-    """Abstract commands with all their bits, automatic execution, and what is left of every register."""
+    """Random abstract commands and automatic execution; all registers and CSRs of the harts are compared."""
     rng = env.rng
     for hart in range(env.count):
         await env.select(hart, Control.HALTREQ)
@@ -110,7 +110,7 @@ async def commands_move_registers(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_is_read_and_written(env: DebugEnv) -> None:
-    """Accesses of every size, aligned or not, to memory that fails or not, with all that may start them."""
+    """Accesses of every size, aligned or not, failing or not, started in every way."""
     rng = env.rng
     for step in range(bench_data()["accesses"]):
         if rng.random() < 0.2:
@@ -128,7 +128,8 @@ async def the_bus_is_read_and_written(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
-    """Every size in every lane, with words and their complements and all settings; addresses that carry to any bit."""
+    """Every size in every byte lane, with words and their complements and all settings; addresses that carry into any
+    bit."""
     rng = env.rng
     words = [rng.getrandbits(32) for _ in range(4)]
     for size in range(8):
@@ -162,7 +163,7 @@ async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_has_errors(env: DebugEnv) -> None:
-    """Only those bits of an error that are 1 are cleared, and nothing is accessed while one is left."""
+    """Errors are cleared bit by bit, and no access is made while one is left."""
     rng = env.rng
     makers = {SbError.BAD_ADDRESS: (2, FAILING[0]), SbError.ALIGNMENT: (1, 1), SbError.SIZE: (3, 0)}
     for (error, (size, address)), cleared in product(makers.items(), range(8)):
@@ -207,7 +208,7 @@ class _ManualBusEnv(DirectedDebugEnv):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_busy_bus_says_so(dut: Dut) -> None:
-    """While an access is under way another one only sets the error that stops all until cleared; all else is made."""
+    """An access while another one is under way only sets the sticky busy error; all other accesses are made."""
     env = _ManualBusEnv(dut, await start(dut))
     rng, board = env.rng, env.board
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
@@ -261,7 +262,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_ends_an_access(dut: Dut) -> None:
-    """A bus that is reset forgets what is under way, be it granted or not, and makes the next access."""
+    """A reset ends a bus access, granted or not; the next one is made."""
     env = await begin(dut)
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
@@ -279,7 +280,7 @@ async def reset_ends_an_access(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_clears_all_registers(dut: Dut) -> None:
-    """After a reset in use, when no register is 0 and all is under way, all are what they are in the beginning."""
+    """After a reset in use, when no register is 0 and accesses are under way, all registers have their reset values."""
     rng = await start(dut)
     # what a module that is not active clears as well is to be seen in the first cycle alone, in which one is read
     for size, granted, first in (

@@ -42,7 +42,7 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def words_match_the_table(dut: Dut) -> None:
-    """``illegal`` exactly where no enabled row matches, else the control word of the row."""
+    """``illegal`` exactly where no enabled row matches, else the control words of the row."""
     rng, data = await start(dut), bench_data()
     config = configuration()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]

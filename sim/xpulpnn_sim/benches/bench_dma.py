@@ -1,4 +1,4 @@
-"""Bench of the DMA engine between two memories: what is copied, how fast, with which identifiers, and who is told.
+"""Bench of the DMA engine between two memories: copied bytes, rates, identifiers and events.
 
 In every test each access to the memories, and in every cycle what the command ports and the other outputs show, is
 compared with models.
@@ -90,7 +90,7 @@ async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def identifiers(dut: Dut) -> None:
-    """The lowest free one is given; without a free one the read waits until one is given back."""
+    """The lowest free identifier is given; without one the read waits until one is freed."""
     rng, board, count = await start(dut), Scoreboard(), configuration().dma_transfers
     with DmaEnv(dut, rng) as env:
         for number in range(count):
@@ -121,8 +121,8 @@ async def identifiers(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
-    """As many commands as there may be with each, of several env, and of each port with all kinds of telling; all
-    ports see that it is in use, and it is not given away before its last end even if it was given back."""
+    """As many commands as can wait under each identifier, from several ports with all kinds of events; all ports see it
+    in use, and it is not given again before its last transfer ends, even if it was freed."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(36))) as env:
         count = len(env.managers)
@@ -202,7 +202,7 @@ def programs_of_all(env: DmaEnv, rng: Random, count: int) -> list[Task[Any]]:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """All ports at once: whole commands, and every end is told once, to whom it should be."""
+    """All ports command at once: commands stay whole, and every end is reported once, to the right cores."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, pause=0.3, timing=timing) as env:
         await all_ended(programs_of_all(env, rng, bench_data()["transfers"] // 8))
@@ -212,7 +212,7 @@ async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> No
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
-    """After a reset in the middle of commands of all ports nothing is asked for, and the next ones do what they say."""
+    """After a reset in the middle of commands nothing is requested, and the next commands are executed."""
     rng, board = await start(dut), Scoreboard()
     for number in range(_RESETS):
         with DmaEnv(dut, rng, timing=(STALLED, FAR)) as env:
@@ -240,8 +240,8 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def one_memory_is_late(dut: Dut) -> None:
-    """As many accesses of one port as a bit of a counter tells are under way when a transfer ends, or the other memory
-    is read."""
+    """One memory answers late, so that as many accesses are outstanding as a bit of a counter counts when a transfer
+    ends."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng) as env:
         for port in env.memory_ports:
@@ -255,7 +255,7 @@ async def one_memory_is_late(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
-    """Reads and writes of different transfers, as many under way as there may be."""
+    """Reads and writes of different transfers with as many outstanding accesses as possible."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(30))) as env:
         sizes = [(direction, rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
@@ -277,8 +277,8 @@ async def both_sides_outside(dut: Dut) -> None:
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
-    """A long copy moves a window per cycle, at any alignment, where memory answers at once; also the longest
-    one, in a line whose length is 0."""
+    """A long copy moves a window per cycle at any alignment, where memory answers at once; also the longest one, in a
+    line whose length is 0."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     rng, board = await start(dut), Scoreboard()
@@ -297,8 +297,8 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def lines_of_every_length(dut: Dut) -> None:
-    """A line on either side, and a part of the next one: every bit of what is left decides once that something is; and
-    lines that are longer than the transfer by one bit."""
+    """A line on either side and a part of the next one, so that every bit of the remaining length decides once; lines
+    one bit longer than the transfer."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng) as env:
         longest = bench_data()["line"].bit_length()
@@ -319,7 +319,7 @@ async def lines_of_every_length(dut: Dut) -> None:
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """Bytes arrive where they should, the others stay; lengths change with the alignment."""
+    """Every alignment of both sides; all other bytes stay as they are."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=timing) as env:
         await command_all(env, list(plain_transfers(rng))[:: bench_data()["every"]])
@@ -329,7 +329,7 @@ async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR), (STALLED, PROMPT)])
 async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """Two-dimensional transfers, on either side or both."""
+    """Two-dimensional transfers on either side or both."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=timing) as env:
         await command_all(env, transfers_in_lines(rng, bench_data()["transfers"]))
@@ -338,7 +338,7 @@ async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def anywhere(dut: Dut) -> None:
-    """Bytes anywhere in both memories."""
+    """Transfers between any two addresses of both memories."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(STALLED, STALLED)) as env:
         for words in transfers_anywhere(rng):

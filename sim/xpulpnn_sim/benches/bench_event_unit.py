@@ -37,7 +37,7 @@ async def enable(env: EventUnitEnv, mask: int) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(habit=list(HABITS))
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
-    """All cores, event lines and the shared view at random, with a reset in flight now and then."""
+    """Random accesses of all cores and of the shared view, random events, with resets now and then."""
     rng, env = await _start(dut)
     for _ in range(bench_data()["episodes"]):
         if rng.random() < 0.7:
@@ -55,7 +55,8 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
-    """Everybody is answered in the third cycle after the last request and may come back at once, whoever comes when."""
+    """All cores are answered in the third cycle after the last request, whatever the order, and may request again at
+    once."""
     rng, env = await _start(dut)
     cores = list(range(env.config.cores))
     await enable(env, _BARRIER_EVENT)
@@ -77,7 +78,7 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def latencies_of_what_waits(dut: Dut) -> None:
-    """A load takes a cycle, an event that is there two, a software event three after its trigger; so do words."""
+    """Latencies: a load 1 cycle, a pending event, mutex or word 2, a software event 3 after its trigger."""
     _, env = await _start(dut)
     await enable(env, WORD_MASK)
     equal, last = env.board.equal, env.config.cores - 1
@@ -130,7 +131,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
-    """Each core names sets of cores at every barrier, in which any two cores differ both ways, until all are named."""
+    """Each core triggers sets of cores at every barrier, in which any two cores differ both ways."""
     rng, env = await _start(dut)
     await enable(env, 0)
     cores, everybody = env.config.cores, (1 << env.config.cores) - 1
@@ -147,7 +148,7 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def interrupted_waits_are_repeated(dut: Dut) -> None:
-    """Each load that waits for events is broken off by a halt; made again it triggers nothing, what differs does."""
+    """Each waiting load is broken off by a halt; repeated, it triggers nothing, but another access does."""
     rng, env = await _start(dut)
     everybody = (1 << env.config.cores) - 1 if env.config.core.debug else 0
     await enable(env, 0)
@@ -170,7 +171,8 @@ async def interrupted_waits_are_repeated(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
-    """All cores lock at once: each gets it with the message of the core before it, in the order of the numbers."""
+    """All cores lock at once: they get the mutex in the order of their numbers, each with the message of the one
+    before."""
     _, env = await _start(dut)
     cores, order = range(env.config.cores), list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
@@ -185,7 +187,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_mutex(dut: Dut) -> None:
-    """Loads a bit away from a free mutex do not lock it, stores a bit away from a locked one do not free it."""
+    """Loads one bit away from a free mutex do not lock it; stores one bit away from a locked one do not free it."""
     _, env = await _start(dut)
     cores = range(env.config.cores)
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(env.config.mutexes)]
@@ -207,7 +209,7 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
-    """A team pops what is pushed for it, in order; a push too many is answered when the slowest has made room."""
+    """A team pops words in order; a push into a full queue is answered when the slowest core has popped."""
     _, env = await _start(dut)
     last, depth = env.config.cores - 1, env.config.dispatch_depth
     await answers_after(env, {0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
@@ -228,7 +230,7 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(distance=[-2, -1, 0, 1, 2, 3])
 async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
-    """An event so many cycles after a clear, a waiting load or a change of the mask is told exactly once."""
+    """An event ``distance`` cycles after a clear, a waiting load or a change of the mask is reported exactly once."""
     _, env = await _start(dut)
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
@@ -253,7 +255,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
-    """The lowest core's store stays where only one can win; triggers of all count."""
+    """Of stores in one cycle that of the lowest core stays where only one can; triggers of all cores count."""
     _, env = await _start(dut)
     cores = range(env.config.cores)
     lowest = min(1, cores[-1])

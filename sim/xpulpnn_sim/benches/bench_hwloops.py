@@ -1,4 +1,4 @@
-"""Bench of the hardware loops: the unit in a pipeline played by the bench, against a sequential machine."""
+"""Bench of the hardware loops: the unit in a pipeline that the bench models, compared with a sequential machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -199,7 +199,7 @@ _GIVES_BACK_OFTEN = 10  # Faults, of all rounds, that must have found iterations
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def faults_give_back_what_was_counted(dut: Dut) -> None:
-    """After the fault of an access the registers are as before it, whatever the one behind it has counted too."""
+    """After the fault of an access the registers are as before it, whatever the instruction behind it has counted."""
     rng = await start(dut)
     execution, machine = RandomExecution(0x1000, rng), LoopMachine()
     pipeline = Pipeline(dut, execution.size_at, FULL_SPEED, rng)
@@ -238,7 +238,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
-    """With any power of two but 1 iterations left, the end of a loop leads to its start, and one less is left."""
+    """With any power of two of iterations left but 1, the loop goes back and counts one down."""
     # what leaves ID counts at once, and a fault gives it back; what is decided late counts when it leaves EX
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
@@ -295,7 +295,8 @@ def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(body=[1, 2, 3, 7])
 async def long_bodies_flow_without_a_bubble(dut: Dut, body: int) -> None:
-    """Two nested loops: fetching is never corrected with bodies of 3 or more, else at most once per set-up."""
+    """Two nested loops: fetching is never corrected with bodies of 3 or more instructions, else at most once per set-
+    up."""
     rng, machine = await start(dut), LoopMachine()
     steps, setups = nested(body, machine)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)

@@ -138,7 +138,8 @@ def _visits(rng: Random, number: int) -> list[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_core_alone_is_predicted(dut: Dut) -> None:
-    """One core after the other fetches more code than the shared cache holds: every hit and miss of both levels."""
+    """One core after the other fetches more code than the shared cache holds: every hit and miss of both levels is
+    predicted."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared = ChangingCode(rng, 0.02), CacheLevel(config.icache_shared, config.icache_ways)
     for core in range(config.cores):
@@ -166,7 +167,7 @@ def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(level=["icache_private", "icache_shared"])
 async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
-    """Lines a bit away from those that are kept miss, and each that is kept hits: all ways of a set of every bank."""
+    """Lines one bit away from held ones miss, and each held line hits: all ways of a set of every bank."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared, ways = ChangingCode(rng), CacheLevel(config.icache_shared, config.icache_ways), config.icache_ways
     own = [CacheLevel(config.icache_private, ways) for _ in range(2)]
@@ -193,7 +194,7 @@ async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_fetches_ahead(dut: Dut) -> None:
-    """Straight code flows where only the shared cache has it; a loop that a core's cache holds is asked for once."""
+    """Straight code from the shared cache flows without a gap; a loop that fits into a private cache is read once."""
     (rng, board), config = await _start(dut, prefetch=1), configuration()
     some, sets = _first_line(rng), config.icache_private_sets
     # from there on a way has other tags in sets whose numbers differ in any one bit
@@ -221,7 +222,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_line_is_kept(dut: Dut) -> None:
-    """The shared cache holds as many lines as it has room for; to flush one forgets its set alone."""
+    """The shared cache holds as many lines as fit; flushing one forgets its set only."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, config.icache_shared, ICACHE_LINE_BYTES)]
@@ -240,7 +241,7 @@ async def every_line_is_kept(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(forgets=["reset", "flush", "enable"])
 async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
-    """A way of every set is full, of the cores' caches the first one with what is fetched first afterwards."""
+    """After a reset, a flush or disabling, no line of any set is found again."""
     (rng, _), config = await _start(dut, prefetch=0), configuration()
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, way_bytes, ICACHE_LINE_BYTES)]
@@ -258,7 +259,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def arbitration_rotates(dut: Dut) -> None:
-    """The number of those before says who comes first at a bank of the shared cache, and which bank at memory."""
+    """The number of earlier requests decides which core comes first at a bank, and which bank at memory."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
     lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
@@ -284,7 +285,7 @@ async def arbitration_rotates(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_line_is_read_once_for_all(dut: Dut) -> None:
-    """All cores want the same lines at the same time; then again when only the shared cache has them."""
+    """All cores fetch the same lines at once: each is read once; then again from the shared cache."""
     rng, board = await _start(dut, prefetch=0)
     code, cores = ChangingCode(rng), configuration().cores
     lines = _lines_of(0x1C00_0000, 4)
@@ -302,7 +303,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_read_as_written(dut: Dut) -> None:
-    """Values after reset, bits that exist, and a disabled cache that keeps nothing."""
+    """Reset values, bits that exist, and a disabled cache that holds nothing."""
     rng, board = await start(dut), Scoreboard()
     code = ChangingCode(rng)
     for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
@@ -321,7 +322,7 @@ async def registers_read_as_written(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_register(dut: Dut) -> None:
-    """Accesses a bit away from every register fail, and change neither settings nor counters nor what is kept."""
+    """Accesses one bit away from every register fail, and change neither settings nor counters nor lines."""
     rng, board = await _start(dut, prefetch=0)
     code, lines = ChangingCode(rng), _lines_of(0x1C00_0000, 2)
     levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
@@ -340,7 +341,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def counters_count_far(dut: Dut) -> None:
-    """Hits in every cycle, then waits in every cycle, of all cores."""
+    """Hits in every cycle, then stalls in every cycle, of all cores."""
     rng, board = await _start(dut, prefetch=0)
     code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
     await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
@@ -368,7 +369,7 @@ async def counters_count_far(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1])
 async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float) -> None:
-    """All cores wander through the same code; without prefetching the hits of their own caches are predicted."""
+    """All cores run through the same code; without prefetching the hits of the private caches are predicted."""
     rng, board = await _start(dut, prefetch=prefetch)
     code = ChangingCode(rng, failing)
     streams = [wandering(rng, _FETCHES)] * configuration().cores
@@ -391,7 +392,7 @@ async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: in
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(prefetch=[0, 1], timing=_TIMINGS[::2])
 async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTiming) -> None:
-    """The code changes and is flushed, also while it is being read: whatever is fetched afterwards is new."""
+    """The code changes and is flushed while it is read: whatever is fetched afterwards is new."""
     rng, _ = await _start(dut, prefetch=prefetch)
     for _ in range(2):
         code = ChangingCode(rng, 0.05)

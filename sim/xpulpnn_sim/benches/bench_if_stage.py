@@ -104,7 +104,7 @@ def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("timing", "habits", "failing"), _RUNS))
 async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits, failing: float) -> None:
-    """Random redirects, loop ends, back pressure, stalls, lengths and errors; again after a reset in flight."""
+    """Random redirects, loop ends, back pressure, stalls, lengths and errors; again after a reset."""
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng, failing=failing)

@@ -1,4 +1,4 @@
-"""Bench of the JTAG transport: a driver of the port, and a debug module that is a table of words."""
+"""Bench of the JTAG transport between a manager of the test access port and a table of registers."""
 
 from collections.abc import Iterable
 from random import Random
@@ -56,7 +56,7 @@ async def _begin(dut: Dut, period_ns: float) -> tuple[JtagManager, DmiSubordinat
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_are_those_of_the_standard(dut: Dut) -> None:
-    """Identification after reset, the instruction's pattern, bypass by a bit for all others, controls; no accesses."""
+    """Identification, instruction capture, bypass of all other instructions, dtmcs; no accesses of the DMI."""
     port, module, board, rng = await _begin(dut, CLOCK_NS)
     with module:
         for part in range(3):
@@ -66,7 +66,7 @@ async def registers_are_those_of_the_standard(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_way_through_the_diagram(dut: Dut) -> None:
-    """Mode selects at random, with a reset at times: what is shifted out is what the instruction says."""
+    """Random TMS with resets: ``tdo`` is what the current instruction shifts out."""
     port, module, _, rng = await _begin(dut, CLOCK_NS)
     with module:
         for _ in range(_WALK):
@@ -94,7 +94,8 @@ async def _registers(port: JtagManager, board: Scoreboard, rng: Random, unknown:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(period=range(len(_PERIODS_NS)))
 async def every_access_arrives_once(dut: Dut, period: int) -> None:
-    """Reads and writes in order, each once, with the word read in the scan after, between any two clocks."""
+    """Reads and writes arrive in order, each once, with the read data in the next scan, for several ratios of the
+    clocks."""
     port, module, board, rng = await _begin(dut, _PERIODS_NS[period])
     patience = int(12 * CLOCK_NS / _PERIODS_NS[period]) + 5
     with module:
@@ -118,7 +119,7 @@ async def every_access_arrives_once(dut: Dut, period: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
-    """With a TCK too fast for the module an outcome is busy, nothing begins, and dmireset or dmihardreset end it."""
+    """With a fast TCK the outcome is busy and stays so, until dmireset or dmihardreset clears it."""
     port, module, board, rng = await _begin(dut, 1)
     with module:
         await port.reset()
@@ -149,7 +150,7 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
-    """With a TCK so fast that an access is still being taken back, a scan of two bits makes one or says busy."""
+    """With a fast TCK a scan of two bits right behind an access begins another one or reports busy."""
     port, module, board, rng = await _begin(dut, 1)
     busy = 0
     with module:
@@ -174,7 +175,7 @@ async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def resets_leave_nothing_behind(dut: Dut) -> None:
-    """A reset of either side in the middle of an access: the next one arrives once, and is answered."""
+    """Reset of either side in the middle of an access: the next access arrives once and is answered."""
     port, module, board, rng = await _begin(dut, CLOCK_NS)
     with module:
         for number in range(bench_data()["scans"] // 2):

@@ -164,7 +164,7 @@ class WritebackMonitor(Agent):
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
-    """Overlapping loads and stores give what a sequential memory gives; costs 1 cycle, misaligned 2."""
+    """Overlapping loads and stores equal a sequential memory; they take 1 cycle, misaligned ones 2."""
     rng, board, data = await start(dut), Scoreboard(), bench_data()
     for window in (0x1000, 0xFFFF_FFE0):
         accesses = accesses_of_all(window, rng)
@@ -197,7 +197,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
-    """One word of the window fails: who accesses it faults, asks for nothing behind it and writes nothing there."""
+    """One word of the window fails: an access to it faults, requests nothing afterwards and writes nothing there."""
     rng, board, data, window = await start(dut), Scoreboard(), bench_data(), 0x1000
     accesses = accesses_of_all(window, rng)
     bad = window + WINDOW_BYTES // 2

@@ -14,17 +14,15 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ENTRIES, SECOND_PAIR, WORD_MASK, XLEN
+from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.bench_rows import check_rows, controlled_rows, drawn_executions, vectors_of
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles
 from xpulpnn_sim.benches.vectors.operands import sources
-from xpulpnn_sim.benches.vectors.register_files import nn_accesses, nn_words_read
+from xpulpnn_sim.benches.vectors.register_files import NnEntries, ex_stage_accesses
 from xpulpnn_sim.benches.vectors.rows import Executions, RowVectors, operation_result
-from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.stimuli import random_words
 
 _GAP_PROBABILITY = 0.3
@@ -32,39 +30,11 @@ MAX_WAIT = 3
 _CYCLE_LIMIT = 64
 _PARTS = 4
 _NN_BEATS = 300
-_NN_READS, _NN_WRITES = ("act", "wgt"), ("we", "addr", "data")
 
 
 def random_gap(rng: Random, probability: float) -> int:
     """A random number of cycles, most often none."""
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
-
-
-class NnEntries:
-    """Words of the NN-RF that operations read: the second activations of both pairs, and the requantisation's."""
-
-    def __init__(self, rng: Random) -> None:
-        self.activations, self.parameters = random_words(rng, 2), random_words(rng, 2)
-
-    async def load(self, dut: Dut) -> None:
-        """Write the entries that the unit has."""
-        inputs, words = bench_data()["inputs"], dict[int, int]()
-        if "pair" in inputs:
-            words |= zip((1, SECOND_PAIR + 1), self.activations.tolist(), strict=True)
-        if "requantise" in inputs and "wb_nn_we" in inputs:
-            words |= zip((FIRST_PARAMETER, FIRST_PARAMETER + 1), self.parameters.tolist(), strict=True)
-        for entry, word in words.items():
-            drive(dut, {"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word})
-            await RisingEdge(dut.clk)
-        if words:
-            dut.wb_nn_we.value = 0
-
-    def read_by(self, insn: Insn, src: Sources) -> Sources:
-        """The executions of a row with the entries that it reads."""
-        if insn.requantises and "wb_nn_we" in bench_data()["inputs"]:
-            kappa, summand = (np.full_like(src.word, word) for word in self.parameters)
-            return replace(src, act=kappa, wgt=summand)
-        return replace(src, act2=self.activations[src.word >> 20 & 1])
 
 
 class OperationDriver:
@@ -133,14 +103,17 @@ async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scor
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def results_match_golden(dut: Dut) -> None:
-    """All rows interleaved, with flushes, waiting results and gaps; then a part of them after a reset in flight."""
+    """All rows interleaved, with flushes, held results and gaps; then a part of them after a reset."""
     rng, board, rows = await start(dut), Scoreboard(), controlled_rows()
     product = "product" if "product" in bench_data()["outputs"] else "result"
     options = {"pairs": "pair" in bench_data()["inputs"], "late": configuration().multiplies_by_dotp}
     expectation = partial(operation_result, **options, product=product)
     for chosen in (rows, rng.sample(rows, -(-len(rows) // _PARTS))):
-        entries = NnEntries(rng)
-        await entries.load(dut)
+        entries = NnEntries(bench_data()["inputs"], rng)
+        for write in entries.writes():
+            drive(dut, write)
+            await RisingEdge(dut.clk)
+            dut.wb_nn_we.value = 0
         drawn = [(insn, control, entries.read_by(insn, src)) for insn, control, src in drawn_executions(chosen, rng)]
         await run_operations(dut, vectors_of(drawn, rng, expectation), rng, board)
         # EX is not empty in the reset
@@ -150,7 +123,7 @@ async def results_match_golden(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def divisors_have_every_length(dut: Dut) -> None:
-    """As many leading zeros as a word can have, or leading ones where divisors are signed, then anything; and 0."""
+    """Divisors with every number of leading zeros, or ones where they are signed, every power of two, and 0."""
     rng = await start(dut)
     drawn: list[Executions] = []
     for insn, control in controlled_rows():
@@ -182,23 +155,18 @@ def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def nn_words_match_writes(dut: Dut) -> None:
-    """The NN-RF is read from ID and written from WB, whatever is in EX; its reads see the newest word."""
+    """The NN-RF is read from ID and written from WB, whatever is in EX; reads see the newest word."""
     if "wb_nn_we" not in bench_data()["inputs"]:
         return
     rng, board = await start(dut), Scoreboard()
-    pairs = "pair" in bench_data()["inputs"]
-    columns = nn_accesses(NNRF_ENTRIES, _NN_BEATS, rng, pairs=pairs)
-    ports = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in _NN_WRITES}
-    ports |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in _NN_READS}
-    ports["valid"] = np.array([rng.randrange(2) for _ in range(_NN_BEATS)])
-    reads = nn_words_read(NNRF_ENTRIES, columns, pairs=pairs)
-    want = {f"id_nn_{name}": reads[name] for name in _NN_READS}
-    board.compare(want, await run_vectors(dut, ports, list(want)), columns, "NN-RF")
+    ports, words = ex_stage_accesses(NNRF_ENTRIES, _NN_BEATS, rng, pairs="pair" in bench_data()["inputs"])
+    valid = {"valid": np.array([rng.randrange(2) for _ in range(_NN_BEATS)])}
+    board.compare(words, await run_vectors(dut, ports | valid, list(words)), ports, "NN-RF")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def csrs_leave_unchanged(dut: Dut) -> None:
-    """The result of a CSR instruction is what the CSR holds, whatever the units make of the operands."""
+    """CSR instructions pass the value of the CSR on, whatever the operands are."""
     if "csr_rdata" not in bench_data()["inputs"]:
         return
     rng, board = await start(dut), Scoreboard()

@@ -1,4 +1,4 @@
-"""Runs the bench of a unit on every mutant that its model holds: a forked process each, from the state at the start.
+"""Runs the bench of a unit on every mutant of its model, each in a forked process.
 
 A forked process has the simulator, the model and the bench as they are before the first event; it needs no start and
 disturbs no other. What it finds is kept at once, so that an interrupted run loses nothing.

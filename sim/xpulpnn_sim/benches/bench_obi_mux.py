@@ -1,4 +1,4 @@
-"""Bench of what leads several initiators to few ports: the bus of the peripherals, and the port to the outside.
+"""Bench of OBI multiplexers: the peripheral bus and the external port.
 
 Each initiator has words of its own in every place, so that whatever the order, what it reads is what it wrote last.
 """
@@ -179,7 +179,7 @@ class MuxEnv:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=range(len(_TIMINGS)))
 async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
-    """Every access arrives once, unchanged, at its place, and its answer at its initiator."""
+    """Every access arrives once, unchanged, at its place, and its answer at its manager."""
     rng, board = await start(dut), Scoreboard()
     bus = MuxEnv(dut, timing, rng)
     with bus.running:
@@ -194,7 +194,7 @@ async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def all_sets_of_managers_meet(dut: Dut) -> None:
-    """Each set of initiators asks at once, whosever turn it is; everything two bits away from a place is a hole."""
+    """Each set of managers requests at once at every turn; addresses two bits away from a place are unmapped."""
     rng = await start(dut)
     bus = MuxEnv(dut, 0, rng)
     number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]
@@ -223,7 +223,7 @@ async def all_sets_of_managers_meet(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
-    """After a cycle of reset in the middle of traffic nothing is asked for and nothing is answered."""
+    """After one cycle of reset in the middle of traffic nothing is requested or answered."""
     rng, board = await start(dut), Scoreboard()
     watched = [f"{name}__rvalid" for name in bench_data()["initiators"]]
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]

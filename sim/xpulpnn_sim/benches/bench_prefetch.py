@@ -172,7 +172,7 @@ def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("timing", "habits"), _RUNS))
 async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
-    """Random redirects, back pressure, stalls and instruction lengths; then again after a reset in flight."""
+    """Random redirects, back pressure, stalls and instruction lengths; again after a reset."""
     rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng)
@@ -188,7 +188,7 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOWEST])
 async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: ObiTiming) -> None:
-    """One word in six fails: an error is told with an instruction that lies in one, and with no other."""
+    """One word in six fails: an error comes with exactly the instructions that lie in such a word."""
     rng, board = await start(dut), Scoreboard()
     code = RandomCode(rng, failing=1 / 6)
     with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
@@ -200,7 +200,7 @@ async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: Obi
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(latency=[1, 2, 3])
 async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
-    """Aligned four-byte instructions flow without a bubble up to a latency of three cycles."""
+    """Aligned four-byte instructions flow without a gap up to a latency of three cycles."""
     rng, board = await start(dut), Scoreboard()
     code, timing = RandomCode(rng, full_length=1.0), ObiTiming(1.0, latency, latency)
     with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
@@ -218,7 +218,7 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, ObiTiming(0.4, 1, 6)])
 async def at_most_four_words_are_buffered(dut: Dut, timing: ObiTiming) -> None:
-    """Nothing is fetched before the first redirect, and nothing beyond the buffer while nothing is taken."""
+    """Nothing is fetched before the first redirect, and no more than fits while nothing is taken."""
     rng, board = await start(dut), Scoreboard()
     with ObiMemory(dut, "instr", RandomCode(rng), timing, rng) as memory:
         await ClockCycles(dut.clk, SILENCE_LIMIT)

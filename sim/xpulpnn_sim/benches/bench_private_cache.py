@@ -222,7 +222,7 @@ async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1], flushing=[False, True])
 async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float, flushing: bool) -> None:
-    """Wandering fetches over a memory that stalls, fails and changes: every hit, and every line asked for, in time."""
+    """Random programs over a memory that stalls, fails and changes: all hits and requested lines are predicted."""
     if prefetch and not configuration().prefetch:
         return
     rng, board = await _start(dut, prefetch=prefetch), Scoreboard()
@@ -250,7 +250,7 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_word_per_cycle(dut: Dut) -> None:
-    """A loop as large as the cache: from its second turn on, every fetch is granted at once and answered next."""
+    """A loop as large as the cache: from its second iteration on a fetch is granted and answered in every cycle."""
     rng, board = await _start(dut), Scoreboard()
     size = configuration().icache_private
     first = _first_line(rng)
@@ -262,7 +262,7 @@ async def a_word_per_cycle(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
-    """From the grant of a miss to its answer it takes a cycle, and what the next level takes."""
+    """A miss takes one cycle more than the next level."""
     rng, board = await _start(dut), Scoreboard()
     for latency in (1, 2, 7, 40):
         first = _first_line(rng)
@@ -276,7 +276,7 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def straight_code_flows(dut: Dut) -> None:
-    """Code that only the next level has, in a straight line: behind the first line, a word per cycle."""
+    """Straight code from the next level: behind the first line a word in every cycle."""
     if not configuration().prefetch:
         return
     rng, board = await _start(dut, prefetch=1), Scoreboard()
@@ -288,7 +288,7 @@ async def straight_code_flows(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def disabled_keeps_nothing(dut: Dut) -> None:
-    """Every fetch of a cache that is not enabled goes to the next level, and nothing is fetched ahead."""
+    """Every fetch of a disabled cache goes to the next level, and nothing is prefetched."""
     rng, board = await _start(dut, prefetch=1), Scoreboard()
     first = _first_line(rng)
     loop = [first + at for at in range(0, 64, WORD_BYTES)]

@@ -129,7 +129,7 @@ class QuantiserDriver:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
-    """Both widths interleaved, one behind the other and with gaps, some abandoned; then again after a reset."""
+    """Both widths interleaved, back to back and with gaps, some abandoned; again after a reset."""
     rng, board = await start(dut), Scoreboard()
     driver = QuantiserDriver(dut, timing, rng)
     config = configuration()

@@ -61,7 +61,7 @@ _EXPECTATIONS: Mapping[str, Expectation] = {
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def rows_match_golden(dut: Dut) -> None:
-    """All rows interleaved, corner cases and random operands, so that every result follows one of another row."""
+    """All rows interleaved with corner cases and random operands, so that every result follows one of another row."""
     rng, data = await start(dut), bench_data()
     expectation = next((function for port, function in _EXPECTATIONS.items() if hasattr(dut, port)), value_of_rd)
     vectors = vectors_of(drawn_executions(controlled_rows(), rng), rng, expectation)

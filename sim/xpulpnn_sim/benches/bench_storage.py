@@ -84,7 +84,7 @@ def _words_read(columns: Columns) -> dict[str, list[int]]:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reads_match_writes(dut: Dut) -> None:
-    """Reads see the newest word, or that before the writes of the cycle; x0 stays 0, reset clears everything."""
+    """Reads see the newest word, or that before the writes of the cycle; x0 stays 0; reset clears everything."""
     rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
     pairs = bench_data().get("pairs", False)
     phases = ["after reset", "after a reset in flight", "after another one"]

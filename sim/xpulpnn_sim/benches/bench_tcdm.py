@@ -1,4 +1,4 @@
-"""Bench of the shared memory: random traffic of all masters against queues before banks and a list of words."""
+"""Bench of the shared memory: random traffic of all masters, compared with a model of banks and arbiters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def traffic_is_served_in_order(dut: Dut) -> None:
-    """Every grant, answer and word is that of the model; nobody waits for longer than promised."""
+    """Grants, answers and data equal the model in every cycle; no master waits longer than the arbiter promises."""
     config: ClusterConfig = configuration()
     rng, board = await start(dut), Scoreboard()
     masters = _masters(dut, rng)
@@ -198,7 +198,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_and_set_is_one_step(dut: Dut) -> None:
-    """All masters test and set one free word at once: one finds it free, and nobody is between its read and write."""
+    """All masters test and set one free word at once: exactly one reads it free."""
     masters = _masters(dut, await start(dut))
     lock = TCDM_BASE + (configuration().banks + 1) * WORD_BYTES
     with AgentGroup(dut, [*masters, ClaimDriver(dut, masters)]):

@@ -1,4 +1,4 @@
-"""Bench of the bridges to Wishbone: what is read and written, when, and the rules of Wishbone."""
+"""Bench of the bridges to Wishbone: data, cycles of the handshakes, and the rules of Wishbone."""
 
 from random import Random
 
@@ -74,7 +74,7 @@ async def _reset_under_way(dut: Dut, rng: Random) -> None:
     timing=[WishboneTiming(1.0, 0.5), WishboneTiming(0.5, 1.0), WishboneTiming(0.15, 0.0)], pause=[0.0, 0.5]
 )
 async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause: float) -> None:
-    """Random accesses, with errors: data, the memory afterwards, and every cycle of the handshakes."""
+    """Random accesses with errors: data, final memory and every cycle of the handshakes."""
     rng, words = await start(dut), bench_data()["words"]
     size = words * WORD_BYTES
     # in two places, so that each bit of the address is 0 and 1

@@ -18,7 +18,7 @@ _EVERYWHERE = range(0, DEBUG_BYTES, WORD_BYTES)
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
-    """Whatever any hart writes, however it is selected, reset or unavailable."""
+    """Random reports of harts and writes of the debugger: the flags of each hart are compared."""
     rng, count = env.rng, env.count
     numbers = 1 << max(count - 1, 1).bit_length()
     for step in range(bench_data()["flags"]):
@@ -50,7 +50,8 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
-    """Words and their complements; what is read stays until the next access, a module that is not active has none."""
+    """Registers hold words and their complements; read data stay until the next access; an inactive module has no
+    registers."""
     rng = env.rng
     words = {register: rng.getrandbits(32) for register in DM_REGISTERS}
     order = sorted({*DM_REGISTERS} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
@@ -81,7 +82,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
-    """All words, with orders or without; reading, or writing what means nothing, changes nothing."""
+    """All words of the memory are read with and without orders; writes without a meaning change nothing."""
     rng, count = env.rng, env.count
     # next to what means something, where nobody has halted
     near = {event ^ 1 << bit: rng.getrandbits(32) for event in NOTIFICATIONS for bit in range(2, 12)}
@@ -124,7 +125,7 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def commands_become_instructions(env: DirectedDebugEnv) -> None:
-    """Every register, CSRs with every bit, and the number behind those of a command that counts; all bits it has."""
+    """Instructions of commands for every register, CSRs with every bit, and every bit of the command."""
     rng = env.rng
     await env.notify(Place.HALTED)
     csrs = [rng.getrandbits(12) for _ in range(4)]
@@ -158,7 +159,7 @@ async def commands_become_instructions(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
-    """Only the selected hart is told to go; what it writes itself, its reset, or the module's, ends the command."""
+    """Only the selected hart gets the order; its own reports and resets end the command."""
     rng, count = env.rng, env.count
     endings = {"exception": Error.EXCEPTION, "late exception": Error.EXCEPTION}
     endings |= dict.fromkeys(("success", "inactive"), Error.NONE)
@@ -217,7 +218,7 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
-    """Each access that must not be while a command is executed sets an error, which stays; all others are made."""
+    """Each forbidden access during a command sets the sticky busy error; all others are made."""
     rng = env.rng
     for register in DATA_REGISTERS:
         await env.write(register, rng.getrandbits(32))
@@ -262,7 +263,7 @@ async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
-    """By its own bit of abstractauto alone, read or written; none starts one while anything of an error is left."""
+    """Each register starts a command by its own bit of abstractauto, read or written, but not while an error is set."""
     rng = env.rng
     await env.notify(Place.HALTED)
     await env.select(0)

@@ -1,4 +1,4 @@
-"""A debug module with a bench that itself does what harts do: each thing alone, and in any order."""
+"""Environment of directed tests of the debug module: the test itself plays the harts."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A debug module with a debugger, harts and the system's bus around it, and the model that knows what must be seen."""
+"""Environment of the debug module: debugger, harts, system bus, model and scoreboard."""
 
 from collections.abc import Callable, Coroutine
 from functools import wraps

@@ -1,4 +1,4 @@
-"""Harts that a debug module halts: an interpreter of the instructions that its memory and its debugger give them."""
+"""Model of harts that a debug module halts: they execute the code of its memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

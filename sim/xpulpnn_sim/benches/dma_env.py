@@ -1,4 +1,4 @@
-"""The command ports of the DMA engine, and everything around it, compared in every cycle."""
+"""Environment of the DMA engine: managers, memories, model and scoreboard."""
 
 from collections.abc import Mapping, Sequence
 from random import Random

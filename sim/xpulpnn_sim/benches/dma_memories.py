@@ -1,4 +1,4 @@
-"""Memories around the DMA engine, which check what it asks them for."""
+"""Memories around the DMA engine, which check every access."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Commands for the DMA engine: places, alignments, lines."""
+"""Random and directed commands for the DMA engine."""
 
 from collections.abc import Iterator, Sequence
 from random import Random

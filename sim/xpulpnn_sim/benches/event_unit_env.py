@@ -1,4 +1,4 @@
-"""Drives an event unit cycle by cycle beside its model, and compares every output."""
+"""Environment of the event unit: drives it cycle by cycle beside its model and compares every output."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

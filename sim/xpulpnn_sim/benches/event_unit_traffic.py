@@ -1,4 +1,4 @@
-"""Random accesses and events of all cores at the event unit."""
+"""Random accesses of all cores and random events for the event unit."""
 
 from collections.abc import Sequence
 from random import Random

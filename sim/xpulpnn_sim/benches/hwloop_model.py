@@ -1,4 +1,4 @@
-"""Loops as a sequential machine executes them (guide, "Hardware loops"), and random executions full of loop ends."""
+"""Hardware loops of a sequential machine, and random executions with many loop ends."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Handover of the launcher to the bench in the simulator's process: environment variables, and values in a file."""
+"""Seed and parameters that the launcher passes to the bench in the simulator."""
 
 import json
 import os

@@ -1,10 +1,14 @@
 """Accesses to the NN register file, and the words that its reads give."""
 
+from collections.abc import Container
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 
+from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR
+from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.stimuli import random_words
 
 _PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries behind the weights
@@ -48,3 +52,38 @@ def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dic
             pair, place = divmod(int(columns["act_addr"][beat]), NNRF_ACTIVATIONS)
             reads["act"].append(words[SECOND_PAIR * pair + place])
     return reads
+
+
+def ex_stage_accesses(entries: int, beats: int, rng: Random, *, pairs: bool) -> tuple[Columns, dict[str, list[int]]]:
+    """The same by the ports of the EX stage, which writes from WB and reads in ID: inputs and words read."""
+    columns = nn_accesses(entries, beats, rng, pairs=pairs)
+    words = nn_words_read(entries, columns, pairs=pairs)
+    reads = [name for name in ("act", "wgt") if name in words]
+    inputs = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in ("we", "addr", "data")}
+    inputs |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in reads}
+    return inputs, {f"id_nn_{name}": words[name] for name in reads}
+
+
+class NnEntries:
+    """Entries that operations of the EX stage read: the second activations of both pairs, and the parameters."""
+
+    def __init__(self, ports: Container[str], rng: Random) -> None:
+        self._activations, self._parameters = random_words(rng, 2), random_words(rng, 2)
+        self._in_stage = "wb_nn_we" in ports
+        self._pairs, self._requantises = "pair" in ports, "requantise" in ports and self._in_stage
+
+    def writes(self) -> list[dict[str, int]]:
+        """Inputs of the cycles that write the entries that the unit has."""
+        words: list[tuple[int, int]] = []
+        if self._pairs:
+            words += zip((1, SECOND_PAIR + 1), self._activations.tolist(), strict=True)
+        if self._requantises:
+            words += zip((FIRST_PARAMETER, FIRST_PARAMETER + 1), self._parameters.tolist(), strict=True)
+        return [{"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word} for entry, word in words]
+
+    def read_by(self, insn: Insn, src: Sources) -> Sources:
+        """The executions of a row with the entries that it reads."""
+        if insn.requantises and self._in_stage:
+            kappa, summand = (np.full_like(src.word, word) for word in self._parameters)
+            return replace(src, act=kappa, wgt=summand)
+        return replace(src, act2=self._activations[src.word >> 20 & 1])

@@ -6,18 +6,16 @@ from functools import partial
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, SECOND_PAIR
+from xpulpnn.isa.machine import NNRF_ACTIVATIONS
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
 from xpulpnn_sim.benches.vectors.operands import executions
-from xpulpnn_sim.benches.vectors.register_files import nn_accesses, nn_words_read
+from xpulpnn_sim.benches.vectors.register_files import NnEntries, ex_stage_accesses, nn_accesses, nn_words_read
 from xpulpnn_sim.benches.vectors.rows import (
     Executions,
     Expectation,
@@ -122,19 +120,14 @@ def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVect
 def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
     """The NN register file, then every instruction that EX executes, and what a CSR instruction leaves."""
     if config.mac_load:
-        yield from _nn_of_ex_stage(config, rng)
-    activations, parameters = random_words(rng, 2), random_words(rng, 2)
-    second = zip((1, SECOND_PAIR + 1), activations.tolist(), strict=True) if config.mac_load_pair else ()
-    held = zip((FIRST_PARAMETER, FIRST_PARAMETER + 1), parameters.tolist(), strict=True) if config.requantise else ()
-    for entry, word in (*second, *held):
-        yield UnitVector({"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word}, {}, f"write of NN-RF entry {entry}")
-    drawn: list[Executions] = []
-    for insn, control, src in _drawn(config, controls.ex_rows, 4, rng):
-        if insn.requantises:
-            kappa, summand = (np.full_like(src.word, word) for word in parameters)
-            drawn.append((insn, control, replace(src, act=kappa, wgt=summand)))
-        else:
-            drawn.append((insn, control, replace(src, act2=activations[src.word >> 20 & 1])))
+        accesses = ex_stage_accesses(config.nnrf_entries, _NNRF_CYCLES, rng, pairs=config.mac_load_pair)
+        yield from _nn_vectors(*accesses)
+    entries = NnEntries(ports, rng)
+    for write in entries.writes():
+        yield UnitVector(write, {}, f"write of NN-RF entry {write['wb_nn_addr']}")
+    drawn = [
+        (insn, control, entries.read_by(insn, src)) for insn, control, src in _drawn(config, controls.ex_rows, 4, rng)
+    ]
     expectation = partial(
         operation_result,
         pairs=config.mac_load_pair,
@@ -166,17 +159,6 @@ def _issue(operation: _Operation, ports: set[str]) -> Values:
     if "later_pair" in ports:
         issued["id_nn_act_addr"] = given["later_pair"] * NNRF_ACTIVATIONS
     return issued | control_port(DotpCtrl, fields, "id_dotp_ctrl")
-
-
-def _nn_of_ex_stage(config: CoreConfig, rng: Random) -> Iterator[UnitVector]:
-    """Writes from WB and reads in ID."""
-    entries, pairs = config.nnrf_entries, config.mac_load_pair
-    columns = nn_accesses(entries, _NNRF_CYCLES, rng, pairs=pairs)
-    words = nn_words_read(entries, columns, pairs=pairs)
-    reads = [name for name in ("act", "wgt") if name in words]
-    inputs = {f"wb_nn_{name}": columns[name if name == "we" else f"w{name}"] for name in ("we", "addr", "data")}
-    inputs |= {f"id_nn_{name}_addr": columns[f"{name}_addr"] for name in reads}
-    yield from _nn_vectors(inputs, {f"id_nn_{name}": words[name] for name in reads})
 
 
 VECTORS: Mapping[str, Callable[[CoreConfig, set[str], Random], Iterator[UnitVector]]] = {
