@@ -16,7 +16,7 @@ from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 RUN_BYTES = 256
-BLOCK_BYTES = 64  # No other request comes between writes of a run to such an aligned block
+BLOCK_BYTES = 64  # aligned block; no other request comes between the writes of a run to it
 
 
 def masked(before: npt.NDArray[np.uint8], request: ObiTransfer) -> npt.NDArray[np.uint8]:
@@ -71,7 +71,7 @@ _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Sta
 
 _RUNS = 20
 _RESETS = 20
-_LIMIT = 16  # transfers that the bridge lets under way at most; the initiator would have any number
+_LIMIT = 16  # outstanding transfers of the bridge at most; the manager has no limit
 
 
 def _size() -> int:
@@ -121,8 +121,8 @@ class BridgeChecker(Agent):
         self._forget()
 
     def _forget(self) -> None:
-        self._shown: dict[str, tuple[int, ...]] = {}  # by channel, what there is
-        self._left = {"ar": 0, "aw": 0}  # transfers of the burst that are to come
+        self._shown: dict[str, tuple[int, ...]] = {}  # expected payload by channel
+        self._left = {"ar": 0, "aw": 0}  # transfers left in the burst
         self._under_way = 0
 
     def sample(self) -> None:
@@ -187,7 +187,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
     def run(*, write: bool) -> Run:
         base = first + _HALF * write
         if not bench_data()["writes"]:
-            # a line of instructions, two reads
+            # a line of instructions is two reads
             address = base + rng.randrange(0, _HALF, 2 * size)
             return Run((ObiTransfer(address, beats=2), ObiTransfer(address + size)))
         return run_of_transfers(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
@@ -208,7 +208,7 @@ def consecutive(number: int, write: int) -> list[ObiTransfer]:
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     """Random runs with errors in the middle; data, order of the answers and final memory are checked."""
-    # the memory is in three places; of two of them, where addresses wait, one has a 1 where the other has a 0
+    # three bases of the memory, two of which differ in every address bit
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
     places = (L2_BASE, anywhere, anywhere ^ ADDRESSES - _BYTES)
@@ -256,7 +256,7 @@ async def every_burst_has_its_length(dut: Dut) -> None:
             for beats in range(1 if write else max(1, windows - first - 2), windows - first + 1)
         ]
     else:
-        # a burst of one; or of both transfers of a line
+        # bursts of one transfer, or of the two of a line
         groups = [
             (2 * rng.randrange(windows // 2), 2 - writes, write) for _ in range(10) for write in (0, 1)[: 1 + writes]
         ]

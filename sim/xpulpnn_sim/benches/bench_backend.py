@@ -83,8 +83,8 @@ OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "l
 
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
-_CU_ENTRY = 1  # weight of the C&U row among the pairs, and of the nn rows that meet it
-_OFFSETS = (-64, -10, 6, 8, 64, 1022)  # of targets
+_CU_ENTRY = 1  # weight entry of the C&U row, and of the nn rows paired with it
+_OFFSETS = (-64, -10, 6, 8, 64, 1022)  # of jump and branch targets
 _ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
 
@@ -120,9 +120,9 @@ def _destinations(insn: Insn) -> list[str]:
 
 def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
     def link(first: Drawn, second: Drawn) -> None:
-        behind = producer == "rd1"  # the register behind that in field rd
+        behind = producer == "rd1"  # the second register of a pair
         number = first.values["rd"] + 1 if behind else first.values[first.field_of(producer)]
-        # of two sums either is that register
+        # a pair that reads the register begins at an even number
         second.values[second.field_of(consumer)] = number & ~(second.insn.is_pair and consumer == "rd")
 
     return link
@@ -159,7 +159,7 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
             yield _link(producer, consumer)
     if first.is_mac_load and second.is_mac_load:
         for update in _UPDATES:
-            # The entry of the C&U row of the pairs, with either activation.
+            # the weight of the C&U row with either activation
             yield _link_entries(update, _CU_ENTRY << 1)
             yield _link_entries(update, _CU_ENTRY << 1 | 1)
     yield lambda _first, _second: None
@@ -222,12 +222,12 @@ async def _run_stream(
         await driver.run(stream)
         await driver.drain()
     expected = StreamMemory(words, failing)
-    # Their number is compared last: the first wrong record tells more than a wrong count.
+    # the count is compared last, as the first wrong record says more
     lockstep = Lockstep(Executable(Path("stream"), BOOT_ADDRESS, (), 0), config, memory=expected)
     records = monitor.records()[: len(stream)]
     for record, item in zip(records, stream, strict=False):
         if is_access_fault(item):
-            # where the handler is the front end says
+            # the front end knows the address of the handler
             record["pc_wdata"] = item.record["pc_wdata"]
     check_retirements(lockstep, records, recorded(bus.log, memory), board)
     board.equal(len(monitor.rows), len(stream), "retirements")
@@ -294,5 +294,5 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
             feeding.cancel()
         dut.insn__valid.value = 0
         await pulse_reset(dut)
-        # Without filling, so that a register that kept its value shows.
+        # registers are not filled, so that a value from before the reset shows
         await _run_stream(dut, words_of_every_row(configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)

@@ -22,7 +22,7 @@ _PATIENCE = 6000
 _PLACES = 32  # words that the host uses while the cores work
 _WAITER_AT = 0x1C00  # place of the program that waits for events, in bytes from the start of L2
 _DETOUR_AT = 0x1E00  # place of a jump to the program
-# place in the TCDM where that program counts, a word per core; behind them what it was told last
+# offset in the TCDM of a count per core, and behind them of the last event word per core
 _SEEN = check.TCDM_USED
 
 _WAITER = """
@@ -123,7 +123,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
     with _ClusterEnv(dut, rng, stalls) as env:
         await env.boot(isa.L2_BASE, 1)
         await ClockCycles(dut.clk, 400)
-        # core 0 waits for the others, whose clocks run until they are started, for the reset
+        # core 0 waits for the others, whose clocks run until they are started
         await env.clocks(env.all_cores & ~1)
         assert not sample(dut.busy), "busy while nothing but the start is awaited"
         assert not sample(dut.eoc), "the end without the other cores"
@@ -135,7 +135,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         accesses = len(env.host.completed) - before - _PLACES
         assert accesses > 50, f"{accesses} accesses of the host"
         assert sample(dut.return_value) == env.program.return_value
-        # an access of the traffic may still be under way: the next one comes behind it
+        # these reads queue behind an access of the traffic that may be under way
         assert await env.host.read(isa.CONTROL + isa.Control.EOC) == 1
         assert await env.host.read(isa.CONTROL + isa.Control.RETURN) == env.program.return_value
         place = check.RESULTS_AT // WORD_BYTES

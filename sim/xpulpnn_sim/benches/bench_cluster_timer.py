@@ -22,7 +22,7 @@ _LONGEST_GAP = 30
 _NEAR_WRAP = 0xFFFF_FFF0
 _STRETCH = 25
 _SLOW = 0.3
-_NOWHERE = BLOCK_BYTES - WORD_BYTES  # Offset without a register
+_NOWHERE = BLOCK_BYTES - WORD_BYTES  # offset without a register
 _WHOLE = (1 << TIMER_PRESCALE_BITS) - 1
 _SINGLE_BYTES = [1 << byte for byte in range(WORD_BYTES)]
 _STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
@@ -121,7 +121,7 @@ def _transfers(rng: Random) -> Iterator[ObiTransfer]:
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
             yield ObiTransfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
         if rng.random() < 0.5:
-            # both halves meet their comparison soon
+            # both halves reach their comparison soon
             for register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
                 yield ObiTransfer(TIMER + register, 1, value=base)
             yield ObiTransfer(TIMER + Timer.COMPARE_LOW, 1, value=base + _LONGEST_GAP & WORD_MASK)
@@ -132,7 +132,7 @@ def _transfers(rng: Random) -> Iterator[ObiTransfer]:
         if rng.random() < 0.3:
             yield from _shortened(rng)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
-    # no register is 0 when the reset comes
+    # no register is 0 before the reset
     yield from (ObiTransfer(TIMER + register, 1, value=WORD_MASK & ~TimerConfig.RESET) for register in _STORED)
     yield ObiTransfer(TIMER + Timer.COUNT_LOW, gap=rng.randrange(_WHOLE // 2))
 
@@ -183,7 +183,7 @@ def _compare(board: Scoreboard, transfers: Sequence[ObiTransfer], rows: Sequence
         board.equal(rows[transfer.granted][1], _armed(timer), f"{where}: armed")
         if not transfer.write:
             board.equal(transfer.data, timer.read(transfer.address - TIMER), f"{where}: register read")
-        # bytes that are not written are those before a step in the same cycle
+        # bytes that are not written hold the value before this cycle's count
         written = _written(timer, transfer)
         expected += timer.advance(1)
         if transfer.write:

@@ -35,7 +35,7 @@ async def half_words_match_the_table(dut: Dut) -> None:
     }
     observed: dict[str, list[int]] = {name: [] for name in want}
     for word in words:
-        # one short step per word instead of a beat: there are many, and nothing to keep time with
+        # a short step per word: there are many of them, and no clock
         dut.word.value = word
         await Timer(1, unit="ns")
         for name, values in observed.items():

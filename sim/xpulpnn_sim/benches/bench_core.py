@@ -22,7 +22,7 @@ from xpulpnn_sim.reference.programs.trace import Records
 
 _SHORT = 350  # instructions of the programs that are run, at most
 
-_OF_INTERRUPTS = ("mstatus", "mie", "mtvec", "mret", "t5", "t6")  # what only interrupts and their handlers may change
+_OF_INTERRUPTS = ("mstatus", "mie", "mtvec", "mret", "t5", "t6")  # names in programs that handle interrupts themselves
 
 
 def _interrupted(case: Directed) -> Directed:
@@ -135,7 +135,7 @@ async def _run_program(
         lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=ENTRY, errors=BUS_ERRORS)
         records = monitor.records()
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
-        # first the records: where they differ tells more than that the end was not reached
+        # records first: a difference there says more than a missing end
         succeeded = recorded(data.log, memory)
         check_retirements(lockstep, records, succeeded, board, lines)
         waits = {cause: monitor.waits[cause] for cause in (WaitCause.GRANT, WaitCause.RESPONSE)}

@@ -18,8 +18,8 @@ from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 
 _TRANSFERS = 600
 _NEAR_WORDS = 3
-_BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)  # where accesses outside fail
-_BAD_PART = 8  # of each block inside, the second such part fails, whether or not what is there would ever say so
+_BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)  # external addresses that fail
+_BAD_PART = 8  # of each internal block the second such part fails
 
 
 def _failing(config: ClusterConfig) -> list[range]:
@@ -97,7 +97,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         board.equal(took, {(True, 1), (False, 1 + _later(config))}, "cycles to the answer")
     _check_events(transfers, places, monitor.rows, board)
     if late:
-        # with each request, and once for every access that turns out to go elsewhere
+        # `claim` comes with each request, and once with every access to another destination
         board.equal(
             [request for _, request, _, claim in monitor.rows if request and not claim], [], "requests without a claim"
         )

@@ -43,7 +43,7 @@ class CsrModel:
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
         self._file = SimulatedCsrs(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
-        # minstret has counted an instruction that may still trap; it has trapped
+        # minstret has counted an instruction that may still trap; that instruction has trapped
         self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
@@ -173,7 +173,7 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
         for op, operand in (("WRITE", ALL_BITS), ("CLEAR", random_word(rng)), ("WRITE", 0), ("SET", random_word(rng))):
             yield _access(csr, op, operand, rng)
             yield read(csr, rng)
-            # asserted without the instruction leaving EX, or without a write, and what would be another value
+            # the same access while the instruction stays in EX, or without a write, with another value
             for without in ("csr__valid", "csr__write"):
                 yield _access(csr, op, operand ^ ALL_BITS, rng) | {without: False}
             yield read(csr, rng)
@@ -209,7 +209,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
                 yield _access(by_name["pccrall"], "WRITE", value, rng)
                 yield from (idle_cycle(rng) | {"events": (1 << EVENTS) - 1} for _ in range(3))
                 yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
-        # all of them stop at the end of their range, and nowhere a bit away from it
+        # counters that saturate do so at the end of their range, and not one bit away from it
         yield _access(by_name["pcmr"], "WRITE", _STOPPING, rng)
         yield _access(by_name["pcer"], "WRITE", (1 << EVENTS) - 1, rng)
         for value in (ALL_BITS, *(ALL_BITS ^ 1 << place for place in range(XLEN))):
@@ -225,7 +225,7 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
         for place in range(XLEN):
             for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, ALL_BITS):
                 yield _access(low, "WRITE", value, rng)
-                # one more, which is taken back in the cycle after the next
+                # count one up, which is cancelled two cycles later
                 for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):
                     looks = read(rng.choice((low, high)), rng) | {"clock_runs": True, "retire": counts}
                     yield looks | {"retire_final": counts, "retire_cancel": cancels}

@@ -91,7 +91,7 @@ async def commands_move_registers(env: DebugEnv) -> None:
         if env.model.error != CommandError.NONE and rng.random() < 0.7:
             await env.write(DmReg.ABSTRACTCS, rng.choice((7, env.model.error)) << 8, waits=False)
         for state, hart in zip(env.harts.states, env.model.harts, strict=True):
-            # s0 and s1 are in the module's hands while a hart is halted
+            # the module uses s0 and s1 while a hart is halted
             compared = [place for place in range(32) if place not in (8, 9)]
             observed, expected = ([owner.registers[place] for place in compared] for owner in (state, hart))
             env.board.equal(observed, expected, f"step {step}: registers")
@@ -244,7 +244,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
             board.equal(observed, fixed | size | Sbcs.READONADDR | Sbcs.BUSY, "sbcs of a busy bus")
         if address not in (DmReg.SBCS, DmReg.SBADDRESS0):
             await env.access(address, rng.getrandbits(32))
-    # when the module is not active the access goes on as it is, and leaves nothing
+    # an access goes on while the module becomes inactive, and leaves no result
     await env.step(gnt=1)
     await env.step(rvalid=1)
     for error, lane in product((0, 1), range(4)):
@@ -282,7 +282,7 @@ async def reset_ends_an_access(dut: Dut) -> None:
 async def reset_clears_all_registers(dut: Dut) -> None:
     """After a reset in use, when no register is 0 and accesses are under way, all registers have their reset values."""
     rng = await start(dut)
-    # what a module that is not active clears as well is to be seen in the first cycle alone, in which one is read
+    # an inactive module clears most registers too, so each case looks at one register in the first cycle
     for size, granted, first in (
         *((5, 0, register) for register in (DmReg.SBCS, DmReg.ABSTRACTCS, DmReg.DMSTATUS)),
         *((1, 0, register) for register in (DmReg.SBCS, DmReg.DMCONTROL)),

@@ -24,15 +24,14 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
             legal = [int(word) for word in instruction_words(insn, count, rng)]
             yield from legal
             if "Is3" in insn.operands:
-                # any number where other rows have their function
+                # any number in the field that selects the function of other rows
                 yield from (legal[0] & ~(31 << IS3_LSB) | number << IS3_LSB for number in range(32))
             fixed = [bit for bit in range(XLEN) if insn.mask >> bit & 1]
             for bit in rng.sample(fixed, min(neighbours, len(fixed))):
                 yield rng.choice(legal) ^ 1 << bit
     for _ in range(500):
         yield rng.getrandbits(XLEN)
-    # Exclusions that are no patterns: both update bits of a Mac&Load, which may be a row of their own, and places of
-    # the NN-RF that no word of two products loads
+    # words that no pattern excludes: Mac&Loads with both update bits, and NN-RF entries that no pair loads
     for insn in INSNS:
         if insn.is_nn_form or insn.is_pair:
             yield int(instruction_words(insn, 1, rng)[0]) | 0b11 << 23

@@ -40,8 +40,8 @@ from xpulpnn_sim.reference.stimuli import near_offsets
 STALLED = ObiTiming(0.6, 1, 3)
 FAR = ObiTiming(0.8, 5, 12)
 _ROUNDS = 10
-_GIVING_CYCLES = 12  # Behind an identifier that is given back: who waits for one has it, and what he asked for next
-_MORE_COMMANDS = 11  # than can wait
+_GIVING_CYCLES = 12  # after a free: the waiting port has got the identifier, and the answer to its next transfer
+_MORE_COMMANDS = 11  # more than the queue holds
 _RESETS = 12
 _WINDOWS = (1, 2, 4, 8, 16, 20)
 
@@ -101,7 +101,7 @@ async def identifiers(dut: Dut) -> None:
         for task in near:
             await task
         for port in range(len(env.managers)):
-            # some of them are given back by one write, and then the others
+            # one write frees some of them, another one the rest
             half = rng.getrandbits(count)
             for some in half, every & ~half:
                 await env.free(some | rng.getrandbits(16) << 16, port)
@@ -218,19 +218,19 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
         with DmaEnv(dut, rng, timing=(STALLED, FAR)) as env:
             count = len(env.managers)
             board.equal(await env.status(), (0, 0), "status after a reset")
-            # without an identifier that was given, which then is the first one
+            # without an allocated identifier commands use the first one
             await all_ended([cocotb.start_soon(_first_command(env, port, rng)) for port in range(count)])
             await env.wait(0)
             env.check(board, "after a reset")
-            # all of them are in use at some reset
+            # at one reset all identifiers are in use
             identifiers = configuration().dma_transfers
             for _ in range(identifiers if number == 1 else number % 2 * identifiers // 2):
                 await env.identifier()
-            # every port is answered, or waits for an identifier
+            # every port gets answers, or waits for an identifier
             request = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
             tasks = all_ask(env, *request) if request else programs_of_all(env, rng, 9)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
-            # an end has come, or the second word of a command
+            # until a transfer has ended, or the first word of a command is written
             while (number % 4 == 2 and not any(env.model.to_tell)) or (number % 4 == 3 and env.model.begun != 1):
                 await RisingEdge(dut.clk)
             await pulse_reset(dut, 1)
@@ -304,7 +304,7 @@ async def lines_of_every_length(dut: Dut) -> None:
         longest = bench_data()["line"].bit_length()
         for bits in range(longest):
             size = (1 << bits) + WINDOW_BYTES
-            # long ones would overlap in one memory
+            # long lines would overlap within one memory
             direction = DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
             # the first line ends with a window
             offsets = [WINDOW_BYTES * rng.randrange(1, 8) - size % WINDOW_BYTES for _ in range(2)]
@@ -342,6 +342,6 @@ async def anywhere(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(STALLED, STALLED)) as env:
         for words in transfers_anywhere(rng):
-            # it may read what the one before writes
+            # a transfer may read what the one before writes
             await command_all(env, [words])
         env.check(board, "anywhere")

@@ -102,7 +102,7 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
     await env.step(CycleInputs({core: store(store_to, words[core % len(words)]) for core in cores}))
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
     await env.step(CycleInputs(dict.fromkeys(cores, Access(register)), shared=shared))
-    # now nobody is in its way
+    # the shared view has waited for the cores
     await env.idle(1)
 
 
@@ -114,7 +114,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
         for first, way in product(range(len(words)), range(3)):
-            # what is cleared or set has nothing to do with what is there
+            # words that are cleared or set are independent of the contents
             await store_words(env, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
     await enable(env, WORD_MASK)
     cores, events = env.config.cores, range(env.config.sw_events)
@@ -159,7 +159,7 @@ async def interrupted_waits_are_repeated(dut: Dut) -> None:
             for access in (first, between, second):
                 await env.step(CycleInputs(dict.fromkeys(range(env.config.cores), access)))
                 await env.step(CycleInputs(halting=everybody))
-                # in debug mode nobody wants to know
+                # accesses in debug mode
                 debug = dict.fromkeys(range(env.config.cores), rng.choice(waits))
                 await env.step(CycleInputs(debug, debugging=everybody))
                 await env.step(CycleInputs(debugging=everybody))
@@ -191,7 +191,7 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
     _, env = await _start(dut)
     cores = range(env.config.cores)
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(env.config.mutexes)]
-    # words of the dispatch queue are waited for
+    # loads of the dispatch queue would wait
     others = [offset for offset in near_offsets(mutexes) if offset != EventRegister.DISPATCH_FIFO]
     for offset in others:
         await env.step(CycleInputs({core: Access(offset) for core in cores}))
@@ -245,7 +245,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
         for cycle in range(-3, 5):
             accesses = {0: access} if cycle == 0 else {}
             await env.step(CycleInputs(accesses, {"timer_events": int(cycle == distance)}))
-        # what came before the clear, or with it not yet in the buffer, is gone
+        # the clear removes what is in the buffer by then
         gone = access.offset == EventRegister.BUFFER_CLEAR and distance < 0
         answers = await answers_after(env, clearing)
         env.board.equal(answers, {} if gone else {0: (2, line)}, f"the event after {access}")

@@ -49,7 +49,7 @@ class InId:
 class Pipeline:
     """IF, ID and EX around the unit, as addresses and sizes without instructions: the only writer of its inputs."""
 
-    # the only writer of the inputs. Counts `corrections`: fetching was not where the unit wanted it
+    # `corrections` counts redirects of fetching by the unit
 
     def __init__(self, dut: Dut, size_at: Callable[[int], int], speed: Speed, rng: Random) -> None:
         self.dut, self.size_at, self.speed = dut, size_at, speed
@@ -113,7 +113,7 @@ class Pipeline:
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
             board.equal(hex(sample(dut.id_next)), hex(leaving.sequel), f"id_next {where}")
-            # it may be fetched again where it is, after an instruction that was to go back there and does not
+            # with a loop that no longer goes back, ID may hold the right address with the wrong mark
             stays = LoopMachine([*leaving.before]).ending(leaving.pc) is None
             wrong = looped if stays else int(if_pc != leaving.sequel)
             board.equal(sample(dut.wrong), wrong, f"wrong with if_pc {if_pc:#x} {where}")
@@ -134,7 +134,7 @@ class Pipeline:
             ex_leaves = in_ex is not None and rng.random() < speed.execute
             self.show_stages(if_pc, in_id, in_ex, ex_leaves=ex_leaves)
             await Timer(SETTLE_NS, unit="ns")
-            # behind a taken branch ID holds nothing that is executed; a CSR write empties the stage behind it
+            # instructions behind a taken branch or a CSR write do not leave ID
             blocked = in_ex is not None and (not ex_leaves or in_ex.action.blocks)
             leaving = None
             stays = blocked or sample(dut.hold) or position == len(steps) or rng.random() >= speed.decode
@@ -194,7 +194,7 @@ async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
         pipeline.board.equal(pipeline.registers(), (0,) * len(NAMES), "registers after reset")
 
 
-_GIVES_BACK_OFTEN = 10  # Faults, of all rounds, that must have found iterations to be given back
+_GIVES_BACK_OFTEN = 10  # least number of faults that give iterations back
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -208,7 +208,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
     for number in range(_FAULTS):
         pipeline.speed = rng.choice((FULL_SPEED, Speed(0.7, 0.8, 0.6)))
         steps = execution.steps(rng.randint(10, 30), machine)
-        # an access, and behind it what has no effect before it leaves EX
+        # an access, followed by an instruction without effects before EX
         places = [
             place
             for place, (access, behind) in enumerate(pairwise(steps))
@@ -218,7 +218,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
         if not places:
             machine.registers = list(steps[0].before)
             continue
-        # there is most to see where loops go back
+        # prefer places where loops go back
         place = max(
             places, key=lambda at: sum(step.sequel != (step.pc + step.size) & WORD_MASK for step in steps[at : at + 2])
         )
@@ -239,7 +239,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
     """With any power of two of iterations left but 1, the loop goes back and counts one down."""
-    # what leaves ID counts at once, and a fault gives it back; what is decided late counts when it leaves EX
+    # most instructions count when they leave ID, and a fault gives that back; others count when they leave EX
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     for loop, bit in product(range(loops.HARDWARE_LOOPS), range(XLEN)):

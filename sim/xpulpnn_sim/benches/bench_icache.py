@@ -197,7 +197,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
     """Straight code from the shared cache flows without a gap; a loop that fits into a private cache is read once."""
     (rng, board), config = await _start(dut, prefetch=1), configuration()
     some, sets = _first_line(rng), config.icache_private_sets
-    # from there on a way has other tags in sets whose numbers differ in any one bit
+    # the blocks begin in the middle of the sets, so that tags differ between them
     middle = max(1, sets // 2 - 1) * ICACHE_LINE_BYTES
     for core, block in product(range(config.cores), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
         first = block + middle
@@ -207,12 +207,12 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
-        # the second line is asked for when the first one comes
+        # the second line is requested when the first one arrives
         flow = [fetch.granted for fetch in fetchers[0].completed[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
         board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
-        # the line behind the loop is kept, too
+        # the line behind the loop is prefetched too
         loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
         await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
         lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
@@ -250,7 +250,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
         if forgets == "reset":
             await pulse_reset(dut)
         else:
-            # once disabled there is nothing to be found when it is enabled again
+            # disabling forgets all lines, which shows when the cache is enabled again
             await _access(dut, Icache[forgets.upper()], int(forgets == "flush"))
             await _access(dut, Icache.ENABLE, 1)
         code.generation += 1
@@ -275,7 +275,7 @@ async def arbitration_rotates(dut: Dut) -> None:
             before = 2 + (1 + cores) * core + 1
             expected = [(before + place) % cores for place in range(cores)]
             board.equal(order, expected, f"order of the cores at bank {bank} after {before}")
-    # all lines up to here have been read, and after each line alone one of each bank is wanted at once
+    # after each single line, one line of each bank is requested at once
     for before in range(2 * banks + 1, len(lines), banks + 1):
         await fetch_all(dut, rng, code, [[lines[before - 1]]], PROMPT)
         _, memory = await fetch_all(dut, rng, code, [[line] for line in lines[before : before + banks]], PROMPT)
@@ -362,7 +362,7 @@ async def counters_count_far(dut: Dut) -> None:
     board.equal(private[:3], Counts(hits, hits + cores, cores, 0)[:3], "one miss of each core")
     late = range(far - _LATE, far + 4 * _LATE)
     board.equal(private.congestion // cores in late, True, f"{private.congestion} waits in every cycle")
-    # one core has asked the shared cache, the others wait
+    # one core has requested a line, the others wait
     board.equal(shared.congestion in late, cores > 1, f"{shared.congestion} waits for the shared cache")
 
 

@@ -18,7 +18,7 @@ from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_t
 _CYCLES = 500
 _QUIET = 4
 STRAIGHT, LOOPING, ROUGH = FetchHabits(0.04, 1.0), FetchHabits(0.02, 1.0, 0.4), FetchHabits(0.25, 0.5, 0.2)
-_FULL = FetchHabits(0.02, 0.2, 0.1)  # all places of the prefetch buffer are filled
+_FULL = FetchHabits(0.02, 0.2, 0.1)  # so few takes that the prefetch buffer is full
 _RUNS = [(PROMPT, habits, 0.0) for habits in (STRAIGHT, LOOPING, _FULL)]
 _RUNS += [(timing, ROUGH, 0.0) for timing in prefetch.FETCH_TIMINGS]
 _RUNS += [(PROMPT, LOOPING, 1 / 6), (prefetch.SLOWEST, ROUGH, 1 / 6)]
@@ -65,7 +65,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
     silence = 0
     for number, (ports, after) in enumerate(pairwise(cycles[1:]), start=1):
         where = f"in cycle {number}"
-        # what is behind an instruction that could not be read means nothing
+        # nothing is expected behind an instruction that could not be read
         if pc is not None:
             board.equal(ports.pc, pc, f"pc {where}")
         silence = 0 if ports.insn__valid or ports.redirect else silence + 1

@@ -13,7 +13,7 @@ from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data
 
-_PERIODS_NS = (3, 10, 10.5, 47)  # Periods of TCK, beside a clock of 10 ns
+_PERIODS_NS = (3, 10, 10.5, 47)  # periods of TCK; the clock has 10 ns
 _DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle
 _WALK = 1500  # cycles of TCK, in which every state is left both ways many times
 _ADDRESSES = [(1 << bit) % (1 << DMI_ADDRESS_BITS) ^ flip for bit in range(DMI_ADDRESS_BITS + 1) for flip in (0, 0x7F)]
@@ -77,7 +77,7 @@ async def every_way_through_the_diagram(dut: Dut) -> None:
 
 
 async def _registers(port: JtagManager, board: Scoreboard, rng: Random, unknown: Iterable[int]) -> None:
-    # from anywhere: five cycles with the mode select high
+    # five cycles of TMS = 1 reset the controller from any state
     await port.modes(*(rng.getrandbits(1) for _ in range(rng.randrange(30))))
     await port.reset()
     board.equal(await port.data(0, 32), bench_data()["idcode"], "register after reset")
@@ -161,7 +161,7 @@ async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
             module.words[address] = word
             done = len(module.seen)
             await port.dmi(DmiOp.READ, address, idle=wait)
-            # the lowest bits of the word that was read become the operation
+            # a scan of two bits shifts the lowest bits of the read word into the operation
             await port.data(0, 2, idle=150)
             after, *_ = await port.dmi(DmiOp.NOP, idle=150)
             busy += after == DmiOp.BUSY

@@ -54,7 +54,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     operands, effects = operands_of(insn, src), execute(insn, src)
     assert effects.size is not None
     store = np.zeros(count, np.uint32) if effects.store is None else effects.store
-    # The bytes of the register above the stored ones must not matter.
+    # bytes of the register above the stored ones do not matter
     wdata = src.rs2 if insn.is_store else random_words(rng, count)
     return [
         LsuAccess(
@@ -117,7 +117,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
 
 async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
     """Present an access twice; returns whether it faults as a store, None if it does not fault at all."""
-    # behind a fault EX must ask for nothing in the same cycle, and is emptied
+    # EX requests nothing in the cycle of a fault, and is flushed
     drive(dut, access.ports)
     under_way = False
     for _ in range(_CYCLE_LIMIT):
@@ -174,7 +174,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
                 cycles = await drive_accesses(dut, accesses, data["idle"], rng)
                 await ClockCycles(dut.clk, _CYCLE_LIMIT)
             stored, requests = dict(memory), len(bus.log)
-            # A reset in flight: one access is left without its response.
+            # reset during an access, which gets no response
             drive(dut, accesses[0].ports)
             await RisingEdge(dut.clk)
         drive(dut, data["idle"])

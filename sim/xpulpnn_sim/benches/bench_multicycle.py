@@ -116,7 +116,7 @@ async def results_match_golden(dut: Dut) -> None:
             dut.wb_nn_we.value = 0
         drawn = [(insn, control, entries.read_by(insn, src)) for insn, control, src in drawn_executions(chosen, rng)]
         await run_operations(dut, vectors_of(drawn, rng, expectation), rng, board)
-        # EX is not empty in the reset
+        # reset while an operation is in EX
         getattr(dut, bench_data()["handshake"][0]).value = 1
         await pulse_reset(dut)
 
@@ -135,7 +135,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
                 divisors = [~divisor for divisor in divisors]
             pairs = [(_multiple(divisor, rng, signed=not unsigned), divisor) for divisor in divisors]
             pairs += [(1, 0), (WORD_MASK, 0)]
-            # each bit alone keeps a divisor from being 0, which quotients with a sign depend on
+            # powers of two: one bit alone keeps the divisor from being 0
             pairs += (
                 [] if unsigned else [(-rng.randint(1, WORD_MASK >> bit) << bit - 1, 1 << bit) for bit in range(1, XLEN)]
             )

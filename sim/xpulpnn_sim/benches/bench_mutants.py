@@ -68,7 +68,7 @@ async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:
     data = bench_data()
     sys.stdout.flush()
     silence()
-    # a mutant may keep the bench from ever getting on
+    # on some mutants the bench never ends
     limit_computing(data["limit_s"])
     getattr(dut, data["select"]).value = mutant
     status = 1

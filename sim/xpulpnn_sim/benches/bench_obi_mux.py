@@ -1,6 +1,6 @@
 """Bench of OBI multiplexers: the peripheral bus and the external port.
 
-Each initiator has words of its own in every place, so that whatever the order, what it reads is what it wrote last.
+Each manager has words of its own in every place, so that it reads what it wrote last, whatever the order of grants.
 """
 
 from collections import deque
@@ -33,9 +33,9 @@ _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 12, 12), ObiTiming
 class _Words:
     """Addresses that the test accesses."""
 
-    own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each initiator in each place
-    failing: set[int]  # those of which every access fails, one of each initiator in each place
-    holes: Sequence[int]  # addresses where nothing is, each a bit away from a place
+    own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each manager in each place
+    failing: set[int]  # addresses that fail, one of each manager in each place
+    holes: Sequence[int]  # unmapped addresses, each one bit away from a place
 
     def memory(self) -> WordMemory:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
@@ -92,14 +92,16 @@ class MuxChecker(Agent):
         super().__init__(dut)
         data, self._board = bench_data(), Scoreboard()
         self.queue, self._limit = Queue("counter", len(managers)), data["outstanding"]
-        self.met: set[tuple[int, frozenset[int]]] = set()  # who asked at once, with the number of grants before
+        self.met: set[tuple[int, frozenset[int]]] = set()  # sets of managers that requested at once, with the turn
         self._answered = deque[set[int]]([set()] * (data["latency"] - 2))
         self._managers = [_handles(dut, name, "req", "gnt", "rvalid", "addr") for name in managers]
         self._places = [_handles(dut, place["port"], "req", "gnt", "rvalid") for place in data["places"]]
         self._owner = getattr(dut, "owner", None)
-        self._offered: tuple[int, int] | None = None  # an initiator, and the number of the place, behind all if none
+        self._offered: tuple[int, int] | None = (
+            None  # manager and place of the granted request; the number behind all places if unmapped
+        )
         self._under_way = [deque[int]() for _ in self._places]
-        self._nowhere: set[int] = set()  # whom the next cycle answers that there is no such place
+        self._nowhere: set[int] = set()  # managers that get an error in the next cycle
 
     def sample(self) -> None:
         owner, place = self._offered or (_NOBODY, _NOBODY)
@@ -166,9 +168,9 @@ class MuxEnv:
             expected = [
                 obi.expected_data(transfer, memory, absent=_is_hole(transfer.address)) for transfer in transfers
             ]
-            board.equal([transfer.data for transfer in manager.completed], expected, f"data of initiator {number}")
+            board.equal([transfer.data for transfer in manager.completed], expected, f"data of manager {number}")
             failing = [t.address in self.words.failing or _is_hole(t.address) for t in transfers]
-            board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of initiator {number}")
+            board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of manager {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
         """Start the transfers of all managers."""

@@ -104,7 +104,7 @@ async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
         if rng.random() < habits.take:
             await Timer(SETTLE_NS, unit="ns")
             dut.take.value = sample(dut.valid)
-            # what is behind an instruction that could not be read means nothing
+            # nothing is expected behind an instruction that could not be read
             lost = bool(sample(dut.valid) and sample(dut.error) and not redirect)
         await RisingEdge(dut.clk)
     drive(dut, {"redirect": 0, "take": 0})
@@ -124,7 +124,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
     got: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
     for number, ports in enumerate(cycles[1:], start=1):
         if pc is None:
-            # behind an error, where there is a redirect at once
+            # an error is followed by a redirect at once
             assert ports.redirect, f"no redirect in cycle {number} (seed {board.seed})"
             pc = ports.target & ~1
             continue

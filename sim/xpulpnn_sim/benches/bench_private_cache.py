@@ -25,7 +25,7 @@ from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 
-PART_BYTES = 8  # what can be read or not as a whole
+PART_BYTES = 8  # unit of memory errors
 _SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
 
 
@@ -180,8 +180,8 @@ def asked_lines(
 
 _FETCHES = 250
 _NEVER = 1 << 30  # cycle of an answer that does not come
-_SLOW = 20  # cycles for an answer of a memory from which less is fetched
-_NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # As the shared cache answers a hit
+_SLOW = 20  # latency of memories from which fewer words are fetched
+_NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # as the shared cache answers a hit
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 
 

@@ -25,8 +25,8 @@ from xpulpnn_sim.reference.golden.effects import U32, Sources
 _GAP_PROBABILITY = 0.3
 _CORNER_PROBABILITY = 0.4
 _CORNERS = (0, 1, HALF_MASK, HALF_MASK >> 1, (HALF_MASK >> 1) + 1)
-_NEAR = 4  # distance of a pixel from a threshold that it is compared with, at most, where it is near one
-_LAST_BITS = 6  # an address whose low half has ones above so many bits is in the last block of 64 KiB
+_NEAR = 4  # greatest distance of a pixel from a threshold near it
+_LAST_BITS = 6  # random low bits of an address near the end of a block of 64 KiB
 _CYCLE_LIMIT = 200
 
 
@@ -37,7 +37,7 @@ class _Operation:
     insn: Insn
     pixels: int
     middle: int
-    thresholds: dict[int, int]  # Half-words by address; those that no search looks at are made up when asked for
+    thresholds: dict[int, int]  # half-words by address, drawn when they are read
     # addresses in the order of the reference model: of pixel 0, then of pixel 1
     searched: list[int] = field(default_factory=list[int])
     result: int = 0
@@ -65,7 +65,7 @@ def random_operation(insn: Insn, rng: Random) -> _Operation:
     thresholds = defaultdict[int, int](threshold)
     middle = rng.getrandbits(XLEN)
     if rng.random() < _CORNER_PROBABILITY:
-        # the address of pixel 1 has no carry into the upper half, nor has a step out of its block
+        # the addresses of the search cross a block of 64 KiB
         middle |= HALF_MASK ^ rng.getrandbits(_LAST_BITS)
     operation = _Operation(insn, pixels[0] | pixels[1] << HALF_BITS, middle, thresholds)
 
@@ -152,6 +152,6 @@ async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
             if timing is PROMPT:
                 board.equal(cycles, least, f"{where}: cycles")
             board.equal(all(address % HALF_BYTES == 0 for address in addresses), True, f"{where}: alignment")
-        # an operation is under way in the reset
+        # reset during an operation
         await driver.execute(random_operation(rows[0], rng), 2)
         await pulse_reset(dut)

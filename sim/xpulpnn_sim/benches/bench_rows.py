@@ -68,7 +68,7 @@ async def rows_match_golden(dut: Dut) -> None:
     if "enable" in data["inputs"]:
         vectors = rows.with_latency(vectors, rng)
     if "valid" in data:
-        # without that bit of the control word the result is 0 whatever the other inputs are
+        # without the valid bit of the control word the result is 0
         invalid = [beat for beat in range(len(vectors.row)) if rng.random() < 0.1]
         vectors.stimulus["ctrl"][invalid] &= ~data["valid"]
         vectors.expected["result"][invalid] = 0

@@ -36,10 +36,10 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
         columns[f"addr_{port}"] = np.array([address() for _ in range(_BEATS)])
         columns[f"data_{port}"] = random_words(rng, _BEATS)
     if pairs:
-        # only the register behind an even one can be written with it
+        # a pair is an even register and the one behind it
         columns["pair"] = np.array([rng.randrange(2) & ~number & 1 for number in columns["addr_a"].tolist()])
         columns["odd_a"] = random_words(rng, _BEATS)
-    # at first each register is written by one port and read in the next beat, even ones before those behind them
+    # first each register is written by one port and read in the next cycle, even registers first
     order = sorted(rng.sample(range(REGISTERS), REGISTERS), key=lambda number: number & 1)
     for beat, number in enumerate(order):
         is_second = pairs and number & 1 and number > 1

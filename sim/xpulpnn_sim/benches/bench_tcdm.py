@@ -17,7 +17,7 @@ from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 
 _BASES = (TCDM_BASE, 0)
-_PATIENCE = 50  # cycles until all masters are served that ask for no more
+_PATIENCE = 50  # cycles after which all requests are served
 
 Words = dict[tuple[int, int], int]  # by bank and row
 
@@ -26,11 +26,11 @@ Words = dict[tuple[int, int], int]  # by bank and row
 class Traffic:
     """Random requests of a master."""
 
-    name: str  # what the messages call it
+    name: str  # name in messages
     asking: float  # probability that a master without a request makes one
     words: int = 0  # how many neighbouring words are accessed; 0: all
     stride: int = 1  # words between them
-    stays: int = 0  # cycles after which all of them are the next words; 0: they stay
+    stays: int = 0  # cycles after which the window moves on by a word; 0: never
     writing: float = 0.3  # probability of a write
     setting: float = 0.1  # probability of a test&set among the reads
 
@@ -51,7 +51,7 @@ class Master(ObiManager):
     def __init__(self, dut: Dut, number: int, rng: Random) -> None:
         super().__init__(dut, f"ports__{number}", outstanding=2, rng=rng)
         self.traffic: Traffic | None = None
-        # how often the bank that its request is for was granted to others, and how often at most
+        # grants of the requested bank to others since the request began, and the most of them
         self.passed = self.longest = 0
         self._config = configuration()
 
@@ -88,7 +88,7 @@ class ClaimDriver(Agent):
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
         super().__init__(dut)
-        self.idle: dict[int, Request] = {}  # without a request
+        self.idle: dict[int, Request] = {}  # claims without a request, by master
         self._dut, self._masters = dut, masters
 
     def drive(self) -> None:
@@ -116,10 +116,10 @@ class TcdmChecker(Agent):
         self._seen = {port: [getattr(dut, name + port) for name in names] for port in ("gnt", "rvalid", "rdata")}
         self._banks = [getattr(dut, f"bank_masters__{bank}", None) for bank in range(self._config.banks)]
         self._sharers = [getattr(dut, f"bank_sharers__{bank}", None) for bank in range(self._config.banks)]
-        # answers that the next cycle must show; to writes with what the bank read last, as only loads make it read
+        # expected answers of the next cycle; a write is answered with the word that the bank read last
         self._answered: list[int] = []
         self._expected: dict[int, int] = {}
-        self._read: dict[int, int] = {}  # by bank, since reset
+        self._read: dict[int, int] = {}  # last word read, by bank
 
     def _high(self, port: str) -> list[int]:
         return [number for number, handle in enumerate(self._seen[port]) if sample(handle)]
@@ -159,7 +159,7 @@ def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
     if config.dma_priority == "equal":
         return [masters - 1] * masters
     others = masters - config.cores
-    # in the time a core waits for its turn the others come first once in PATIENCE cycles
+    # while a core waits, the other masters are served once in PATIENCE cycles
     core = config.cores - 1 + (config.cores - 1) // PATIENCE + 1
     return [core] * config.cores + [PATIENCE * others] * others
 
@@ -175,7 +175,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
         await masters[0].run(ObiTransfer(address, 1) for address in range(0, config.tcdm_bytes, WORD_BYTES))
     words: Words = {}
     for cycles in (bench_data()["cycles"], bench_data()["cycles"] // 4):
-        # whoever was served last before a reset does not matter behind it
+        # arbitration starts anew after a reset
         await pulse_reset(dut)
         with AgentGroup(dut, [TcdmChecker(dut, masters, claims, words), *masters, claims]):
             for traffic in (*_traffic(config), None):

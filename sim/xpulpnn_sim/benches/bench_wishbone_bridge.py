@@ -11,7 +11,7 @@ from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ANY_NUMBER, ObiManager, Ob
 from xpulpnn_sim.benches.agents.wishbone import WishboneSubordinate, WishboneTiming
 from xpulpnn_sim.benches.launcher_data import bench_data
 
-_SPAN = 1024  # bytes of the memory: addresses come again
+_SPAN = 1024  # bytes of the memory, so few that addresses repeat
 _TRANSFERS = 150
 
 
@@ -80,7 +80,7 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause
     # in two places, so that each bit of the address is 0 and 1
     base = rng.getrandbits(32) & -_SPAN
     bases = base, base ^ -_SPAN & WORD_MASK
-    # any words of an access
+    # every combination of failing words of an access
     failing = ((at, word) for at in range(64 // words) for word in range(words) if at >> word & 1)
     failing_words = tuple((base + at * size + word * WORD_BYTES, WORD_BYTES) for at, word in failing)
     there, expected = WordMemory(failing_words), WordMemory(failing_words)

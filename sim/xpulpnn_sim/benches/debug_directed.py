@@ -35,7 +35,7 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
                 likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
                 bits = sum(bit for bit in likely if rng.random() < 0.4)
                 bits |= sum(bit for bit in (Control.HARTRESET, Control.NDMRESET) if rng.random() < 0.2)
-                # what has no meaning is anything
+                # bits without a meaning are random
                 bits |= rng.getrandbits(32) & ~(sum(Control) | numbers - 1 << 16) | rng.randrange(numbers) << 16
                 await env.write(DmReg.DMCONTROL, bits | Control.DMACTIVE * (rng.random() < 0.95))
         await env.compare(*HALT_REGISTERS, where=f"step {step}")
@@ -58,7 +58,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
     rng.shuffle(order)
     for flip in (0, WORD_MASK):
         value = words[DmReg.DMCONTROL] ^ flip
-        # each behind any other
+        # in both orders, so that each is written before and after any other
         order.reverse()
         for register in (*order, DmReg.SBCS):
             await env.write(register, words[register] ^ flip)
@@ -66,10 +66,10 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
             await env.write(DmReg.DMCONTROL, control)
             env.compare_outputs(f"control {control:#x}")
             for register in DM_REGISTERS:
-                # sbdata0 is read while that starts nothing
+                # reading sbdata0 must not start an access
                 if register == DmReg.SBDATA0:
                     await env.write(DmReg.SBCS, 0)
-                # a bit that comes and goes is there at one of two times that are odd numbers of cycles apart
+                # read twice, an odd number of cycles apart, so that a toggling bit shows
                 for _ in range(2):
                     observed = await env.access(register)
                     expected = env.model.read(register)
@@ -84,7 +84,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
 async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
     """All words of the memory are read with and without orders; writes without a meaning change nothing."""
     rng, count = env.rng, env.count
-    # next to what means something, where nobody has halted
+    # one bit away from the words that report something, while no hart has halted
     near = {event ^ 1 << bit: rng.getrandbits(32) for event in NOTIFICATIONS for bit in range(2, 12)}
     await env.access_memory(elsewhere := sorted({*near} - {*NOTIFICATIONS}), near)
     await env.compare(*HALT_REGISTERS, where=f"behind {len(elsewhere)} words")
@@ -105,7 +105,7 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
         flags = {place: Flag.RESUME for place, hart in enumerate(env.directed_harts) if hart.resuming}
         flags |= {} if goes is None else {goes: Flag.GO}
         where = f"hart {goes} goes"
-        # of what harts write, the data registers mean something
+        # only the data registers take what harts write
         data = [word ^ WORD_MASK for word in words[:2]]
         written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in NOTIFICATIONS and goes is not None}
         written |= {Place.DATA + WORD_BYTES * place: word for place, word in enumerate(data)}

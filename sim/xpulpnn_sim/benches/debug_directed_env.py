@@ -21,14 +21,14 @@ NOTIFICATIONS = [
     *range(Place.RESUMING, Place.RESUMING + WORD_BYTES * MAX_HARTS, WORD_BYTES),
     Place.GOING,
     Place.EXCEPTION,
-]  # words of the memory that tell the module something when they are written
+]  # addresses by which harts report something
 
 
 @dataclass(slots=True)
 class DirectedHart(DebuggedHart):
     """A hart whose halts and resumes are written by the test."""
 
-    resuming: bool = False  # it has been asked to resume
+    resuming: bool = False  # a resume is requested
 
     def settle(self) -> None:
         """A reset lets the hart run."""
@@ -50,7 +50,7 @@ class DirectedDebugEnv(DebugEnv):
         super().__init__(dut, rng)
         self.directed_harts = [DirectedHart() for _ in range(self.count)]
         self.model.harts[:] = self.directed_harts
-        self.aliases = 1 << (self.count - 1).bit_length()  # harts that the bits of their numbers tell apart
+        self.aliases = 1 << (self.count - 1).bit_length()  # hart numbers that the module distinguishes
         self.command = 0
 
     async def wait_idle(self, cycles: int = 0) -> None:
@@ -64,7 +64,7 @@ class DirectedDebugEnv(DebugEnv):
         for address in (*addresses, None):
             word = rng.getrandbits(32) if values is None or address is None else values[address]
             drive(dut, {"memory__req": int(address is not None), "memory__wdata": word})
-            # without a request a write is none, wherever it is; the upper bits of addresses do not matter
+            # `we` without a request means nothing, nor do the upper address bits
             dut.memory__we.value = int(address is None or values is not None)
             dut.memory__addr.value = rng.getrandbits(20) << 12 | (
                 rng.choice(NOTIFICATIONS) if address is None else address

@@ -16,9 +16,9 @@ from xpulpnn_sim.benches.debugged_harts import CSRS, DebuggedHarts, HartState, r
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
 
-IDLE_CYCLES = 4  # cycles for what needs no hart
+IDLE_CYCLES = 4  # cycles of an access that needs no hart
 _BUS_PATIENCE = 100
-FAILING = (0x4000_0000, 0x100)  # address and bytes of what the system's bus does not have
+FAILING = (0x4000_0000, 0x100)  # address and size of the piece that answers with an error
 BUSY = 1 << 12
 CLEAR = 7 << 8  # all bits of the error of commands
 HALT_REGISTERS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)

@@ -18,9 +18,9 @@ _ADD, _ADDI, _CSRRW = 0x33, 0x13, 0x1073
 _NO_CSR = 0x123
 ENTRY, TRAP = DEBUG_BASE + Place.ROM, DEBUG_BASE + Place.ROM + WORD_BYTES
 MHARTID, MSCRATCH = 0xF14, 0x340
-_ORDER_CYCLES = 6  # cycles after which an order of the debugger shows
-_PATIENCE = 10_000  # cycles after which no command, or anything else that a hart does, can be under way
-# CSRs that commands and programs reach: mscratch, and those that are a bit away from it
+_ORDER_CYCLES = 6  # cycles until a request of the debugger takes effect
+_PATIENCE = 10_000  # cycles within which every command ends
+# CSRs of commands and programs: mscratch and all numbers one bit away from it
 CSRS = [MSCRATCH, *(MSCRATCH ^ 1 << bit for bit in range(12))]
 _DECODER = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
 
@@ -48,7 +48,7 @@ def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
     if insn is None:
         raise IllegalError
     fields = insn.decode(word)
-    # whatever an immediate is called
+    # the only operand that is no register is the immediate
     imm = next((value for name, value in fields.items() if name not in ("rd", "rs1", "rs2", "csr")), None)
     rs1, rs2 = (state.registers[fields.get(name, 0)] for name in ("rs1", "rs2"))
     rd, second, after, access = fields.get("rd", 0), rs2 if imm is None else imm, state.pc + WORD_BYTES, None
@@ -104,7 +104,7 @@ class DebuggedHarts:
             for hart in range(harts)
         ]
         self.in_debug = [False] * harts
-        self._polls = [0] * harts  # how often each has found nothing to do
+        self._polls = [0] * harts  # polls of each hart that found no order
         self._dut, self._memory, self._rng = dut, memory, rng
 
     async def wait_idle(self) -> None:
@@ -120,7 +120,7 @@ class DebuggedHarts:
 
     def _works(self, hart: int, before: int) -> bool:
         if self.in_debug[hart]:
-            # the first of two polls may have begun before the order was there
+            # one poll may have begun before the order was written
             return self._polls[hart] < before + 2 or bool(sample(self._dut.hart_reset) >> hart & 1)
         return bool((sample(self._dut.debug_req) & ~sample(self._dut.hart_reset)) >> hart & 1)
 

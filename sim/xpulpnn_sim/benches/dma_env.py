@@ -59,7 +59,7 @@ class _CommandChecker(Agent):
         for number, port in enumerate(self._ports):
             if port.answer is not None:
                 expected = self._answers.get(number)
-                # data may mean nothing
+                # the data of some answers do not matter
                 data = None if expected and expected.data is None else port.answer.data
                 answered[number], port.answer = Answer(data, port.answer.failed), None
         events, interrupts, busy = (sample(output) for output in self._outputs)

@@ -19,7 +19,7 @@ TCDM_BYTES = 1 << 16
 L2_BYTES = 1 << 16
 OUTSTANDING_LIMIT = 16
 WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
-WRITE_BLOCK_BYTES = 64  # No read comes between the writes of a run to such an aligned block
+WRITE_BLOCK_BYTES = 64  # aligned block; no read comes between the writes of a run to it
 _PAGE_BYTES, _PRIME = 1 << 16, 1021
 Bytes = npt.NDArray[np.uint8]
 Expected = deque[tuple[int, int, int | None]]
@@ -33,7 +33,7 @@ _ENABLED = [
 
 def _place(address: Any, size: int) -> Any:
     """Index of a byte in a memory, or of several: every bit of the address changes it."""
-    # the remainders of all powers of two differ from 0
+    # no power of two is a multiple of the prime
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 
 
@@ -41,7 +41,7 @@ def in_tcdm(address: Any) -> Any:
     return address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
 
 
-# other addresses of the first place outside
+# addresses with the same place as the start of the external memory
 ALIASES = [
     page * _PAGE_BYTES
     for page in range(L2_BASE // _PAGE_BYTES % _PRIME, 1 << XLEN >> 16, _PRIME)
@@ -71,7 +71,7 @@ class Memories:
         values = self._at(sources)
         for inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
             targeted = in_tcdm(targets) == inside
-            # of several writes to one byte the last one counts: in reverse order the first of each
+            # the last of several writes to one byte counts: the first one in reverse order
             places, last = np.unique(_place(targets[targeted], size)[::-1], return_index=True)
             memory[places] = values[targeted][::-1][last]
 
@@ -85,12 +85,12 @@ class MemoryPort(ObiSubordinate):
 
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
-        self.written = 0  # Writes that are answered in this cycle.
-        self.takes_write = False  # Whether it grants one in this cycle.
-        self.expected: tuple[Expected, Expected] = deque(), deque()  # Reads and writes.
+        self.written = 0  # whether a write is answered in this cycle
+        self.takes_write = False  # whether it grants a write in this cycle
+        self.expected: tuple[Expected, Expected] = deque(), deque()  # reads and writes
         self._memory = memory
         self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
-        self._block_end = 0  # Behind the last write, if a block is not complete.
+        self._block_end = 0  # address behind the last write of an incomplete block
 
     def drive(self) -> None:
         """Grant or not, and answer if it is time."""
@@ -138,7 +138,7 @@ def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> list[set[int]]:
                 ports[outside].expected[write].append((address, enables, beats))
             for half in () if external else range(2):
                 enabled = enables >> WORD_BYTES * half & ALL_BYTES
-                # both words of a window are read always
+                # reads always read both words of a window
                 if enabled or not write:
                     ports[2 * write + half].expected[write].append((address + WORD_BYTES * half, enabled, None))
                     taking.add(2 * write + half)

@@ -16,10 +16,10 @@ IN, OUT, WITHIN = "in", "out", "within"
 DIRECTIONS = (IN, OUT, WITHIN)
 TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 TCDM_TARGETS = TCDM_BASE + TCDM_BYTES // 2
-L2_TARGETS = L2_BYTES // 2  # Sources are in the lower half of each memory, targets in the upper one
+L2_TARGETS = L2_BYTES // 2  # offset of targets; sources are in the lower half of each memory
 ALL_LINES = DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D | DmaCommand.INCREMENT
 _MOST_BYTES = 300
-_REACH = 16000  # From the first line of a transfer to its last, at most
+_REACH = 16000  # greatest distance from the first line of a transfer to its last
 
 
 def telling(which: int) -> int:

@@ -20,14 +20,14 @@ _LONGEST = 12  # cycles after which everything that can be answered has been, ho
 class CycleInputs:
     """Inputs of a cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
 
-    # a core that waits may request as well: it is not granted
+    # a waiting core may request too, but is not granted
 
     accesses: Mapping[int, Access] = field(default_factory=dict[int, Access])
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
     shared: Access | None = None
     fetching: int = 0
-    halting: int = 0  # cores that are to halt; only with debug mode, like the next one
-    debugging: int = 0  # cores in debug mode
+    halting: int = 0  # cores with a halt request; only with debug mode
+    debugging: int = 0  # cores in debug mode, if there is one
 
 
 class EventUnitEnv:

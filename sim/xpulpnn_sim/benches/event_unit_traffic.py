@@ -11,7 +11,7 @@ from xpulpnn_sim.benches.event_unit_env import CycleInputs, EventUnitEnv
 from xpulpnn_sim.reference.golden.event_unit import Access
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS
 
-_IMPATIENCE = 0.02  # how often a core that waits requests again
+_IMPATIENCE = 0.02  # probability that a waiting core requests again
 _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
 _BARRIER_REGISTERS = range(0, isa.BARRIER_BYTES, WORD_BYTES)
 
@@ -57,7 +57,7 @@ class RandomTraffic:
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
         accesses = {core: self._access() for core, rate in rates.items() if rng.random() < rate}
         if self._config.core.debug:
-            # a core that resumes makes its access again
+            # a core that resumes repeats its access
             again = {core: Access(env.model.cores[core].waited_at) for core in accesses if rng.random() < 0.4}
             accesses |= again
             self._halt(free)
@@ -106,14 +106,14 @@ class RandomTraffic:
         writes = rng.random() < 0.5
         match kind:
             case "registers":
-                # what is cleared may just arrive
+                # events may arrive in the cycle in which they are cleared
                 often = (EventRegister.BUFFER_CLEAR, EventRegister.MASK)
                 return Access(rng.choice((*_REGISTERS, *often, *often)), writes, self._data())
             case "waits":
                 return Access(rng.choice((EventRegister.WAIT, EventRegister.WAIT_CLEAR)))
             case "barriers":
                 offset = EventRegister.BARRIER + isa.BARRIER_BYTES * rng.randrange(config.barriers)
-                # waiting is what they are for
+                # waiting triggers are drawn more often
                 register = rng.choice((*_BARRIER_REGISTERS, Barrier.TRIGGER_WAIT_CLEAR, Barrier.TRIGGER_WAIT_CLEAR))
                 return Access(offset + register, register < Barrier.TRIGGER_SELF and writes, self._cores())
             case "sw":
@@ -129,7 +129,7 @@ class RandomTraffic:
                 offset = EventRegister.DISPATCH_TEAM if team else EventRegister.DISPATCH_FIFO
                 return Access(offset, writes, self._cores() if team else self._data())
             case "near":
-                # a bit away from something: nothing must take it for that
+                # one bit away from a register
                 access = self._access()
                 return Access(access.offset ^ 1 << rng.choice(OFFSET_BITS), access.write, access.data)
             case _:

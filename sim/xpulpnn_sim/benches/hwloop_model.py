@@ -19,7 +19,7 @@ LOOP_SETUPS = {
 }
 """Registers set by each set-up operation."""
 
-SPAN_BYTES = 96  # Executions are led back when they have gone this far beyond their base
+SPAN_BYTES = 96  # executions jump back when they are this far beyond their base
 _RECENT = 6
 _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
 
@@ -137,7 +137,7 @@ class RandomExecution:
             kind, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
         if rng.random() < 0.15:
-            # one bit away from an end: nothing must go back there
+            # an end that no instruction has
             end ^= 1 << rng.randrange(1, XLEN)
         large = 1 << rng.randrange(2, XLEN) | rng.getrandbits(1)
         return LoopAction(

@@ -17,8 +17,8 @@ from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.session import Retired
 
 HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
-DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # Return whether they are signed
-DRAINING_OPS = ("fence.i", "wfi")  # They enter EX when everything older is complete
+DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # by operation, whether it is signed
+DRAINING_OPS = ("fence.i", "wfi")  # they enter EX when all older instructions are complete
 ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
 """They act when they leave ID, as does what raises an exception there."""
 
@@ -27,7 +27,7 @@ def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
     """Cycles in EX of an instruction that does not access memory."""
     if insn.op in DIVISION_OPS:
         return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
-    # a multiplier with a product of 64 bits has its upper word at once
+    # a multiplier with 64-bit products has the upper word at once
     slow = insn.op in HIGH_WORD_OPS and not config.has_whole_products
     registered = config.late_results and mult_control(insn) is not None
     return 1 + (Cost.MULTIPLY_HIGH.cycles if slow else 0) + registered
@@ -103,10 +103,10 @@ class PipelineTiming:
         if insn.requantises:
             ready.append(self._parameters)
         if insn.is_exact:
-            # it takes rs1 and the summand from where they are stored
+            # the exact form reads rs1 and the summand without forwarding
             ready += [self._stored.get(fetched.rs1, 0), self._summand]
         if _moves_base_late(insn):
-            # also one that begins a sum waits for the register that it writes: an access fault restores its value
+            # it also waits for the register that it only writes, whose value an access fault restores
             ready.append(times.get(fetched.rd, 0))
         return max([self._drained if insn.op in DRAINING_OPS else 0, *ready])
 

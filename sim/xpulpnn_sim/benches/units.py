@@ -69,7 +69,7 @@ class BenchedUnit:
     bench: str  # the bench is the module `bench_<bench>` of this package; the top module is called the same
     make: Callable[[], wiring.Component]  # builds the component
     simulators: Sequence[str]  # where the bench runs
-    parameters: Mapping[str, Any]  # of the bench
+    parameters: Mapping[str, Any]  # data for the bench
     rows: Callable[[], Sequence[ControlledRow]] | None  # makes those of the instruction table, if the bench needs any
 
     def emit(self) -> EmittedVerilog:
@@ -224,12 +224,12 @@ def _debug_module(harts: int, steps: int) -> BenchedUnit:
 _BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
 _BUS_PLACES = {f"peripherals__{number}": block for number, block in enumerate(_BLOCKS)}
 _SMALL_CACHES = "cluster cores=2 icache_private=64 icache_ways=2 icache_shared=256 icache_shared_banks=1"
-# the plainest core: what it executes is the business of other benches
+# the smallest core: other benches verify its instructions
 _SMALL_CLUSTER = "cluster-ri5cy xpulpv2=off cores=2 banks=4 tcdm_bytes=2048 icache_shared=512"
 _SMALL_DMA = "cluster2 cores=3 core.late_results=on dma_transfers=5"
 
 UNITS: Mapping[str, BenchedUnit] = {
-    # in Icarus, which reads the same Verilog, one of several structures that are written with the same operators
+    # Icarus runs only one of several structures that are written with the same operators
     "nnrf-6": _unit("storage", lambda: NnRf(6), entries=6, weights=4),
     "nnrf-4": _unit("storage", lambda: NnRf(4), simulators=_VERILATOR, entries=4, weights=4),
     "nnrf-8": _unit("storage", lambda: NnRf(8), simulators=_VERILATOR, entries=8, weights=4),

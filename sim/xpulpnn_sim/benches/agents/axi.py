@@ -12,7 +12,7 @@ from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
 from xpulpnn_sim.benches.agents.base import Agent, Dut, sample
 
-BOUNDARY = 4096  # No burst crosses a multiple of it
+BOUNDARY = 4096  # bytes; no burst crosses a multiple of it
 
 _FIELDS = {
     "aw": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
@@ -20,7 +20,7 @@ _FIELDS = {
     "ar": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
 }
 _INCREMENTING = 1
-_DEEP = 64  # Bursts, or transfers, that wait in a channel at most: more than a manager may have under way
+_DEEP = 64  # queue depth of each channel: more than a manager may have outstanding
 
 
 class Stalls(NamedTuple):
@@ -75,7 +75,7 @@ class AxiSubordinate:
     def reset(self) -> None:
         """Forget what is under way."""
         with warnings.catch_warnings():
-            # it ends its coroutines in an older way than that of cocotb
+            # it cancels its coroutines by a deprecated method of cocotb
             warnings.simplefilter("ignore", DeprecationWarning)
             for part in (*self.channels, *self._sides):
                 part.assert_reset()

@@ -79,7 +79,7 @@ def drive(dut: Dut, ports: Mapping[str, int]) -> None:
 
 def sample(handle: Dut) -> int:
     """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
-    # the digits themselves: most of the time of a bench would be spent on objects of cocotb for single bits
+    # the raw digits: cocotb's objects for single bits would take most of the time of a bench
     return int(handle._handle.get_signal_val_binstr(), 2)
 
 

@@ -78,7 +78,7 @@ def check_retirements(
     lines: npt.ArrayLike | None = None,
 ) -> None:
     """Raise ``AssertionError`` at the first record that is not what the simulator does there."""
-    # the data bus must have granted what the records accessed, in their order, and nothing else
+    # the grants of the data bus are exactly the accesses of the records, in order
     difference = lockstep.compare(records, lines)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
     board.compare({"order": range(len(records))}, {"order": records["order"]})
@@ -181,7 +181,7 @@ class StreamDriver:
         drive(self.dut, {"info__raw": raw, "info__next_pc": after, "insn__valid": int(valid)})
 
     def _offer(self, item: Retired) -> None:
-        # of a branch the front end knows only what follows in memory
+        # for a branch the front end predicts the next address in memory
         pc, raw, following = (item.record[name] for name in ("pc_rdata", "insn", "pc_wdata"))
         after = sequel_of(item) if is_branch(item) else following
         self._show(word_of(item), pc, valid=True, compressed=is_compressed(item), raw=raw, after=after)
@@ -265,5 +265,5 @@ class StreamDriver:
     async def drain(self) -> None:
         """Wait until nothing is in flight and the last retirement was reported."""
         await wait_until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
-        # An instruction that traps has no effect to wait for, but its record still travels down the pipeline.
+        # the record of an instruction that traps still travels down the pipeline
         await ClockCycles(self.dut.clk, PIPELINE_STAGES)

@@ -12,7 +12,7 @@ DMI_BITS = 41
 _DATA_BITS: dict[int, int] = {TapRegister.IDCODE: 32, TapRegister.DTMCS: 32, TapRegister.DMI: DMI_BITS}
 _PAUSE_ODDS = 0.1
 
-# The standard's diagram: the state that follows each with the mode select low and high
+# the state diagram of IEEE 1149.1: next states for TMS = 0 and TMS = 1
 _NEXT = {"reset": ("idle", "reset"), "idle": ("idle", "select dr")}
 for _kind, _beyond in (("dr", "select ir"), ("ir", "reset")):
     _NEXT |= {

@@ -142,7 +142,7 @@ class ObiSubordinate(Agent):
             transfer.answered, transfer.failed = self.cycle, error > 0
         elif self._draws_noise:
             self._driver.drive(**{name: rng.getrandbits(width) for name, width in self._widths.items()})
-        # an answer never stays
+        # answers are followed by noise at once
         self._draws_noise = answers or self._noisy
 
     def sample(self) -> None:
@@ -220,13 +220,13 @@ class ObiTransfer:
     """An access, and what became of it."""
 
     address: int  # aligned byte address
-    # as in OBI
+    # request attributes
     write: int = 0
     enables: int = ALL_BYTES
     value: int = 0
     gap: int = 0  # cycles without a request before it
-    beats: int = 1  # transfers left of its run, where ports have runs
-    # cycles from the beginning to the first request, the grant and the answer
+    beats: int = 1  # transfers left in its run, at ports with runs
+    # cycle numbers of the first request, the grant and the answer
     requested: int = -1
     granted: int = -1
     answered: int = -1

@@ -82,7 +82,7 @@ def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
         words: dict[str, dict[str, Any]] = {port: {} for port in shapes}
         for name, value in control_fields(insn).items():
             port, dot, field_name = name.partition(".")
-            # what belongs to no port of its own is a field of the main one
+            # fields without a port of their own belong to `ctrl`
             place, key = (port, field_name) if dot and port in words else ("ctrl", name)
             words[place][key] = value
         controls = {port: control_port(shapes[port], fields)["ctrl"] for port, fields in words.items()}

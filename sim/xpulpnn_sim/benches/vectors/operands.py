@@ -22,7 +22,7 @@ _SHIFT_MASK = np.uint32(31)
 NORMALISING_STEMS = ("addN", "addRN", "subN", "subRN", "adduN", "adduRN", "subuN", "subuRN")
 BIT_FIELDS = ("extract", "extractu", "insert", "bclr", "bset")
 _COUNTS = ("ff1", "fl1", "clb", "cnt")
-FIELD_WIDTH_LSB = 5  # of the operand that describes a bit field
+FIELD_WIDTH_LSB = 5  # lowest bit of the width in the operand that describes a bit field
 IS3_LSB, IS2_LSB = 25, 20  # lowest bits of the fields of an instruction
 _IS3_IS2 = _SHIFT_MASK << IS3_LSB | _SHIFT_MASK << IS2_LSB
 _FIELD_MASK = np.uint32(0x3FF)
@@ -38,7 +38,7 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
         return rng.getrandbits(XLEN)
     levels = 1 << insn.fmt.width
     bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
-    # each bit above the result can be the only one that does not equal its sign
+    # sometimes a single bit above the result differs from its sign
     far = rng.choice((0, 1 << rng.randrange(XLEN)))
     dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
     return ((bound + rng.randint(-1, 1) << places) + dropped ^ far) & WORD_MASK
@@ -54,14 +54,14 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
         zero = rng.choice((0, rng.randrange(-128, 128)))
         sign = rng.choice((1, -1))
         levels = 1 << insn.fmt.width
-        # in a single bit from a number that needs no clipping; and a power of two with the zero point
+        # `far` differs in one bit from a number that is not clipped; `moved` is a power of two plus the zero point
         far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
         moved = zero + (sign << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
         result = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, far, moved))
         half = 1 << places >> 1
         dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
         scaled = (result + rng.randint(-1, 1) - zero << places) + dropped
-        # the least power of two beside which the number is one
+        # the least power of two by which the sum can be a product of 32-bit numbers
         power = sign << min(max(abs(scaled).bit_length() - XLEN + 1, 0), XLEN - 2)
         anything = (1 << rng.randrange(31), sign, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0)
         factor = rng.choice((power, power, power, *anything))
@@ -84,7 +84,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
     """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
     if insn.multiplies_high:
-        # corners come first
+        # the first half are corner cases
         for place in range(count // 2, count):
             rs1[place], rs2[place] = _carrying_factors(rng)
     activation, weight = rs2, rs1
@@ -92,7 +92,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         rs2, activation, weight = _exact_sources(insn, rs2, rng)
         weight = weight - rs1
     elif insn.requantises:
-        # both parameters meet other operands, whose place they must not take
+        # both parameters differ from the operands, so that a mix-up shows
         activation = random_words(rng, count)
         sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
         weight = sums - activation * rs1
@@ -108,7 +108,6 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         act2=random_words(rng, count),
     )
     if insn.op in _HALF_SUMS:
-        # every other sum, that is
         near = _near_multiple(insn, drawn, rng)
         drawn.rd[1::2] = near[1::2]
     return drawn

@@ -99,7 +99,7 @@ def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColu
     if insn.is_mac_load:
         return operands | {"op_b": np.full_like(src.word, _MAC_LOAD_STEP)}
     if insn.requantises and exact:
-        # the exact form has the sum of rs1 and the summand, and what says shift and zero point
+        # the exact form multiplies the sum of rs1 and the summand; rs2 holds shift and zero point
         scaled = {"op_a": src.rs1 + src.wgt, "op_b": src.rs2}
         return operands | (scaled if insn.is_exact else {"op_a": src.rs1, "op_b": src.rs1})
     if insn.requantises:
@@ -114,12 +114,11 @@ def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColu
 
 def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
     """Everything that a unit of the EX stage may receive for ``insn``, its dot product included."""
-    # `rs1 rs2 rd` of the dot-product unit are `dotp_a dotp_b op_c` of the stage: factors and accumulator, whatever they
-    # come from
+    # factors and accumulator are `rs1 rs2 rd` of the dot-product unit, and `dotp_a dotp_b op_c` of the EX stage
     operands = operands_of(insn, src, exact=exact)
     first, second = operands["op_a"], operands["op_b"]
     if insn.is_pair:
-        # the factor that both products have is the second of each
+        # the weight, which both products share, is the second factor
         first, second = src.act, src.wgt
     elif insn.requantises:
         first, second = src.rs1 + src.wgt if insn.is_exact else src.rs1, src.act
@@ -142,7 +141,7 @@ def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandCol
         "pair": insn.is_pair,
     }
     columns = {name: np.full_like(src.word, value) for name, value in held.items()}
-    # where they mean nothing they are anything
+    # noise for instructions that do not use them
     columns["nn_kappa"], columns["nn_lambda"] = (src.act, src.wgt) if insn.requantises else (src.loaded, ~src.loaded)
     factors = {"rs1": first, "rs2": second, "rd": src.rd, "dotp_a": first, "dotp_b": second}
     factors |= {"second_sum": src.rs2 if insn.is_pair else ~src.loaded}
@@ -161,13 +160,13 @@ def _clip_choice(insn: Insn, number: U32, bound: U32) -> U32:
     from_below = (below | inverted) & (insn.op == "clip")
     number_within = ~below & ~inverted
     number_beyond = below & ~inverted & (insn.op == "clip")
-    # between a negative bound and 0 there is nothing
+    # no number lies between a negative bound and 0
     bound_beyond = (~below | inverted) if insn.op == "clip" else ~below & ~(inverted & (number == 0))
     bits = np.array([from_below, number_within, number_beyond, bound_beyond], np.uint32)
     return (bits << np.arange(4, dtype=np.uint32)[:, np.newaxis]).sum(axis=0, dtype=np.uint32)
 
 
-_SIGNS_AT = 4, 8  # bits of decoded formats of signed factors
+_SIGNS_AT = 4, 8  # offsets of the formats of signed factors in a decoded format
 _SCALAR_FORM, _WORD_FORM, _LOWER_FORM, _UPPER_FORM = 1, 2, 4, 8
 _WHOLE_FORM = _SCALAR_FORM | _WORD_FORM | _LOWER_FORM | _UPPER_FORM
 _HIGH_SIGNS = {"mulh": (True, True), "mulhsu": (True, False), "mulhu": (False, False)}
@@ -206,7 +205,7 @@ def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """Outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd."""
-    # bases and addresses are taken from `sum`, past the choice of the result
+    # bases and addresses come from `sum`, before the result multiplexer
     if insn.is_branch:
         assert effects.taken is not None
         return {"comparison": effects.taken.astype(np.uint32)}
@@ -347,13 +346,13 @@ def row_vectors(
 
 def with_latency(vectors: RowVectors, rng: Random) -> RowVectors:
     """The vectors for a unit that samples factors and control word with ``enable``, one beat before ``rd``."""
-    # some beats are idle: other factors and another control word without `enable`, which must change nothing
+    # some cycles are idle: factors and control word of another vector without `enable` must change nothing
     count = len(vectors.row)
     sampled: list[int] = []
     shown: list[int] = []
     enable: list[int] = []
     for vector in range(count):
-        # The last result needs one beat more to appear.
+        # the last result appears one cycle later
         idle = int(rng.random() < 0.25 or vector == count - 1)
         sampled += [vector] + [rng.randrange(count)] * idle
         shown += [max(vector - 1, 0)] + [vector] * idle
