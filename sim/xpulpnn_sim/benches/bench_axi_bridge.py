@@ -53,8 +53,8 @@ def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfe
     """Runs of several groups, which take turns at random, but not within writes to an aligned block."""
     waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
     transfers: list[ObiTransfer] = []
-    while left := [kind for kind in waiting if kind]:
-        choice = rng.choice(left)
+    while unfinished := [group for group in waiting if group]:
+        choice = rng.choice(unfinished)
         transfers.append(choice.popleft())
         while transfers[-1].write and not _ends(transfers[-1]):
             transfers.append(choice.popleft())
@@ -92,15 +92,15 @@ class Manager(ObiManager):
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
         """Check that answers of AXI are passed on at once, and taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
-        there = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
-        taken = {name for name in there if sample(getattr(dut, f"axi__{name}ready"))}
+        valid = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
+        taken = {name for name in valid if sample(getattr(dut, f"axi__{name}ready"))}
         if answered is None:
             assert not taken, f"the answer of {taken} is lost"
             oldest = self._granted[0] if self._granted else None
-            assert oldest is None or "rb"[oldest.write] not in there, f"the answer to {oldest} waits"
+            assert oldest is None or "rb"[oldest.write] not in valid, f"the answer to {oldest} waits"
             return
         channel = "rb"[answered.write]
-        assert channel in there, f"{answered} is answered before AXI answers"
+        assert channel in valid, f"{answered} is answered before AXI answers"
         ends = not answered.write or not bench_data()["runs"] or _ends(answered)
         assert taken == ({channel} if ends else set()), f"{taken} taken with the answer to {answered}"
 
@@ -128,8 +128,8 @@ class BridgeChecker(Agent):
     def sample(self) -> None:
         """Compare; this runs before the manager's own sampling."""
         for channel, names in self._names.items():
-            there = sample(self._axi[f"{channel}valid"])
-            shown = tuple(sample(self._axi[name]) for name in names) if there else None
+            valid = sample(self._axi[f"{channel}valid"])
+            shown = tuple(sample(self._axi[name]) for name in names) if valid else None
             assert shown == self._shown.get(channel), f"{channel} shows {shown}, not {self._shown.get(channel)}"
             if sample(self._axi[f"{channel}ready"]):
                 self._shown.pop(channel, None)

@@ -68,18 +68,18 @@ async def all_ended(tasks: Iterable[Task[Any]]) -> None:
 async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
     """Free identifiers one by one while several ports wait: exactly one port gets each; all of them request more
     meanwhile."""
-    count, kinds = len(env.managers), 4
-    for number in range(2 * kinds + _ROUNDS):
-        giving, kind = number % count, number // 2 % kinds
+    count, followups = len(env.managers), 4
+    for number in range(2 * followups + _ROUNDS):
+        giving, followup = number % count, number // 2 % followups
         others = [port for port in range(count) if port != giving]
-        waiting = others if number < 2 * kinds else rng.sample(others, rng.randint(1, len(others)))
+        waiting = others if number < 2 * followups else rng.sample(others, rng.randint(1, len(others)))
         readers: list[Task[ObiTransfer]] = []
         for port in waiting:
             at = env.addresses[port]
             no_bytes = transfer(WITHIN, 0, 0, 0, telling(rng.randrange(8)))
             status, give_nothing = ObiTransfer(at + Dma.STATUS), ObiTransfer(at + Dma.STATUS, 1)
             command = [ObiTransfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
-            more = ([status], [give_nothing], command, [ObiTransfer(at + near_offsets(Dma)[0])])[kind]
+            more = ([status], [give_nothing], command, [ObiTransfer(at + near_offsets(Dma)[0])])[followup]
             transfers = [ObiTransfer(at + Dma.COMMAND), *more]
             readers.append(cocotb.start_soon(env.managers[port].run(transfers)))
         for served in range(1, len(waiting) + 1):
@@ -103,9 +103,9 @@ async def identifiers(dut: Dut) -> None:
         for port in range(len(env.managers)):
             # one write frees some of them, another one the rest
             half = rng.getrandbits(count)
-            for some in half, every & ~half:
-                await env.free(some | rng.getrandbits(16) << 16, port)
-                board.equal(await env.status(port), (0, every & ~some), f"what port {port} gives back")
+            for freed in half, every & ~half:
+                await env.free(freed | rng.getrandbits(16) << 16, port)
+                board.equal(await env.status(port), (0, every & ~freed), f"what port {port} gives back")
                 while (await env.status(port))[1] != every:
                     await env.identifier(port)
         readers = [cocotb.start_soon(env.identifier(port)) for port in (1, 2)]
@@ -126,14 +126,14 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(36))) as env:
         count = len(env.managers)
-        ways = [deque(rng.sample(range(8), 8)) for _ in range(count)]
+        flags_of_port = [deque(rng.sample(range(8), 8)) for _ in range(count)]
 
         async def program(port: int, places: Sequence[int]) -> None:
             """Write short commands, behind a first one that takes long."""
             for place in places:
-                ways[port].rotate()
+                flags_of_port[port].rotate()
                 direction, length = (WITHIN, rng.randrange(9)) if place else (IN, 8)
-                flags = DmaCommand.INCREMENT | telling(ways[port][0])
+                flags = DmaCommand.INCREMENT | telling(flags_of_port[port][0])
                 await env.command(transfer(direction, length, 16 * place, 16 * place, flags), port)
             await env.status(port)
 

@@ -27,10 +27,10 @@ async def _start(dut: Dut) -> tuple[Random, EventUnitEnv]:
 
 async def enable(env: EventUnitEnv, mask: int) -> None:
     """Set the event mask of all cores; barrier 0 is for all of them."""
-    everybody = (1 << env.config.cores) - 1
+    all_cores = (1 << env.config.cores) - 1
     await env.step(CycleInputs({core: store(EventRegister.MASK, mask) for core in range(env.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
-        await env.step(CycleInputs({0: store(EventRegister.BARRIER + register, everybody)}))
+        await env.step(CycleInputs({0: store(EventRegister.BARRIER + register, all_cores)}))
     await env.idle(1)
 
 
@@ -118,13 +118,13 @@ async def every_bit_is_its_own(dut: Dut) -> None:
             await store_words(env, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
     await enable(env, WORD_MASK)
     cores, events = env.config.cores, range(env.config.sw_events)
-    everybody = (1 << cores) - 1
-    lines = {"dma_events": everybody, "dma_interrupts": everybody, "timer_events": 3, "cluster_events": 3}
+    all_cores = (1 << cores) - 1
+    lines = {"dma_events": all_cores, "dma_interrupts": all_cores, "timer_events": 3, "cluster_events": 3}
     for chosen in rotated:
         for triggered in (events[at : at + cores] for at in events[::cores]):
             triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
             await env.step(CycleInputs(dict(enumerate(triggers))))
-        await env.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER, everybody)}, lines))
+        await env.step(CycleInputs({0: store(EventRegister.BARRIER + Barrier.TRIGGER, all_cores)}, lines))
         await env.idle(1)
         await store_words(env, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
 
@@ -134,35 +134,35 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
     """Each core triggers sets of cores at every barrier, in which any two cores differ both ways."""
     rng, env = await _start(dut)
     await enable(env, 0)
-    cores, everybody = env.config.cores, (1 << env.config.cores) - 1
-    sets = list(dict.fromkeys(word & everybody for word in separating_words(rng)))
+    cores, all_cores = env.config.cores, (1 << env.config.cores) - 1
+    sets = list(dict.fromkeys(word & all_cores for word in separating_words(rng)))
     for barrier, core in product(range(env.config.barriers), range(cores)):
         registers = EventRegister.BARRIER + isa.BARRIER_BYTES * barrier
-        await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER_MASK, everybody)}))
+        await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER_MASK, all_cores)}))
         for named in sets:
             await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER, named)}))
             await env.idle(1)
             await env.step(CycleInputs({core: Access(registers + Barrier.STATUS)}))
-            await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER, everybody)}))
+            await env.step(CycleInputs({core: store(registers + Barrier.TRIGGER, all_cores)}))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def interrupted_waits_are_repeated(dut: Dut) -> None:
     """Each waiting load is broken off by a halt; repeated, it triggers nothing, but another access does."""
     rng, env = await _start(dut)
-    everybody = (1 << env.config.cores) - 1 if env.config.core.debug else 0
+    all_cores = (1 << env.config.cores) - 1 if env.config.core.debug else 0
     await enable(env, 0)
     waits = [Access(offset) for offset in waiting_offsets(env.config)]
     others = [Access(offset) for offset in (EventRegister.MUTEX, EventRegister.DISPATCH_FIFO, EventRegister.MASK)]
-    for first in waits if everybody else ():
+    for first in waits if all_cores else ():
         for second, between in product((first, rng.choice(waits)), (*others, rng.choice(waits))):
             for access in (first, between, second):
                 await env.step(CycleInputs(dict.fromkeys(range(env.config.cores), access)))
-                await env.step(CycleInputs(halting=everybody))
+                await env.step(CycleInputs(halting=all_cores))
                 # accesses in debug mode
                 debug = dict.fromkeys(range(env.config.cores), rng.choice(waits))
-                await env.step(CycleInputs(debug, debugging=everybody))
-                await env.step(CycleInputs(debugging=everybody))
+                await env.step(CycleInputs(debug, debugging=all_cores))
+                await env.step(CycleInputs(debugging=all_cores))
             cleared = store(EventRegister.BUFFER_CLEAR, WORD_MASK)
             for access in (Access(EventRegister.BUFFER), cleared):
                 await env.idle(2)

@@ -196,10 +196,10 @@ async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
 async def every_core_fetches_ahead(dut: Dut) -> None:
     """Straight code from the shared cache flows without a gap; a loop that fits into a private cache is read once."""
     (rng, board), config = await _start(dut, prefetch=1), configuration()
-    some, sets = _first_line(rng), config.icache_private_sets
+    first_block, sets = _first_line(rng), config.icache_private_sets
     # the blocks begin in the middle of the sets, so that tags differ between them
     middle = max(1, sets // 2 - 1) * ICACHE_LINE_BYTES
-    for core, block in product(range(config.cores), (some, ~some & -BLOCK_BYTES & WORD_MASK)):
+    for core, block in product(range(config.cores), (first_block, ~first_block & -BLOCK_BYTES & WORD_MASK)):
         first = block + middle
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)

@@ -159,9 +159,9 @@ class MuxEnv:
     def check(self) -> None:
         """Compare accesses of every place, and data and errors of every manager."""
         board = Scoreboard()
-        everything = [transfer for transfers in self.transfers for transfer in transfers]
+        all_transfers = [transfer for transfers in self.transfers for transfer in transfers]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
-            expected = [transfer.as_request for transfer in everything if transfer.address in block]
+            expected = [transfer.as_request for transfer in all_transfers if transfer.address in block]
             board.equal(sorted(responder.log), sorted(expected), f"accesses of {port}")
         for number, (manager, transfers) in enumerate(zip(self.managers, self.transfers, strict=True)):
             memory = self.words.memory()

@@ -264,8 +264,9 @@ async def a_word_per_cycle(dut: Dut) -> None:
 async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
     """A miss takes one cycle more than the next level."""
     rng, board = await _start(dut), Scoreboard()
-    for latency in (1, 2, 7, 40):
-        first = _first_line(rng)
+    for number, latency in enumerate((1, 2, 7, 40)):
+        # lines that have not been fetched before
+        first = _first_line(rng) + 128 * number * ICACHE_LINE_BYTES
         fetcher, _ = await _fetch_all(
             dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
         )

@@ -83,10 +83,10 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause
     # every combination of failing words of an access
     failing = ((at, word) for at in range(64 // words) for word in range(words) if at >> word & 1)
     failing_words = tuple((base + at * size + word * WORD_BYTES, WORD_BYTES) for at, word in failing)
-    there, expected = WordMemory(failing_words), WordMemory(failing_words)
+    contents, expected = WordMemory(failing_words), WordMemory(failing_words)
     for place in (first + offset for first in bases for offset in range(0, _SPAN, WORD_BYTES)):
-        there[place] = expected[place] = rng.getrandbits(32)
-    memory = WishboneSubordinate(dut, there, timing, rng, words)
+        contents[place] = expected[place] = rng.getrandbits(32)
+    memory = WishboneSubordinate(dut, contents, timing, rng, words)
     manager = Manager(dut, expected, rng, pause)
     traffic = [
         ObiTransfer(
@@ -100,7 +100,7 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause
     await _reset_under_way(dut, rng)
     with AgentGroup(dut, [memory, manager]):
         await manager.run(traffic)
-    assert dict(there) == dict(expected), "the memory differs"
+    assert dict(contents) == dict(expected), "the memory differs"
     assert manager.failures, "nothing has failed"
     assert manager.most_outstanding == 1, f"{manager.most_outstanding} accesses under way"
     assert len(memory.log) == words * len(traffic)

@@ -292,12 +292,12 @@ async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
         await env.select(0)
         await env.access(DmReg.ABSTRACTAUTO, 0xFFFF_FFFF)
         await env.access(DmReg.ABSTRACTCS, cleared << 8 | rng.getrandbits(32) & ~CLEAR)
-        left = error & ~cleared
-        if left:
+        remaining = error & ~cleared
+        if remaining:
             await env.access(DmReg.COMMAND, TRANSFER | 0x1015)
         await env.access(rng.choice(DATA_REGISTERS))
-        if left or error == Error.NOT_SUPPORTED:
-            await env.expect(left or error, f"{error!r} without {cleared}")
+        if remaining or error == Error.NOT_SUPPORTED:
+            await env.expect(remaining or error, f"{error!r} without {cleared}")
         else:
             await env.expect(Error.NONE, f"{error!r} cleared", busy=True, goes=0)
             await env.finish(0)

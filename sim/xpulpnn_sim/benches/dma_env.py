@@ -129,6 +129,6 @@ class DmaEnv(AgentGroup):
 
     def check(self, board: Scoreboard, label: str) -> None:
         """Compare both memories; no expected access may be missing."""
-        left = [len(side) for port in self.memory_ports for side in port.expected]
-        board.equal(left, [0] * len(left), f"{label}: accesses that were not made")
+        missing = [len(side) for port in self.memory_ports for side in port.expected]
+        board.equal(missing, [0] * len(missing), f"{label}: accesses that were not made")
         board.compare(vars(self.expected), vars(self.memories), None, label)

@@ -63,8 +63,8 @@ class RandomTraffic:
             self._halt(free)
         accesses |= self._held
         self._held = {core: access for core, access in accesses.items() if core not in free}
-        everybody = (1 << self._config.cores) - 1
-        lines = {name: self._cores() & everybody for name in ("dma_events", "dma_interrupts") if rng.random() < 0.05}
+        all_cores = (1 << self._config.cores) - 1
+        lines = {name: self._cores() & all_cores for name in ("dma_events", "dma_interrupts") if rng.random() < 0.05}
         lines |= {name: rng.randrange(1, 4) for name in ("timer_events", "cluster_events") if rng.random() < 0.03}
         shared = self._shared() if rng.random() < 0.3 and not env.model.shared_busy else None
         fetching = rng.getrandbits(self._config.cores)
@@ -92,8 +92,8 @@ class RandomTraffic:
 
     def _cores(self) -> int:
         """A random set of cores, often all of them."""
-        everybody = (1 << self._config.cores) - 1
-        return self._rng.choice((everybody, everybody, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
+        all_cores = (1 << self._config.cores) - 1
+        return self._rng.choice((all_cores, all_cores, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
 
     def _data(self) -> int:
         """Random data of a store, often with many ones or a set of cores."""

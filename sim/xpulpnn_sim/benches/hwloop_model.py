@@ -129,19 +129,19 @@ class RandomExecution:
     def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
         """An action; at the end of a loop one that is decided late is likely."""
         rng = self.rng
-        kind = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
+        effect = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
         if at_end and rng.random() < 0.5:
-            kind = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
+            effect = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
         target = rng.choice([*self._recent, self._ahead(pc, 5)])
         if (pc - self.base) & WORD_MASK > SPAN_BYTES:
-            kind, target = LoopEffect.JUMP, self.base
+            effect, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)
         if rng.random() < 0.15:
             # an end that no instruction has
             end ^= 1 << rng.randrange(1, XLEN)
         large = 1 << rng.randrange(2, XLEN) | rng.getrandbits(1)
         return LoopAction(
-            kind,
+            effect,
             op=rng.choice([*LOOP_SETUPS, "SETUP", "SETUPI"]),
             loop=rng.randrange(HARDWARE_LOOPS),
             register=rng.randrange(REGISTERS_PER_LOOP),
@@ -150,7 +150,7 @@ class RandomExecution:
                 end | rng.getrandbits(1),
                 large if rng.random() < 0.25 else rng.choice(_SMALL_COUNTS),
             ),
-            taken=kind is LoopEffect.BRANCH and rng.random() < 0.35,
+            taken=effect is LoopEffect.BRANCH and rng.random() < 0.35,
             target=target,
         )
 

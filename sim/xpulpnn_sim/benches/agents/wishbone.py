@@ -49,9 +49,9 @@ class WishboneSubordinate(Agent):
 
     def respond(self) -> None:
         """End the transfer, or not; while there is none, transfers of others may end."""
-        there = sample(self._seen["stb"]) > 0
-        self._ends = there and self._rng.random() < self._timing.ends
-        if not there:
+        requested = sample(self._seen["stb"]) > 0
+        self._ends = requested and self._rng.random() < self._timing.ends
+        if not requested:
             self._driver.drive(ack=self._rng.getrandbits(1), err=self._rng.getrandbits(1))
         if self._ends:
             address = sample(self._seen["adr"]) * WORD_BYTES
@@ -81,8 +81,8 @@ class WishboneSubordinate(Agent):
 
     def _begins(self, shown: dict[str, int]) -> None:
         last = self._word == self._words - 1
-        kind = _CLASSIC if self._words == 1 else _END if last else _INCREMENTING
-        assert (shown["cti"], shown["bte"]) == (kind, 0), shown
+        cycle_type = _CLASSIC if self._words == 1 else _END if last else _INCREMENTING
+        assert (shown["cti"], shown["bte"]) == (cycle_type, 0), shown
         assert self._next in (None, shown["adr"]), f"{shown} does not follow in its burst"
         self._next = None if last else shown["adr"] + 1
 

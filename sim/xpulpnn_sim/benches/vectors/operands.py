@@ -133,22 +133,22 @@ def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
     """Executions in which one bit decides: the end of a run of equal bits, the last bit of a field, or the lowest bit
     of a sum that is not shifted out."""
     drawn = sources(insn, len(places), rng)
-    some, at = random_words(rng, len(places)), np.array(places, np.uint32)
+    words, at = random_words(rng, len(places)), np.array(places, np.uint32)
     first = np.array([rng.randrange(place + 1) for place in places], np.uint32)
     by_word = "Is3" in insn.operands
     if insn.op == "ff1":
-        return replace(drawn, rs1=(some | 1) << at)
+        return replace(drawn, rs1=(words | 1) << at)
     if insn.op in _COUNTS:
         flip = np.array([rng.choice((0, WORD_MASK)) for _ in places], np.uint32)
-        return replace(drawn, rs1=(some | _TOP) >> at ^ flip)
+        return replace(drawn, rs1=(words | _TOP) >> at ^ flip)
     if insn.op in BIT_FIELDS and by_word:
         return replace(drawn, word=drawn.word & ~_IS3_IS2 | at - first << IS3_LSB | first << IS2_LSB)
     if insn.op in BIT_FIELDS:
-        return replace(drawn, rs2=some & ~_FIELD_MASK | at - first << np.uint32(FIELD_WIDTH_LSB) | first)
+        return replace(drawn, rs2=words & ~_FIELD_MASK | at - first << np.uint32(FIELD_WIDTH_LSB) | first)
     if by_word:
         drawn = replace(drawn, word=drawn.word & ~(_SHIFT_MASK << IS3_LSB) | at << IS3_LSB)
     else:
-        drawn = replace(drawn, rs2=some & ~_SHIFT_MASK | at)
+        drawn = replace(drawn, rs2=words & ~_SHIFT_MASK | at)
     if insn.op in HALF_PRODUCT_OPS:
         return replace(drawn, rd=_near_multiple(insn, drawn, rng)) if insn.op in _HALF_SUMS else drawn
     rounding = (np.uint32(1) << at) >> np.uint32(1) if "R" in insn.op else np.uint32(0)

@@ -95,7 +95,7 @@ class Executable:
         return {
             segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
             for segment in self.segments
-            for at in range(0, len(segment.data), WORD_BYTES)
+            for at in range(0, segment.size, WORD_BYTES)
         }
 
     def function_at(self, address: int) -> FunctionSymbol | None:
