@@ -14,13 +14,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, referenc
 from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
 from xpulpnn_sw.kernels.layout import ImageBuilder
-from xpulpnn_sw.kernels.requantisation import (
-    Requantisation,
-    Rule,
-    SearchedThresholds,
-    Shifting,
-    Thresholds,
-)
+from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, SearchedThresholds, Shifting, Thresholds
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, ImageConvLayer, MatmulLayer

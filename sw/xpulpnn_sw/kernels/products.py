@@ -42,14 +42,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, LoopStyle, Variant, for_pixels
-from xpulpnn_sw.layers.layer import (
-    Conv1dLayer,
-    ConvLayer,
-    ImageConvLayer,
-    LinearLayer,
-    PointwiseLayer,
-    ProductLayer,
-)
+from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, ImageConvLayer, LinearLayer, PointwiseLayer, ProductLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _WORD_MASK = 0xFFFF_FFFF

@@ -13,13 +13,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
-from xpulpnn_sw.kernels.requantisation import (
-    BY_RULE,
-    MAX_SHIFT,
-    AnyRequantisation,
-    Rule,
-    parameter_alignment,
-)
+from xpulpnn_sw.kernels.requantisation import BY_RULE, MAX_SHIFT, AnyRequantisation, Rule, parameter_alignment
 from xpulpnn_sw.layers.layer import AddLayer, AvgPoolLayer, DepthwiseLayer, Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run

@@ -11,22 +11,11 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.code import (
-    ELEMENT_SUFFIXES,
-    IMMEDIATE_FORMATS,
-    ConstantDivision,
-    repeated,
-)
+from xpulpnn_sw.kernels.channelwise.code import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision, repeated
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, drawn_window, element_kernel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
-from xpulpnn_sw.kernels.kernel import (
-    ArgumentField,
-    KernelRequest,
-    KernelRun,
-    Structure,
-    argument_structure,
-)
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS

@@ -7,7 +7,7 @@ import numpy as np
 
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
-from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
+from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, drawn_window, map_kernel, random_elements
 from xpulpnn_sw.kernels.kernel import (
     OUT_SIZES,
@@ -36,7 +36,7 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
-_MOST_KEPT = 3  # rows and columns of filters that are kept in registers
+_MOST_HELD = 3  # rows and columns of filters that are held in registers
 _LONGEST_STEP = 2  # of those of so many rows
 _MAX_KAPPA_BITS = 8
 _WORD_MASK = 0xFFFF_FFFF
@@ -150,11 +150,11 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         "outside": outside & _WORD_MASK,
     }
     step = layer.stride[1]
-    is_small = max(layer.kernel_height, layer.kernel_width) <= _MOST_KEPT and level.xpulp
-    is_kept = is_small and (step == 1 or (step == _LONGEST_STEP and layer.kernel_height == _MOST_KEPT))
-    held_rows = layer.kernel_height if is_kept else None
+    is_small = max(layer.kernel_height, layer.kernel_width) <= _MOST_HELD and level.xpulp
+    is_held = is_small and (step == 1 or (step == _LONGEST_STEP and layer.kernel_height == _MOST_HELD))
+    held_rows = layer.kernel_height if is_held else None
     function = "depthwise_outside" if is_valued else "depthwise"
-    name = function if held_rows is None else f"{function}_{held_rows}x{_MOST_KEPT}_s{step}"
+    name = function if held_rows is None else f"{function}_{held_rows}x{_MOST_HELD}_s{step}"
 
     def write(known: Mapping[str, int]) -> Program:
         if not is_valued and computes_in_place(request, known, after.rule):

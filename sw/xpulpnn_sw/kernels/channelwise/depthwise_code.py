@@ -17,15 +17,8 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, fits_immediate
 from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
-from xpulpnn_sw.kernels.channelwise.depthwise_parts import (
-    PARAMETER_REGISTERS,
-    STRIP_REGISTERS,
-    ChannelResults,
-    Strip,
-    dot,
-    merge,
-    parameter_bytes,
-)
+from xpulpnn_sw.kernels.channelwise.depthwise_results import PARAMETER_REGISTERS, ChannelResults, merge, parameter_bytes
+from xpulpnn_sw.kernels.channelwise.depthwise_rows import COPY_REGISTERS, RowCopy
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
@@ -52,13 +45,13 @@ class DepthwiseCode:
         rule: Rule,
     ) -> None:
         precision, self._step = request.precision, step
-        self._b, self._precision, self._kept, self._rule = ElementBuilder(request.level), precision, rows, rule
+        self._b, self._precision, self._held, self._rule = ElementBuilder(request.level), precision, rows, rule
         self._lanes, self._parameter_bytes = BYTE_BITS // precision.y, parameter_bytes(rule, precision.y)
         is_valued = any(field.name == "outside" for field in structure.fields)
-        self._strip = Strip(self._b, precision.x, precision.x_signed, is_valued)
+        self._copy = RowCopy(self._b, precision.x, precision.x_signed, is_valued)
         registers = FreeRegisters()
         # the arguments are no longer needed when these are
-        self._scratch = registers.take(STRIP_REGISTERS + max(0, PARAMETER_REGISTERS[rule] - _USUAL_PARAMETERS))
+        self._scratch = registers.take(COPY_REGISTERS + max(0, PARAMETER_REGISTERS[rule] - _USUAL_PARAMETERS))
         assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
         self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
@@ -97,10 +90,10 @@ class DepthwiseCode:
             "rows": count - positive(count - (out_height - row)),
             "inputs": (rows - 1) * Argument("stride_y") + kernel_height,
             "first_y": row * Argument("stride_y") - Argument("pad_top"),
-            **self._strip.terms(),
+            **self._copy.terms(),
             "line_gap": Argument("stride_y") * Name("pitch") - out_width * stride_x,
         }
-        if self._kept is not None:
+        if self._held is not None:
             terms |= {"pairs": out_width // 2, "odd": out_width & 1}
         else:
             width = kernel_width if not self._b.xpulp else Name("row_words") * WORD
@@ -121,14 +114,14 @@ class DepthwiseCode:
             b.li(self._position, (self._precision.y - 1) << _REGISTER_FIELD if b.xpulp else 0)
             with frame.repeated("lanes", work):
                 with b.region("im2col"):
-                    self._strip.emit(frame, self._scratch)
+                    self._copy.emit(frame, self._scratch)
                 with b.region("body"):
-                    if self._kept is None:
+                    if self._held is None:
                         self._moving_filter()
                     elif self._goes_down:
                         self._down()
                     else:
-                        self._kept_filter(self._kept)
+                        self._held_filter(self._held)
                 b("addi", self._position, self._position, self._precision.y)
                 frame.load("channel_source", work)
                 b.add(work, frame.value("channel_bytes", other), temporary)
@@ -164,7 +157,7 @@ class DepthwiseCode:
 
     # -- filters in registers
 
-    def _kept_filter(self, rows: int) -> None:
+    def _held_filter(self, rows: int) -> None:
         b, frame = self._b, self._frame
         taken = iter(self._scratch)
         first, second, words, pointers = ([next(taken) for _ in range(rows)] for _ in range(4))
@@ -183,12 +176,8 @@ class DepthwiseCode:
             for own in loaded:
                 for word, pointer in zip(own, pointers, strict=True):
                     b.load(word, pointer, self._step * count // len(loaded))
-            is_empty = finishing.start == ZERO
             for accumulator, (own, weights) in zip(acc[:count], factors, strict=False):
-                if not is_empty:
-                    b.mv(accumulator, finishing.start)
-                for number, (word, weight) in enumerate(zip(own, weights, strict=True)):
-                    self._dot(accumulator, word, weight, adds=number > 0 or not is_empty)
+                finishing.multiply(accumulator, own, weights)
             self._store(finishing, acc[:count], stored[:count])
 
         with b.loop(Held(self._rows), self._rows):
@@ -234,8 +223,7 @@ class DepthwiseCode:
             met = [words[(number + place) % _DOWN_ROWS] for place in range(_DOWN_ROWS)]
             b.load(met[-1], pointer, frame.value("pitch", work))
             for accumulator, weights in zip(acc[:count], (first, second), strict=False):
-                for place, (word, weight) in enumerate(zip(met, weights, strict=True)):
-                    self._dot(accumulator, word, weight, adds=place > 0)
+                finishing.multiply(accumulator, met, weights)
             finishing.scale(stored[:count], acc[:count])
             b.store(stored[0], self._out, Held(self._out_pixel if count > 1 else down), bits=BYTE_BITS)
             if count > 1:
@@ -292,7 +280,7 @@ class DepthwiseCode:
                         with b.loop(frame.value("row_words", inner), inner, level=0):
                             b.load(weight, weights, WORD)
                             b.load(element, pointer, WORD)
-                            self._dot(accumulator, element, weight, adds=True)
+                            finishing.dot(accumulator, element, weight, adds=True)
                     else:
                         with b.loop(frame.value("kernel_width", inner), inner):
                             b.load(weight, weights, 1, bits=BYTE_BITS, signed=self._precision.w_signed)
@@ -310,9 +298,6 @@ class DepthwiseCode:
 
     def _finishing(self, parameters: list[int], temporaries: list[int]) -> ChannelResults:
         return ChannelResults(self._b, self._rule, self._precision, self._shift, parameters, temporaries)
-
-    def _dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
-        dot(self._b, self._precision, rd, word, weights, adds=adds)
 
     def _store(self, finishing: ChannelResults, accumulators: list[int], results: list[int]) -> None:
         b, bits = self._b, self._precision.y

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.channelwise.code import ElementBuilder
-from xpulpnn_sw.kernels.channelwise.depthwise_parts import ChannelResults, dot, parameter_bytes
+from xpulpnn_sw.kernels.channelwise.depthwise_results import ChannelResults, parameter_bytes
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
@@ -179,10 +179,9 @@ class InPlaceCode:
                 # those that the row above met are there
                 if not y or number >= first + _ROWS - layer.stride[0]:
                     b.load(self._words[number % _ROWS], self._pointer, self._row_bytes)
+            words = [self._words[number % _ROWS] for number in met]
             for accumulator, factors in zip(self._acc, weights, strict=False):
-                for number in met:
-                    word, weight = self._words[number % _ROWS], factors[number - first]
-                    dot(b, self._precision, accumulator, word, weight, adds=number > met[0])
+                self._finishing.multiply(accumulator, words, [factors[number - first] for number in met])
             if y:
                 store()
             self._finishing.scale(results, self._acc[: len(results)])

@@ -5,10 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.cluster import (
-    L2_BASE,
-    TCDM_BASE,
-)
+from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun

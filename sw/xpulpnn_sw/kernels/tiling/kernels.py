@@ -7,13 +7,11 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD
-from xpulpnn_sw.kernels.channelwise.depthwise_parts import rows_stride
+from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Program, banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.products import (
-    MATMUL_ARGUMENTS,
-)
+from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tiling.division import (

@@ -7,15 +7,7 @@ from itertools import product
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import ImageBuilder
-from xpulpnn_sw.kernels.tiling.division import (
-    BUFFER,
-    DmaTransfer,
-    LayerShape,
-    LineMap,
-    Tile,
-    TileOperand,
-    aligned,
-)
+from xpulpnn_sw.kernels.tiling.division import BUFFER, DmaTransfer, LayerShape, LineMap, Tile, TileOperand, aligned
 from xpulpnn_sw.kernels.tiling.kernels import Division
 
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function

@@ -11,15 +11,7 @@ doubled wherever it falls by one.
 
 import numpy as np
 
-from xpulpnn_sw.kernels.builder import (
-    MAX_COUNT_IMMEDIATE,
-    MAX_SHORT_BODY,
-    WORD,
-    ZERO,
-    Held,
-    Label,
-    fits_immediate,
-)
+from xpulpnn_sw.kernels.builder import MAX_COUNT_IMMEDIATE, MAX_SHORT_BODY, WORD, ZERO, Held, Label, fits_immediate
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters

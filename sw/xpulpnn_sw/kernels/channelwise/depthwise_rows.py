@@ -1,159 +1,21 @@
-"""Begin and end of a depthwise convolution of one channel.
+"""Rows of a channel for a depthwise convolution, copied as bytes into a buffer with what lies around them.
 
-First its rows, with what lies around them, are copied as bytes into a buffer: from there on neither the width of the
-inputs nor the padding matters. Words are copied two at a time, and what a row has too much of is replaced by the
-padding right of it or by the next row. At the end results come of accumulators, by parameters kept in registers. With
-``bn32`` lambda holds the bias's share, where the core requantises exactly it is the bias; by all other rules
-accumulators start with the bias.
+From there on neither the width of the inputs nor the padding matters. Words are copied two at a time, and what a row
+has too much of is replaced by the padding right of it or by the next row.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
-from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import (
-    INTERLEAVED,
-    UPPER_HALVES,
-    ElementBuilder,
-    repeated,
-    side_by_side,
-)
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
+from xpulpnn_sw.kernels.channelwise.code import INTERLEAVED, UPPER_HALVES, ElementBuilder, repeated, side_by_side
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Placement, banked_words
-from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
-from xpulpnn_sw.layers.precision import Precision
 
-# words of a channel's parameters, thresholds besides
-_WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.EXACT: 3, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
-PARAMETER_REGISTERS = _WORDS | {Rule.EXACT: 1, Rule.THRESHOLDS: 2}
-
-
-def parameter_bytes(rule: Rule, bits: int) -> int:
-    """Bytes of a channel's parameters for results of ``bits`` bits."""
-    return _WORDS[rule] * WORD + (THRESHOLD_BYTES << bits if rule is Rule.THRESHOLDS else 0)
-
-
-@dataclass(eq=False)
-class ChannelResults:
-    """Writes what turns accumulators of one channel into results."""
-
-    b: ElementBuilder
-    rule: Rule
-    precision: Precision
-    shift: int  # registers: with the shift, of the parameters, and free ones
-    parameters: list[int]
-    temporaries: list[int]
-
-    def __post_init__(self) -> None:
-        self._is_exact = self.rule is Rule.EXACT
-        self.requantises = self.rule in (Rule.BN32, Rule.EXACT) and self.b.level.requantises
-        if self._is_exact:
-            # of this channel alone
-            self.shift = self.parameters[0]
-
-    @property
-    def start(self) -> int:
-        """Register with what accumulators start with."""
-        return ZERO if self.requantises or self.rule is Rule.BN32 else self.parameters[0]
-
-    def load(self, pointer: int) -> None:
-        """Load the parameters at ``pointer``, which is lost."""
-        b = self.b
-        if self.requantises:
-            # lambda, then kappa
-            b("pv.rqld", 1, pointer)
-            if self._is_exact:
-                b("p.lw", self.shift, WORD, pointer)
-            b("pv.rqld", 0, pointer)
-            return
-        for number, register in enumerate(self.parameters[: _WORDS[self.rule]]):
-            b("lw", register, number * WORD, pointer)
-        if self.rule is Rule.THRESHOLDS:
-            b("addi", self.parameters[1], pointer, WORD)
-
-    def scale(self, results: list[int], accumulators: list[int]) -> None:
-        """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
-        b, precision = self.b, self.precision
-        pairs = list(zip(results, accumulators, strict=True))
-        if self.requantises:
-            for result, accumulator in pairs:
-                b.requantise(
-                    result, accumulator, self.shift, 0, precision.y, signed=precision.y_signed, exact=self._is_exact
-                )
-            return
-        match self.rule:
-            case Rule.BN32:
-                lam, kappa = self.parameters
-                for result, accumulator in pairs:
-                    b("mul", result, accumulator, kappa)
-                for result in results:
-                    b.add_shifted(result, lam, Held(self.shift))
-            case Rule.BN64:
-                _, lam, lam_high, kappa, kappa_high = self.parameters
-                work = (self.temporaries[0], self.temporaries[1])
-                for result, accumulator in pairs:
-                    b.upper_word(result, accumulator, (lam, lam_high), (kappa, kappa_high), work, Held(self.shift))
-            case Rule.MULTIPLY:
-                for result, accumulator in pairs:
-                    b("mul", result, accumulator, self.parameters[1])
-            case Rule.SHIFT:
-                for result, accumulator in pairs:
-                    b("sra", result, accumulator, self.shift)
-            case _:
-                self._search(pairs)
-
-    def finish(self, results: list[int], work: int) -> None:
-        """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
-        precision = self.precision
-        if self.rule is Rule.THRESHOLDS or self.requantises:
-            return
-        if self.rule is Rule.MULTIPLY:
-            for result in results:
-                self.b("sra", result, result, self.shift)
-        for result in results:
-            self.b.clip(result, result, precision.y, work, signed=precision.y_signed)
-
-    def _search(self, pairs: list[tuple[int, int]]) -> None:
-        b, table, places = self.b, self.parameters[1], [place for place, _ in pairs]
-        for place in places:
-            b.mv(place, table)
-        b.search(places, [accumulator for _, accumulator in pairs], self.temporaries, self.precision.y)
-        for place in places:
-            b("sub", place, place, table)
-            b("srli", place, place, THRESHOLD_BYTES.bit_length() - 1)
-            if self.precision.y_signed:
-                b("xori", place, place, 1 << self.precision.y - 1)
-
-
-def dot(b: ElementBuilder, precision: Precision, rd: int, word: int, weights: int, *, adds: bool) -> None:
-    """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
-    x_signed, w_signed = precision.x_signed, precision.w_signed
-    signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
-    # the unsigned factor comes first
-    factors = (weights, word) if x_signed and not w_signed else (word, weights)
-    b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
-
-
-def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
-    """Put a result, which is lost, into a byte at a place in a register; both temporaries are lost without XpulpV2."""
-    if b.xpulp:
-        b("p.insert", byte, result, position)
-        return
-    mask, others = temporaries
-    assert bits < BYTE_BITS
-    b.li(mask, (1 << bits) - 1)
-    b("and", result, result, mask)
-    b("sll", result, result, position)
-    b("sll", others, mask, position)
-    b("xori", others, others, -1)
-    b("and", byte, byte, others)
-    b("or", byte, byte, result)
-
-
-STRIP_REGISTERS = 19  # registers a copy needs
+COPY_REGISTERS = 19  # registers a copy needs
 SPARE_BYTES = 32  # bytes behind the last row of the buffer that may be written and read
 _SHORT = 4  # pairs of words that are copied without a loop
 _CONSTANTS = 4  # registers with constants where inputs are narrower than bytes
@@ -161,8 +23,8 @@ _BYTE = (1 << BYTE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
-    """The copy."""
+class RowCopy:
+    """Writes the copy of the rows of a channel."""
 
     b: ElementBuilder  # takes the instructions
     bits: int  # width of the inputs
