@@ -17,19 +17,6 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
-from xpulpnn_sw.kernels.bnn.network import (
-    BORDER,
-    CHANNELS,
-    COLOURS,
-    LAST,
-    POOL,
-    POOLED,
-    SIDE,
-    TAPS,
-    THRESHOLDS,
-    WINDOW,
-    Weights,
-)
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Words, banked_words, pack_words
@@ -40,27 +27,29 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS
 from xpulpnn_sw.layers.precision import Precision
 
 LEFT = 2 * WORD  # bytes before a row of the image in its frame, which begins with a word
-FRAME_ROW = LEFT + (SIDE + BORDER) * COLOURS + BORDER  # bytes of a row of the frame, whole words
-FRAME_ROWS = SIDE + 2 * BORDER
-_PIXELS = POOL * POOL
-WINDOW_BUFFER_WORDS = _PIXELS * CHANNELS
+FRAME_ROW = (
+    LEFT + (network.SIDE + network.BORDER) * network.COLOURS + network.BORDER
+)  # bytes of a row of the frame, whole words
+FRAME_ROWS = network.SIDE + 2 * network.BORDER
+_PIXELS = network.POOL * network.POOL
+WINDOW_BUFFER_WORDS = _PIXELS * network.CHANNELS
 _HALF = 2
-_MAP_ROW = MAP_SIDE * CHANNELS
+_MAP_ROW = MAP_SIDE * network.CHANNELS
 
 
 class WindowClassifierCode(ClassifierCode):
     """Writes the function, for one core."""
 
     fields = (*FIELDS, "windows", "sums")
-    map_pixel = CHANNELS
+    map_pixel = network.CHANNELS
     strip_row = FRAME_ROW
 
-    def operands(self, memory: ImageBuilder, weights: Weights, cores: int) -> dict[str, int]:
+    def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
         """Place what only this order of bits has."""
         return {
             "strips": memory.reserve("strips", FRAME_ROWS * FRAME_ROW),
             "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
-            "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * CHANNELS),
+            "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * network.CHANNELS),
             "filters2": memory.place("filters2", network.window_filters(weights.conv2, TOGETHER)),
             "windows": memory.reserve("windows", WINDOW_BUFFER_WORDS * WORD),
             "sums": memory.reserve("sums", network.FEATURES * 2),
@@ -68,14 +57,14 @@ class WindowClassifierCode(ClassifierCode):
 
     def _terms(self) -> dict[str, Term]:
         # the frame takes the place of the strips; the windows' first pixel lies before the row of the image
-        before = LEFT - BORDER * COLOURS
+        before = LEFT - network.BORDER * network.COLOURS
         terms = super()._terms()
         return terms | {
             "pack_to": terms["pack_to"] + LEFT,
             "conv1_from": terms["conv1_from"] + before,
-            "conv2_to": Argument("sums") + Name("conv2_first") * (LAST * CHANNELS * _HALF),
+            "conv2_to": Argument("sums") + Name("conv2_first") * (network.LAST * network.CHANNELS * _HALF),
             **given("windows", "sums"),
-            "words": Number(LAST * LAST),
+            "words": Number(network.LAST * network.LAST),
         }
 
     def _pack(self, registers: FreeRegisters) -> None:
@@ -83,10 +72,10 @@ class WindowClassifierCode(ClassifierCode):
         b = self._b
         counter, first, second = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
-        with b.loop(SIDE * COLOURS // (2 * WORD), counter, level=0):
+        with b.loop(network.SIDE * network.COLOURS // (2 * WORD), counter, level=0):
             b.load_words((first, second), source)
             b.store_words((first, second), target)
-        b("addi", target, target, FRAME_ROW - SIDE * COLOURS)
+        b("addi", target, target, FRAME_ROW - network.SIDE * network.COLOURS)
         self._next_row("pack", start, end, counter)
 
     def _collect(self, word: int, bits: list[tuple[int, int, int]], limit: int, temporaries: list[int]) -> None:
@@ -104,44 +93,50 @@ class WindowClassifierCode(ClassifierCode):
     def _first_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv1", registers)
-        words = registers.take(_PIXELS * COLOURS)
-        filters, totals = registers.take(COLOURS), registers.take(_PIXELS)
+        words = registers.take(_PIXELS * network.COLOURS)
+        filters, totals = registers.take(network.COLOURS), registers.take(_PIXELS)
         pointer, different = registers.take(2)
         pixels = Label()
         b.place(pixels)
         limits, (place, word, counter, *temporaries) = filters, words[:5]
-        for register, value in zip(limits, THRESHOLDS, strict=True):
+        for register, value in zip(limits, network.THRESHOLDS, strict=True):
             b.li(register, value)
         frame.load("windows", place)
         b.mv(pointer, source)
-        with b.loop(POOL, counter):
-            with b.loop(POOL, different, level=0):
+        with b.loop(network.POOL, counter):
+            with b.loop(network.POOL, different, level=0):
                 for colour, limit in enumerate(limits):
-                    taps = [(y * FRAME_ROW + x * COLOURS + colour) for y in range(WINDOW) for x in range(WINDOW)]
+                    taps = [
+                        (y * FRAME_ROW + x * network.COLOURS + colour)
+                        for y in range(network.WINDOW)
+                        for x in range(network.WINDOW)
+                    ]
                     b.li(word, 0)
                     self._collect(word, [(0, tap, pointer) for tap in taps], limit, temporaries)
                     b("p.sw", word, WORD, place)
-                b("addi", pointer, pointer, COLOURS)
-            b("addi", pointer, pointer, FRAME_ROW - POOL * COLOURS)
+                b("addi", pointer, pointer, network.COLOURS)
+            b("addi", pointer, pointer, FRAME_ROW - network.POOL * network.COLOURS)
         frame.load("windows", pointer)
         b.load_words(words, pointer)
         frame.load("filters1", pointer)
-        with b.loop(CHANNELS, different, level=0):
+        with b.loop(network.CHANNELS, different, level=0):
             b.load_words(filters, pointer)
             for pixel, total in enumerate(totals):
                 for colour, register in enumerate(filters):
-                    self._differ(total, words[pixel * COLOURS + colour], register, different, is_first=colour == 0)
-            self._pool(totals, different, TAPS * COLOURS)
+                    self._differ(
+                        total, words[pixel * network.COLOURS + colour], register, different, is_first=colour == 0
+                    )
+            self._pool(totals, different, network.TAPS * network.COLOURS)
             b("p.sb", totals[0], 1, target)
-        b("addi", source, source, POOL * COLOURS)
+        b("addi", source, source, network.POOL * network.COLOURS)
         frame.load("conv1_to", different)
-        b.li(totals[0], POOLED * CHANNELS)
+        b.li(totals[0], network.POOLED * network.CHANNELS)
         b("add", totals[0], totals[0], different)
         b.far_branch("bne", target, totals[0], pixels)
         b("addi", different, different, _MAP_ROW)
         frame.store("conv1_to", different)
         b.mv(target, different)
-        b("addi", source, source, POOL * FRAME_ROW - SIDE * COLOURS)
+        b("addi", source, source, network.POOL * FRAME_ROW - network.SIDE * network.COLOURS)
         self._next_row("conv1", start, end, totals[0])
 
     def _pool(self, totals: list[int], work: int, inputs: int) -> None:
@@ -164,35 +159,35 @@ class WindowClassifierCode(ClassifierCode):
         b.place(pixels)
         self._windows(source, [*totals[0], *totals[1], *words, *filters, pointer])
         frame.load("filters2", pointer)
-        with b.loop(CHANNELS // TOGETHER, counter, level=1):
+        with b.loop(network.CHANNELS // TOGETHER, counter, level=1):
             frame.load("windows", place)
             b.clear([*totals[0], *totals[1]])
-            with b.loop(CHANNELS, different, level=0):
+            with b.loop(network.CHANNELS, different, level=0):
                 b.load_words(filters, pointer)
                 b.load_words(words, place)
                 for register, counts in zip(filters, totals, strict=True):
                     for word, total in zip(words, counts, strict=True):
                         self._differ(total, word, register, different, is_first=False)
             for counts in totals:
-                self._pool(counts, different, TAPS * CHANNELS)
+                self._pool(counts, different, network.TAPS * network.CHANNELS)
                 b("p.sh", counts[0], _HALF, target)
-        b("addi", source, source, POOL * CHANNELS)
-        self._next_pixels(source, target, totals[0], (pixels, start, end), LAST * CHANNELS * _HALF)
+        b("addi", source, source, network.POOL * network.CHANNELS)
+        self._next_pixels(source, target, totals[0], (pixels, start, end), network.LAST * network.CHANNELS * _HALF)
 
     def _windows(self, source: int, registers: list[int]) -> None:
         """The windows of four pixels, those of a channel side by side."""
         b = self._b
-        lines, registers = registers[:WINDOW], registers[WINDOW:]
+        lines, registers = registers[: network.WINDOW], registers[network.WINDOW :]
         place, word, counter, *temporaries = registers[:5]
         for pixel in range(_PIXELS):
             self._frame.load("windows", place)
             b("addi", place, place, pixel * WORD)
             b.mv(lines[0], source)
-            b.add(lines[0], pixel // POOL * _MAP_ROW + pixel % POOL * CHANNELS, word)
+            b.add(lines[0], pixel // network.POOL * _MAP_ROW + pixel % network.POOL * network.CHANNELS, word)
             for above, line in pairwise(lines):
                 b("addi", line, above, _MAP_ROW)
-            with b.loop(CHANNELS, counter, level=0):
-                bits = [(1, x * CHANNELS, line) for line in lines for x in range(WINDOW)]
+            with b.loop(network.CHANNELS, counter, level=0):
+                bits = [(1, x * network.CHANNELS, line) for line in lines for x in range(network.WINDOW)]
                 b.li(word, 0)
                 self._collect(word, bits, ZERO, temporaries)
                 b("p.sw", word, _PIXELS * WORD, place)
@@ -203,14 +198,14 @@ class WindowClassifierCode(ClassifierCode):
         b, taken = self._b, FreeRegisters()
         source, target, word, counter, *bits = taken.take(6)
         self._frame.load_all(sums=source, map2=target)
-        with b.loop(LAST * LAST, counter, level=0):
+        with b.loop(network.LAST * network.LAST, counter, level=0):
             for place in range(0, WORD_BITS, len(bits)):
                 for number, register in enumerate(bits):
                     b("lh", register, (place + number) * _HALF, source)
                 for number, register in enumerate(bits):
                     b("slt", register, ZERO, register)
                     b("p.inserti", word, register, 0, place + number)
-            b("addi", source, source, CHANNELS * _HALF)
+            b("addi", source, source, network.CHANNELS * _HALF)
             b("p.sw", word, WORD, target)
         super()._first_dense(registers)
 
@@ -218,14 +213,14 @@ class WindowClassifierCode(ClassifierCode):
 CRUMBS = Precision(2, 2, 32, x_signed=True, y_signed=True)
 VARIANT = VARIANTS["nn_4x4"]
 PIXEL_WORDS = 2  # words of a pixel's crumbs
-ROW_WORDS = TAPS * PIXEL_WORDS
+ROW_WORDS = network.TAPS * PIXEL_WORDS
 _PLACEMENT: Placement = "padded"
 _SPARE_WORDS = 2  # words behind the rows that are fetched ahead
 # words from one core's rows to the next one's
 BUFFER_WORDS = banked_words(VARIANT.npx * ROW_WORDS + _SPARE_WORDS, _PLACEMENT)
 # words from one stream of filters to the next
-STREAM_WORDS = banked_words(CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLACEMENT)
-_REACH = POOL + WINDOW - 1
+STREAM_WORDS = banked_words(network.CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLACEMENT)
+_REACH = network.POOL + network.WINDOW - 1
 _LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
 _HALVES = 0x5555_5555
 _MINUS_ONES = 0xFFFF_FFFF  # a word of crumbs that are -1
@@ -238,7 +233,7 @@ class CrumbClassifierCode(ClassifierCode):
     map_pixel = PIXEL_WORDS * WORD
     extensions = ClassifierCode.extensions | {Extension.XPULPNN, Extension.XPULPML_NN}
 
-    def operands(self, memory: ImageBuilder, weights: Weights, cores: int) -> dict[str, int]:
+    def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
         """Place what only this order of bits has."""
         filters = network.crumb_filters(weights, VARIANT.nch, VARIANT.weight_streams, STREAM_WORDS)
         # around the map are -1
@@ -276,13 +271,13 @@ class CrumbClassifierCode(ClassifierCode):
         pixels = Label()
         b.place(pixels)
         self._fields(source, row, loop.temporaries[0], [*sums, *loop.weights, *loop.temporaries[1:], result, *spare])
-        b("addi", source, source, POOL * self.map_pixel)
+        b("addi", source, source, network.POOL * self.map_pixel)
         frame.load("filters2", loop.weights[0])
         b("addi", loop.weights[1], loop.weights[0], 0)
         b.add(loop.weights[1], STREAM_WORDS * WORD, work)
         for operation in loop.group_prefetch:
             b(*operation)
-        with b.loop(CHANNELS // VARIANT.nch, work, level=1):
+        with b.loop(network.CHANNELS // VARIANT.nch, work, level=1):
             frame.load("rows", row)
             b.clear(sums)
             for operation in loop.block_prefetch:
@@ -296,7 +291,7 @@ class CrumbClassifierCode(ClassifierCode):
                 b("slt", first, ZERO, first)
                 b("p.inserti", result, first, 0, WORD_BITS - VARIANT.nch + channel)
         b("p.sw", result, WORD, target)
-        self._next_pixels(source, target, sums, (pixels, start, end), LAST * WORD)
+        self._next_pixels(source, target, sums, (pixels, start, end), network.LAST * WORD)
 
     def _fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
         """The receptive fields of four pixels, word by word one of each; lines are read once."""
@@ -304,14 +299,14 @@ class CrumbClassifierCode(ClassifierCode):
         upper, lower = words[:_LINE], words[_LINE : 2 * _LINE]
         self._frame.load("rows", place)
         b.mv(pointer, source)
-        for number, line in enumerate([upper, *[lower, upper] * WINDOW][: WINDOW + 1]):
+        for number, line in enumerate([upper, *[lower, upper] * network.WINDOW][: network.WINDOW + 1]):
             b.load_words(line, pointer)
             b("addi", pointer, pointer, (MAP_SIDE - _REACH) * self.map_pixel)
             if number:
                 above = upper if line is lower else lower
-                for word in range(WINDOW * PIXEL_WORDS):
+                for word in range(network.WINDOW * PIXEL_WORDS):
                     for fields in (above, line):
-                        for column in range(POOL):
+                        for column in range(network.POOL):
                             b("p.sw", fields[word + column * PIXEL_WORDS], WORD, place)
 
 
@@ -338,7 +333,12 @@ class Classifier:
 
 
 def classifier(
-    weights: Weights, image: NDArray[np.uint8], *, variant: str = "dense", software: bool = False, cores: int = 1
+    weights: network.Weights,
+    image: NDArray[np.uint8],
+    *,
+    variant: str = "dense",
+    software: bool = False,
+    cores: int = 1,
 ) -> Classifier:
     """The function that computes the four results of an image.
 

@@ -8,25 +8,7 @@ differing bits, which the sign of the pooled result follows from.
 from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE
-from xpulpnn_sw.kernels.bnn.network import (
-    BORDER,
-    CHANNELS,
-    CLASSES,
-    COLOURS,
-    FEATURES,
-    HIDDEN,
-    LAST,
-    POOL,
-    POOLED,
-    ROW_BITS,
-    SIDE,
-    TAPS,
-    THRESHOLDS,
-    WINDOW,
-    Weights,
-    first_filters,
-    second_filters,
-)
+from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import ImageBuilder, Program
@@ -42,16 +24,16 @@ FIELDS = (
 a border; those of the second and its map; of the fully connected layers the rows, and a word per result."""
 
 TOGETHER = 2  # channels of the second convolution computed together
-STRIP_ROWS = SIDE + 2 * BORDER
-MAP_SIDE = POOLED + 2 * BORDER
-HIDDEN_WORDS = -(-HIDDEN // WORD_BITS)
-_REACH = POOL + WINDOW - 1  # rows and columns that the windows of four pixels cover
+STRIP_ROWS = network.SIDE + 2 * network.BORDER
+MAP_SIDE = network.POOLED + 2 * network.BORDER
+HIDDEN_WORDS = -(-network.HIDDEN // WORD_BITS)
+_REACH = network.POOL + network.WINDOW - 1  # rows and columns that the windows of four pixels cover
 _GROUP = 4  # results of the first fully connected layer computed together
-_PAIR_BITS = POOL * COLOURS
+_PAIR_BITS = network.POOL * network.COLOURS
 _MASKS = (0x5555_5555, 0x3333_3333, 0x0F0F_0F0F)
 _COUNT_MASK = 0x3F
 # what the cores share, by layer: rows, or groups of results
-_SHARED = {"pack": SIDE, "conv1": POOLED, "conv2": LAST, "fc1": HIDDEN // _GROUP}
+_SHARED = {"pack": network.SIDE, "conv1": network.POOLED, "conv2": network.LAST, "fc1": network.HIDDEN // _GROUP}
 
 
 class ClassifierCode:
@@ -59,7 +41,7 @@ class ClassifierCode:
 
     fields = FIELDS
     map_pixel = WORD
-    strip_row = POOLED * WORD
+    strip_row = network.POOLED * WORD
     extensions = frozenset({Extension.XPULPV2})
 
     def __init__(self, *, software: bool) -> None:
@@ -70,14 +52,14 @@ class ClassifierCode:
         self._words: list[int] = []
         self._part = ZERO
 
-    def operands(self, memory: ImageBuilder, weights: Weights, cores: int) -> dict[str, int]:
+    def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
         """Place what only this order of bits has."""
         del cores
         return {
-            "strips": memory.reserve("strips", STRIP_ROWS * POOLED * WORD),
-            "filters1": memory.place("filters1", first_filters(weights)),
+            "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
+            "filters1": memory.place("filters1", network.first_filters(weights)),
             "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * WORD),
-            "filters2": memory.place("filters2", second_filters(weights, 1 if self._software else TOGETHER)),
+            "filters2": memory.place("filters2", network.second_filters(weights, 1 if self._software else TOGETHER)),
         }
 
     def _terms(self) -> dict[str, Term]:
@@ -85,15 +67,17 @@ class ClassifierCode:
         for name, count in _SHARED.items():
             terms[f"{name}_first"] = Number(count) * core // cores
             terms[f"{name}_left"] = Number(count) * (core + 1) // cores - Name(f"{name}_first")
-        row, strip_row, map_row = SIDE * COLOURS, self.strip_row, MAP_SIDE * self.map_pixel
+        row, strip_row, map_row = network.SIDE * network.COLOURS, self.strip_row, MAP_SIDE * self.map_pixel
         return terms | {
             "pack_from": Argument("input") + Name("pack_first") * row,
-            "pack_to": Argument("strips") + (Name("pack_first") + BORDER) * strip_row,
-            "conv1_from": Argument("strips") + Name("conv1_first") * (POOL * strip_row),
-            "conv1_to": Argument("map1") + (Name("conv1_first") + BORDER) * map_row + BORDER * self.map_pixel,
-            "conv2_from": Argument("map1") + Name("conv2_first") * (POOL * map_row),
-            "conv2_to": Argument("map2") + Name("conv2_first") * (LAST * WORD),
-            "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * FEATURES // WORD_BITS * WORD),
+            "pack_to": Argument("strips") + (Name("pack_first") + network.BORDER) * strip_row,
+            "conv1_from": Argument("strips") + Name("conv1_first") * (network.POOL * strip_row),
+            "conv1_to": Argument("map1")
+            + (Name("conv1_first") + network.BORDER) * map_row
+            + network.BORDER * self.map_pixel,
+            "conv2_from": Argument("map1") + Name("conv2_first") * (network.POOL * map_row),
+            "conv2_to": Argument("map2") + Name("conv2_first") * (network.LAST * WORD),
+            "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * network.FEATURES // WORD_BITS * WORD),
             "fc1_to": Argument("hidden1") + Name("fc1_first") * (_GROUP * WORD),
             **given("filters1", "filters2", "map2", "hidden1", "rows2", "hidden2", "rows3", "output"),
         }
@@ -115,10 +99,10 @@ class ClassifierCode:
             with b.skipped("bne", core, ZERO, is_far=True):
                 with b.region("fc2"):
                     self._bits("hidden1", registers := FreeRegisters())
-                    self._small_dense("rows2", "hidden2", HIDDEN, registers, is_last=False)
+                    self._small_dense("rows2", "hidden2", network.HIDDEN, registers, is_last=False)
                 with b.region("fc3"):
                     self._bits("hidden2", registers := FreeRegisters())
-                    self._small_dense("rows3", "output", CLASSES, registers, is_last=True)
+                    self._small_dense("rows3", "output", network.CLASSES, registers, is_last=True)
         return b.finish()
 
     def _meet(self) -> None:
@@ -193,8 +177,8 @@ class ClassifierCode:
     def _pack(self, registers: FreeRegisters) -> None:
         """GroupOrder of six pixels, each two further than the one before."""
         b = self._b
-        limits = registers.take(COLOURS)
-        for register, value in zip(limits, THRESHOLDS, strict=True):
+        limits = registers.take(network.COLOURS)
+        for register, value in zip(limits, network.THRESHOLDS, strict=True):
             b.li(register, value)
         strip, counter, *bytes_ = registers.take(2 + _PAIR_BITS)
         source, target, start, end = self._rows("pack", registers)
@@ -203,12 +187,12 @@ class ClassifierCode:
             for register in bytes_:
                 b("p.lbu", register, 1, source)
             for number, register in enumerate(bytes_):
-                b("sltu", register, limits[number % COLOURS], register)
-                b("p.inserti", strip, register, 0, POOL * _PAIR_BITS + number)
+                b("sltu", register, limits[number % network.COLOURS], register)
+                b("p.inserti", strip, register, 0, network.POOL * _PAIR_BITS + number)
 
         b.li(strip, 0)
         pair()
-        with b.loop(POOLED - 1, counter, level=0):
+        with b.loop(network.POOLED - 1, counter, level=0):
             b("srli", strip, strip, _PAIR_BITS)
             pair()
             b("p.sw", strip, WORD, target)
@@ -219,40 +203,40 @@ class ClassifierCode:
     def _first_convolution(self, registers: FreeRegisters) -> None:
         b = self._b
         source, target, start, end = self._rows("conv1", registers)
-        words = [registers.take(_REACH) for _ in range(POOL)]
-        filters = registers.take(WINDOW // 2 + 1)
+        words = [registers.take(_REACH) for _ in range(network.POOL)]
+        filters = registers.take(network.WINDOW // 2 + 1)
         pointer, least, total, different, result = registers.take(5)
         pixels, channels = Label(), filters[0]
         b.place(pixels)
         for row in range(_REACH):
-            b("lw", words[0][row], row * POOLED * WORD, source)
+            b("lw", words[0][row], row * network.POOLED * WORD, source)
         b("addi", source, source, WORD)
         for row in range(_REACH):
-            b("srli", words[1][row], words[0][row], COLOURS)
+            b("srli", words[1][row], words[0][row], network.COLOURS)
         for side in words:
             for row in range(_REACH):
-                b("p.extractui", side[row], side[row], ROW_BITS - 1, 0)
+                b("p.extractui", side[row], side[row], network.ROW_BITS - 1, 0)
             for row in range(_REACH - 2):
-                b("p.inserti", side[row], side[row + 1], ROW_BITS - 1, ROW_BITS)
+                b("p.inserti", side[row], side[row + 1], network.ROW_BITS - 1, network.ROW_BITS)
         self._frame.load("filters1", pointer)
         b.li(result, 0)
-        with b.loop(CHANNELS, channels, level=0):
+        with b.loop(network.CHANNELS, channels, level=0):
             b.load_words(filters, pointer)
-            for number, (row, side) in enumerate((row, side) for row in range(POOL) for side in words):
+            for number, (row, side) in enumerate((row, side) for row in range(network.POOL) for side in words):
                 into = total if number else least
                 for part, register in enumerate(filters):
                     self._differ(into, side[row + 2 * part], register, different, is_first=part == 0)
                 if number:
                     b("p.min", least, least, total)
-            self._append(result, least, TAPS * COLOURS)
+            self._append(result, least, network.TAPS * network.COLOURS)
         self._put(result, target, total, different)
         self._frame.load("conv1_to", different)
-        b("addi", total, different, POOLED * self.map_pixel)
+        b("addi", total, different, network.POOLED * self.map_pixel)
         b.far_branch("bne", target, total, pixels)
         b("addi", different, different, MAP_SIDE * self.map_pixel)
         self._frame.store("conv1_to", different)
         b.mv(target, different)
-        b("addi", source, source, (POOL - 1) * POOLED * WORD)
+        b("addi", source, source, (network.POOL - 1) * network.POOLED * WORD)
         self._next_row("conv1", start, end, total)
 
     def _put(self, result: int, target: int, work: int, other: int) -> None:
@@ -270,33 +254,33 @@ class ClassifierCode:
     def _second_convolution(self, registers: FreeRegisters) -> None:
         b, together = self._b, 1 if self._software else TOGETHER
         source, target, start, end = self._rows("conv2", registers)
-        totals = [registers.take(POOL * POOL) for _ in range(together)]
-        rows = [registers.take(_REACH) for _ in range(POOL)]
+        totals = [registers.take(network.POOL * network.POOL) for _ in range(together)]
+        rows = [registers.take(_REACH) for _ in range(network.POOL)]
         filters = registers.take(together)
         pointer, different, result = registers.take(3)
         pixels = Label()
         b.place(pixels)
         self._frame.load("filters2", pointer)
         b.li(result, 0)
-        with b.loop(CHANNELS // together, different, level=0):
-            for y in range(WINDOW):
-                for row in range(POOL) if y == 0 else (POOL - 1,):
+        with b.loop(network.CHANNELS // together, different, level=0):
+            for y in range(network.WINDOW):
+                for row in range(network.POOL) if y == 0 else (network.POOL - 1,):
                     for column in range(_REACH):
                         place = ((y + row) * MAP_SIDE + column) * WORD
-                        b("lw", rows[(y + row) % POOL][column], place, source)
-                for x in range(WINDOW):
+                        b("lw", rows[(y + row) % network.POOL][column], place, source)
+                for x in range(network.WINDOW):
                     b.load_words(filters, pointer)
                     for register, counts in zip(filters, totals, strict=True):
                         for number, total in enumerate(counts):
-                            word = rows[(y + number // POOL) % POOL][x + number % POOL]
+                            word = rows[(y + number // network.POOL) % network.POOL][x + number % network.POOL]
                             self._differ(total, word, register, different, is_first=x == y == 0)
             for least, *others in totals:
                 for total in others:
                     b("p.min", least, least, total)
-                self._append(result, least, TAPS * CHANNELS)
-        b("addi", source, source, POOL * WORD)
+                self._append(result, least, network.TAPS * network.CHANNELS)
+        b("addi", source, source, network.POOL * WORD)
         b("p.sw", result, WORD, target)
-        self._next_pixels(source, target, totals[0], (pixels, start, end), LAST * WORD)
+        self._next_pixels(source, target, totals[0], (pixels, start, end), network.LAST * WORD)
 
     def _next_pixels(
         self, source: int, target: int, work: list[int], labels: tuple[Label, Label, Label], row_bytes: int
@@ -306,7 +290,7 @@ class ClassifierCode:
         b("addi", limit, limit, row_bytes)
         b.far_branch("bne", target, limit, pixels)
         self._frame.store("conv2_to", limit)
-        b.add(source, (POOL * MAP_SIDE - LAST * POOL) * self.map_pixel, moved)
+        b.add(source, (network.POOL * MAP_SIDE - network.LAST * network.POOL) * self.map_pixel, moved)
         self._next_row("conv2", start, end, moved)
 
     def _first_dense(self, registers: FreeRegisters) -> None:
@@ -316,13 +300,13 @@ class ClassifierCode:
         pointer, word, different = registers.take(3)
         self._frame.load("map2", pointer)
         b.clear(totals)
-        with b.loop(FEATURES // WORD_BITS, different, level=0):
+        with b.loop(network.FEATURES // WORD_BITS, different, level=0):
             b("p.lw", word, WORD, pointer)
             b.load_words(rows, source)
             for total, register in zip(totals, rows, strict=True):
                 self._differ(total, word, register, different, is_first=False)
         for total in totals:
-            b.below(different, total, FEATURES // 2)
+            b.below(different, total, network.FEATURES // 2)
             b("p.sw", different, WORD, target)
         self._next_row("fc1", start, end, different)
 
@@ -354,8 +338,8 @@ class ClassifierCode:
                 self._differ(total, word, register, different, is_first=number == 0)
             if is_last:
                 b("slli", total, total, 1)
-                b.li(different, HIDDEN)
+                b.li(different, network.HIDDEN)
                 b("sub", total, different, total)
             else:
-                b("slti", total, total, HIDDEN // 2)
+                b("slti", total, total, network.HIDDEN // 2)
             b("p.sw", total, WORD, target)

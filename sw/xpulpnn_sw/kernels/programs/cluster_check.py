@@ -9,22 +9,7 @@ from dataclasses import dataclass
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ConfigError
-from xpulpnn.isa.cluster import (
-    CONTROL,
-    DMA_LENGTH_BITS,
-    L2_BASE,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
-    RETURN_DONE_BIT,
-    TCDM_BASE,
-    TEST_SET_BIT,
-    Barrier,
-    Control,
-    Dma,
-    DmaCommand,
-    EventLine,
-    EventRegister,
-)
+from xpulpnn.isa import cluster
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.assembly.asm import Assembled, assemble
 
@@ -95,7 +80,7 @@ class ClusterCheck:
     @property
     def return_value(self) -> int:
         """The word that the program writes to ``Control.RETURN``."""
-        return self.results[-1] | 1 << RETURN_DONE_BIT
+        return self.results[-1] | 1 << cluster.RETURN_DONE_BIT
 
     def image(self, words: int) -> list[int]:
         """The memory outside before the start."""
@@ -110,47 +95,49 @@ class ClusterCheck:
 
 
 def _symbols(config: ClusterConfig) -> Mapping[str, int]:
-    results = TCDM_BASE + TCDM_RESULTS_AT
-    barrier = EventRegister.BARRIER
+    results = cluster.TCDM_BASE + TCDM_RESULTS_AT
+    barrier = cluster.EventRegister.BARRIER
     return {
-        "event_unit": PRIVATE_EVENT_UNIT,
-        "tcdm": TCDM_BASE,
-        "control": CONTROL,
-        "dma": PRIVATE_DMA,
+        "event_unit": cluster.PRIVATE_EVENT_UNIT,
+        "tcdm": cluster.TCDM_BASE,
+        "control": cluster.CONTROL,
+        "dma": cluster.PRIVATE_DMA,
         "results": results,
-        "test_set": results + (1 << TEST_SET_BIT),
-        "outside_results": L2_BASE + RESULTS_AT,
+        "test_set": results + (1 << cluster.TEST_SET_BIT),
+        "outside_results": cluster.L2_BASE + RESULTS_AT,
         "total": config.cores * WORD_BYTES,
         "lock": (config.cores + 1) * WORD_BYTES,
         "stride": config.cores * WORD_BYTES,
         "all_cores": (1 << config.cores) - 1,
-        "barrier_event": 1 << EventLine.BARRIER,
-        "dma_event": 1 << EventLine.DMA,
-        "done_bit": 1 << RETURN_DONE_BIT,
-        "MASK": EventRegister.MASK,
-        "WAIT": EventRegister.WAIT,
-        "WAIT_CLEAR": EventRegister.WAIT_CLEAR,
-        "BARRIER_TARGET_MASK": barrier + Barrier.TARGET_MASK,
-        "BARRIER_TRIGGER_MASK": barrier + Barrier.TRIGGER_MASK,
-        "BARRIER_WAIT": barrier + Barrier.TRIGGER_WAIT_CLEAR,
-        "DMA_COMMAND": Dma.COMMAND,
-        "DMA_STATUS": Dma.STATUS,
-        "RETURN": Control.RETURN,
-        "EOC": Control.EOC,
+        "barrier_event": 1 << cluster.EventLine.BARRIER,
+        "dma_event": 1 << cluster.EventLine.DMA,
+        "done_bit": 1 << cluster.RETURN_DONE_BIT,
+        "MASK": cluster.EventRegister.MASK,
+        "WAIT": cluster.EventRegister.WAIT,
+        "WAIT_CLEAR": cluster.EventRegister.WAIT_CLEAR,
+        "BARRIER_TARGET_MASK": barrier + cluster.Barrier.TARGET_MASK,
+        "BARRIER_TRIGGER_MASK": barrier + cluster.Barrier.TRIGGER_MASK,
+        "BARRIER_WAIT": barrier + cluster.Barrier.TRIGGER_WAIT_CLEAR,
+        "DMA_COMMAND": cluster.Dma.COMMAND,
+        "DMA_STATUS": cluster.Dma.STATUS,
+        "RETURN": cluster.Control.RETURN,
+        "EOC": cluster.Control.EOC,
     }
 
 
 def _copy(config: ClusterConfig, *, inwards: bool) -> str:
     """Core 0 copies the operands in, or the results out: with the DMA engine if there is one."""
     words = OPERANDS if inwards else config.cores + 1
-    inside = TCDM_BASE + (0 if inwards else TCDM_RESULTS_AT)
-    outside = L2_BASE + (OPERANDS_AT if inwards else RESULTS_AT)
+    inside = cluster.TCDM_BASE + (0 if inwards else TCDM_RESULTS_AT)
+    outside = cluster.L2_BASE + (OPERANDS_AT if inwards else RESULTS_AT)
     size = words * WORD_BYTES
     if not config.dma:
         source, target = (outside, inside) if inwards else (inside, outside)
         return _COPY.format(source=source, target=target, end=source + size, name="in" if inwards else "out")
-    assert size < 1 << DMA_LENGTH_BITS
-    flags = DmaCommand.INCREMENT | DmaCommand.EVENT | (DmaCommand.FROM_EXTERNAL if inwards else 0)
+    assert size < 1 << cluster.DMA_LENGTH_BITS
+    flags = (
+        cluster.DmaCommand.INCREMENT | cluster.DmaCommand.EVENT | (cluster.DmaCommand.FROM_EXTERNAL if inwards else 0)
+    )
     return _DMA_COPY.format(command=size | flags, inside=inside, outside=outside)
 
 
@@ -164,7 +151,7 @@ def cluster_check(config: ClusterConfig, operands: Sequence[int]) -> ClusterChec
     source += text.strip("\n").splitlines()
     sums = [sum(operands[core :: config.cores]) & WORD_MASK for core in range(config.cores)]
     return ClusterCheck(
-        assembled=assemble("\n".join(source), L2_BASE),
+        assembled=assemble("\n".join(source), cluster.L2_BASE),
         source=source,
         operands=operands,
         results=[*sums, sum(operands) & WORD_MASK],
