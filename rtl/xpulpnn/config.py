@@ -274,34 +274,33 @@ class CoreConfig:
 class ClusterConfig:
     """Configuration of the cluster."""
 
-    core: CoreConfig = field(default_factory=CoreConfig)  #: Of every core.
-    cores: int = 8  #: 1 to 16.
+    core: CoreConfig = field(default_factory=CoreConfig)  #: Configuration of every core.
+    cores: int = 8  #: Number of cores, 1 to 16.
     tcdm_bytes: int = 128 * 1024  #: Size of the shared memory, a power of two of at least one word per bank.
-    banks: int = 16  #: Word-interleaved banks of it, a power of two.
+    banks: int = 16  #: Word-interleaved banks of the shared memory, a power of two.
     #: arbiter: Who is granted a bank that several request: by a tree that a counter of grants steers, strictly the
     #:   next after the last winner, or always the lowest number.
     arbiter: Arbiter = "counter"
     bank_hash: bool = False  #: The bank is the word address exclusive-or its higher bits, instead of its low bits.
     broadcast: bool = False  #: Loads of one word at the same time are granted together.
-    #: barriers, sw_events, mutexes: Of the event unit: 1 to 8, 1 to 8, 1 to 16.
-    barriers: int = 2
-    sw_events: int = 8
-    mutexes: int = 1
-    dispatch_depth: int = 8  #: Entries of its dispatch queue, a power of two.
+    barriers: int = 2  #: Barriers of the event unit, 1 to 8.
+    sw_events: int = 8  #: Software events of the event unit, 1 to 8.
+    mutexes: int = 1  #: Mutexes of the event unit, 1 to 16.
+    dispatch_depth: int = 8  #: Entries of the dispatch queue of the event unit, a power of two.
     #: icache_private: Bytes of each core's instruction cache, a power of two; 0: a fetch port per core instead of any
     #:   cache.
     icache_private: int = 512
-    icache_ways: int = 4  #: Its ways, a power of two.
-    prefetch: bool = True  #: It fetches the next line ahead.
+    icache_ways: int = 4  #: Ways of every instruction cache, a power of two.
+    prefetch: bool = True  #: Instruction caches fetch the next line ahead.
     #: icache_shared, icache_shared_banks: Bytes and single-port banks of the cache shared by all, powers of two.
     #:   Lines have 16 bytes; every way of each cache, and of each bank, has two at least.
     icache_shared: int = 4096
     icache_shared_banks: int = 2
-    dma: bool = True  #: Whether there is a DMA engine.
-    dma_transfers: int = 16  #: Transfer identifiers, 1 to 16.
-    dma_priority: DmaPriority = "low"  #: Whether its accesses to the TCDM yield to those of the cores.
+    dma: bool = True  #: The cluster has a DMA engine.
+    dma_transfers: int = 16  #: Identifiers of DMA transfers, 1 to 16.
+    dma_priority: DmaPriority = "low"  #: Whether accesses of the DMA engine to the TCDM yield to those of the cores.
     ext_data_bits: int = 64  #: Width of the DMA's external side: 64.
-    memories: Memories = "behavioural"  #: Banks as arrays, or as ports of the top for memory macros.
+    memories: Memories = "behavioural"  #: Banks of the TCDM as arrays, or as ports of the top for memory macros.
     rvfi: bool = False  #: Adds the retirement ports of all cores and the observation of the banks; for verification.
 
     def __post_init__(self) -> None:
@@ -371,8 +370,7 @@ DEFAULT_PRESET = "xpulpnn2"
 """The preset where neither a user nor a program names one, of cores and of the cores of clusters."""
 
 BOTH_FORMS = "xpulpnn-full"
-"""The preset in its place where both forms of Mac&Load are needed: to repeat the papers, or to check every instruction.
-"""
+"""The preset where both forms of Mac&Load are needed: to repeat the papers, or to check every instruction."""
 
 
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {

@@ -134,17 +134,6 @@ def test_idle_regions_are_quiet(multipliers: str, isolation: str, adders: str, m
     simulate(dut, testbench, clocked=dut.registered)
 
 
-@pytest.mark.parametrize("isolation", ["register", "and", "none"])
-def test_enable_exists_only_with_registers(isolation: str) -> None:
-    members = DotpUnit(DotpConfig(multipliers="replicated", isolation=isolation)).signature.members
-    assert ("enable" in members) is (isolation == "register")
-
-
-@pytest.mark.parametrize(("entries", "present"), [(6, True), (4, False)])
-def test_only_the_nn_form_has_an_activation_port(entries: int, present: bool) -> None:
-    assert ("act" in NnRf(entries).signature.members) is present
-
-
 def test_number_of_entries_is_checked() -> None:
     with pytest.raises(ConfigError, match=r"^entries must be 4, 6 or 8, not 5$"):
         NnRf(5)

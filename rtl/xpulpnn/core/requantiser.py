@@ -9,7 +9,7 @@ from amaranth.lib import data
 from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.insn_word import operand
+from xpulpnn.core.insn_word import InsnWord, operand
 from xpulpnn.dotp.ctrl import FmtField
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
@@ -44,7 +44,7 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
 def lane_of(word: Value, is_exact: Value) -> Value:
     """The number of the lane in an instruction word: of pv.rqx*, if that is the instruction, or of pv.rq*."""
     # bits above the number of a lane are not all 0 in the exact form, but for crumbs
-    exact = Cat(operand(word, "lane3'"), operand(word, "lane4'")[-1] & ~word[12])
+    exact = Cat(operand(word, "lane3'"), operand(word, "lane4'")[-1] & ~data.View(InsnWord, word).funct3[0])
     return Mux(is_exact, exact, operand(word, "lane4"))
 
 
