@@ -77,7 +77,7 @@ def alone(lock: Path) -> Generator[None]:
             lock.unlink(missing_ok=True)
 
 
-def _ours(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[Path]:
     folders = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
     return folders + [path for pattern in _FILES for path in sorted(folder.glob(pattern))]
 
@@ -85,7 +85,7 @@ def _ours(folder: Path) -> list[Path]:
 def cache_size() -> tuple[int, int]:
     """Number of files in the cache and their bytes; nothing is made."""
     files = bytes_ = 0
-    for entry in _ours(cache_place()[0]):
+    for entry in _entries(cache_place()[0]):
         for path in [entry] if entry.is_file() else entry.rglob("*"):
             # another process may be removing it
             with suppress(OSError):
@@ -96,7 +96,7 @@ def cache_size() -> tuple[int, int]:
 
 def clean_cache() -> None:
     """Remove every entry of the cache, and nothing else that may be in its folder."""
-    for entry in _ours(cache_place()[0]):
+    for entry in _entries(cache_place()[0]):
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
         else:

@@ -35,7 +35,7 @@ Separator = Literal["__", "_"]
 """Between the name of an interface and that of its member in ports: ``instr__req`` or ``instr_req``."""
 
 _CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # Modules that are instantiated in RTLIL.
-_CACHED_MODULES = 1 << 10  # Modules of which the text is kept for designs to come.
+_CACHED_MODULES = 1 << 10  # Modules whose text is cached for later designs.
 LICENCE = "Apache-2.0"  # SPDX identifier of the licence of emitted text.
 
 
@@ -78,10 +78,10 @@ def plain(value: object) -> Any:
     """A configuration as JSON types: dataclasses as objects, enums by name, sets as sorted lists."""
     if is_dataclass(value) and not isinstance(value, type):
         values = {item.name: getattr(value, item.name) for item in fields(value)}
-        left_out = {
+        omitted = {
             item.name for item in fields(value) if "if_set" in item.metadata and values[item.name] == item.default
         }
-        return {name: plain(item) for name, item in values.items() if name not in left_out}
+        return {name: plain(item) for name, item in values.items() if name not in omitted}
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):
@@ -94,7 +94,7 @@ def plain(value: object) -> Any:
 
 
 @lru_cache(_CACHED_MODULES)
-def _written(
+def _module_text(
     text: str,
     ports: tuple[tuple[str, str], ...],
     inside: tuple[tuple[str, Interface], ...],
@@ -164,7 +164,7 @@ class _Emission:
         meanings, note = member_meanings(component), getattr(component, "case_note", no_note)
         fields = {port: "\n".join(["", *field_texts(rows)]) for port, rows in member_fields(component).items()}
         # a component that writes comments of its own may write others the next time
-        write = _written if note is no_note else _written.__wrapped__
+        write = _module_text if note is no_note else _module_text.__wrapped__
         clocking, written = write(
             text,
             tuple((port.name, meanings.get(port.name, "") + fields.get(port.name, "")) for port in ports),
@@ -192,11 +192,11 @@ class _Emission:
         return self.style if component is self.top else replace(self.style, separator="__")
 
     def _module_name(self, component: wiring.Component, written: ModuleText) -> str:
-        wanted = f"{self.style.prefix}{snake_case(type(component).__name__)}"
-        name, number = wanted, 1
+        kind = f"{self.style.prefix}{snake_case(type(component).__name__)}"
+        name, number = kind, 1
         while name == self.name or (name in self.texts and self.texts[name] != written):
             number += 1
-            name = f"{wanted}_{number}"
+            name = f"{kind}_{number}"
         return name
 
     def instances(self, path: str, module: str) -> Iterator[tuple[str, str]]:
@@ -232,7 +232,7 @@ class _Emission:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Without garbage collection of cycles, which would search the growing graph of live values again and again."""
     enabled = gc.isenabled()
     gc.disable()
@@ -296,7 +296,7 @@ def emit(
     style = Style(prefix=prefix, reset=reset, initial=initial, both_edges=both_edges, separator=separator)
     top = f"{prefix}{name}"
     emission = _Emission(component, top, style)
-    with _uncollected():
+    with _without_garbage_collection():
         emission.convert(component)
     configuration = plain(getattr(component, "config", config) or {} if config is None else config)
     modules = {

@@ -14,7 +14,7 @@ from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.rvfi import RvfiSignature, RvfiTap
-from xpulpnn.core.wait_tap import WaitTap
+from xpulpnn.core.stall_monitor import StallMonitor
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.machine import FIRST_WEIGHT, XLEN
 from xpulpnn.isa.retirement import WaitCause
@@ -310,7 +310,7 @@ class Backend(Component):
 
     def _observe(self, m, stages, ex_ready):
         """The retirement port."""
-        m.submodules.wait_tap = waits = WaitTap()
+        m.submodules.stall_monitor = waits = StallMonitor()
         m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair, debug=self.config.debug)
         connect(m, tap.rvfi, flipped(self.rvfi))
         connect(m, flipped(self.info), tap.id_info)

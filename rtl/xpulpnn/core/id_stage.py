@@ -108,7 +108,7 @@ class IdStage(Component):
         op_a, op_b, op_c = select_operands(
             m, self.config.widths, insn, reads, self.ex_result, self.insn.payload, immediate, target
         )
-        self._leave_sideways(m, insn, goes, illegal, target, op_a)
+        self._act_in_id(m, insn, goes, illegal, target, op_a)
         self._select_factors(m, insn, options, op_a, op_b)
         issues = goes & ~insn.excepted
         if self.config.debug:
@@ -248,7 +248,7 @@ class IdStage(Component):
         m.d.comb += target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:]))
         return immediates.imm, target
 
-    def _leave_sideways(self, m, insn, goes, illegal, target, op_a):
+    def _act_in_id(self, m, insn, goes, illegal, target, op_a):
         """Requests to the core: jumps, exceptions, system instructions, hardware loops."""
         payload, intent, ctrl, excepted = self.insn.payload, self.intent, insn.ctrl, insn.excepted
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK

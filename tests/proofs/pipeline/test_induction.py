@@ -20,7 +20,7 @@ ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
 needs_abc = pytest.mark.skipif(not ABC, reason="berkeley-abc is not installed")
 needs_native = pytest.mark.skipif(not shutil.which("yosys"), reason="the wheel takes twice as long as a native yosys")
 
-_BESIDE_BUSES = ("backend/rvfi_tap", "backend/wait_tap", "core/csr_file", "id_stage/csr_check")
+_BESIDE_BUSES = ("backend/rvfi_tap", "backend/stall_monitor", "core/csr_file", "id_stage/csr_check")
 """Parts of a core without which requests are as they must be, left out to save time."""
 
 

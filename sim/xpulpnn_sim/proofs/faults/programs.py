@@ -14,7 +14,7 @@ from xpulpnn.core.machine_counter import MachineCounter
 from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.core.performance_counters import PerformanceCounters
 from xpulpnn.core.prefetch import DEPTH, PrefetchBuffer
-from xpulpnn.core.wait_tap import WaitTap
+from xpulpnn.core.stall_monitor import StallMonitor
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.machine import XLEN
@@ -164,11 +164,18 @@ COUNTER_FAULTS = (
     Fault("cycles is always enabled", PerformanceCounters, {"enable": lambda right, _: right | 1}, PROGRAMS),
     Fault("pcmr does not stop the counters", PerformanceCounters, {"mode": lambda right, _: right | 1}, PROGRAMS),
     Fault("minstret counts accesses that fault", MachineCounter, {".takes_back": lambda *_: 0}, PROGRAMS),
-    Fault("bubbles behind a load are told as fetches", WaitTap, _called(WaitCause.LOAD_USE, WaitCause.FETCH), PROGRAMS),
-    Fault("bubbles of jumps are told as those of branches", WaitTap, _called(WaitCause.JUMP, WaitCause.BRANCH), COSTS),
+    Fault(
+        "bubbles behind a load are told as fetches",
+        StallMonitor,
+        _called(WaitCause.LOAD_USE, WaitCause.FETCH),
+        PROGRAMS,
+    ),
+    Fault(
+        "bubbles of jumps are told as those of branches", StallMonitor, _called(WaitCause.JUMP, WaitCause.BRANCH), COSTS
+    ),
     Fault(
         "a division is told as a misaligned access",
-        WaitTap,
+        StallMonitor,
         _called(WaitCause.MULTICYCLE, WaitCause.MISALIGNED),
         COSTS,
     ),

@@ -1,4 +1,4 @@
-"""Why nothing retires: the cause of every bubble, carried beside the instructions."""
+"""Stall monitor: the cause of every cycle in which nothing retires, carried beside the instructions."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -7,7 +7,7 @@ from xpulpnn.core.pipeline import RetireInfoSignature
 from xpulpnn.isa.retirement import WaitCause
 
 
-class WaitTap(Component):
+class StallMonitor(Component):
     """Follows every bubble from where it is made to the end of WB and names its cause. Observes only.
 
     ID makes a bubble when EX takes something and ID offers nothing, EX when WB is done and EX is not. While ID is empty
@@ -16,8 +16,8 @@ class WaitTap(Component):
     """
 
     insn_valid: In(1)  #: ID holds an instruction.
-    hold: In(1)  #: The front end keeps it there.
-    info: In(RetireInfoSignature())  #: Why, and redirects of the front end.
+    hold: In(1)  #: The front end keeps the instruction in ID.
+    info: In(RetireInfoSignature())  #: Why the front end holds ID, and its redirects.
     branch: In(1)  #: A branch in EX is taken: what is in ID is dropped.
     #: jump, trap, sync: A jump, an exception or mret, a fence.i leaves ID.
     jump: In(1)
