@@ -29,10 +29,10 @@ def run(*command: str | Path) -> str:
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
-    if found is None:
+    path = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
+    if path is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return path
 
 
 def simulate(dut, testbench, *, clocked: bool = False) -> None:

@@ -44,18 +44,18 @@ def without_reset(fragment: Fragment, path: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_every_register_has_a_reset(name):
-    found = without_reset(Fragment.get(DESIGNS[name], None), name)
-    assert [path for path in found if not any(fnmatch(path, known) for known in MEMORIES)] == []
+    paths = without_reset(Fragment.get(DESIGNS[name], None), name)
+    assert [path for path in paths if not any(fnmatch(path, known) for known in MEMORIES)] == []
 
 
 def test_a_register_without_reset_is_found(monkeypatch: pytest.MonkeyPatch):
     elaborate = Controller.elaborate
 
     def forgets(controller, platform):
-        found = Fragment.get(elaborate(controller, platform), platform)
-        (sleeping,) = (one for one in found.statements["sync"]._lhs_signals() if one.name == "sleeping")
+        fragment = Fragment.get(elaborate(controller, platform), platform)
+        (sleeping,) = (signal for signal in fragment.statements["sync"]._lhs_signals() if signal.name == "sleeping")
         sleeping._reset_less = True
-        return found
+        return fragment
 
     monkeypatch.setattr(Controller, "elaborate", forgets)
     core = Fragment.get(Core(replace(PRESETS["ri5cy"], xpulpv2=False)), None)

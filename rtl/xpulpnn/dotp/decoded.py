@@ -32,7 +32,7 @@ class DecodedDotp(DotpShared):
             if all(isinstance(value, Const) for value in values):
                 # the last format is what is left: with sums of formats as masks ABC lets the carry behind them ripple
                 pairs = list(zip(chosen, values, strict=True))
-                value = reduce(lambda other, one: Mux(*one, other), pairs[-2::-1], values[-1])
+                value = reduce(lambda other, choice: Mux(*choice, other), pairs[-2::-1], values[-1])
             elif signs:
                 value = reduce(or_, values)
             else:

@@ -63,7 +63,7 @@ class OuterDotp(DecodedDotp):
             ]
             words += [joined, moved]
         (_, partial), (_, carry) = carry_save(m, words, PRODUCT_BITS, "whole")
-        wanted = self.add_words(m, partial, carry, self.product, self.complement)
+        mask = self.add_words(m, partial, carry, self.product, self.complement)
         with m.If(word):
-            m.d.comb += wanted.eq(-1)
+            m.d.comb += mask.eq(-1)
         m.d.comb += total.eq(self.product)

@@ -140,10 +140,10 @@ class DotpShared(Component):
         m.submodules.adder = adder = PrefixAdder(len(total), group=self.group, complements=complement is not None)
         if complement is not None:
             m.d.comb += adder.complement.eq(complement)
-        wanted = Signal.like(total, name="wanted")
-        self.choose(m, lambda fmt: [(wanted, Const((1 << XLEN + self.side - fmt.width) - 1, len(wanted)))])
-        m.d.comb += [adder.a.eq(partial & wanted), adder.b.eq(carry & wanted), total.eq(adder.result)]
-        return wanted
+        mask = Signal.like(total, name="wanted")
+        self.choose(m, lambda fmt: [(mask, Const((1 << XLEN + self.side - fmt.width) - 1, len(mask)))])
+        m.d.comb += [adder.a.eq(partial & mask), adder.b.eq(carry & mask), total.eq(adder.result)]
+        return mask
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:
         """The masked product bits of one array, a signal per bit of factor b."""
