@@ -10,6 +10,7 @@ from tests.designs import BEYOND, FULL
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
+from xpulpnn_sim.api.cosimulation import CoreChoice
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference, run_case
@@ -17,6 +18,7 @@ from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 
+ALL = CoreChoice(FULL, BEYOND)
 PRODUCTS = ("conv", "conv1d", "linear", "matmul", "pointwise")
 WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 """Bits of input, weights, and results with accumulators."""
@@ -26,11 +28,15 @@ WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", ["conv", "linear"])
 def test_all_widths_and_variants_have_a_turn(kernel):
-    found = turns(kernel, FULL, beyond=BEYOND)
+    found = turns(KERNELS[kernel], ALL)
     met = {(possible[0].x, possible[0].w, possible[0].y, variant) for possible, variant in found}
     assert len(met) == len(found)
     assert met >= {(*widths, name) for widths in WIDTHS for name in KERNELS[kernel].variants}
-    assert len(turns(kernel, preset("ri5cy"))) < len(turns(kernel, FULL)) < len(found)
+    assert (
+        len(turns(KERNELS[kernel], CoreChoice(preset("ri5cy"))))
+        < len(turns(KERNELS[kernel], CoreChoice(FULL)))
+        < len(found)
+    )
 
 
 @pytest.mark.flow
@@ -38,8 +44,8 @@ def test_all_widths_and_variants_have_a_turn(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_as_many_layers_as_turns_meet_them_all(kernel):
     names = tuple(KERNELS[kernel].variants)[-1:]
-    count = len(turns(kernel, FULL, variants=names, beyond=BEYOND))
-    cases = random_cases(kernel, count, config=FULL, machine=Machine(seed=5), variants=names, beyond=BEYOND)
+    count = len(turns(KERNELS[kernel], ALL, variants=names))
+    cases = random_cases(KERNELS[kernel], ALL, count, machine=Machine(seed=5), variants=names)
     assert {case.config for case in cases} == {
         FULL if KERNELS[kernel].variants[names[0]].extensions <= FULL.extensions else BEYOND
     }
@@ -50,8 +56,8 @@ def test_as_many_layers_as_turns_meet_them_all(kernel):
 @pytest.mark.flow
 @pytest.mark.unit
 def test_a_case_is_known_by_its_seed():
-    cases = random_cases("conv", 5, config=FULL, machine=Machine(seed=40))
-    assert random_cases("conv", 1, config=FULL, machine=Machine(seed=43)) == cases[3:4]
+    cases = random_cases(KERNELS["conv"], CoreChoice(FULL), 5, machine=Machine(seed=40))
+    assert random_cases(KERNELS["conv"], CoreChoice(FULL), 1, machine=Machine(seed=43)) == cases[3:4]
     assert len({str(case.layer) for case in cases}) == len(cases)
 
 
@@ -59,7 +65,7 @@ def test_a_case_is_known_by_its_seed():
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_differ_or_operands_are_at_their_ends(kernel):
-    cases = random_cases(kernel, 40, config=FULL, machine=Machine(seed=7))
+    cases = random_cases(KERNELS[kernel], CoreChoice(FULL), 40, machine=Machine(seed=7))
     extreme = [case for case in cases if case.extreme]
     assert 0 < len(extreme) < len(cases) // 3
     for case in cases:
@@ -83,7 +89,7 @@ def test_results_differ_or_operands_are_at_their_ends(kernel):
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_single_pixels_channels_and_outputs(kernel):
-    layers = [case.layer for case in random_cases(kernel, 120, config=FULL, machine=Machine(seed=3))]
+    layers = [case.layer for case in random_cases(KERNELS[kernel], CoreChoice(FULL), 120, machine=Machine(seed=3))]
     for name in {"pixels", "channels", "out_channels", "inputs", "outputs", "reduction"} & {*dir(layers[0])}:
         found = Counter(getattr(layer, name) for layer in layers)
         assert found[1] > 2, name
@@ -94,19 +100,21 @@ def test_single_pixels_channels_and_outputs(kernel):
 @pytest.mark.unit
 def test_only_what_is_asked_for():
     asked = Precision.parse("i8x4x2")
-    cases = random_cases("linear", 4, config=FULL, machine=Machine(), precisions=[asked], variants=["nn_2x1"])
+    cases = random_cases(
+        KERNELS["linear"], CoreChoice(FULL), 4, machine=Machine(), precisions=[asked], variants=["nn_2x1"]
+    )
     assert {(case.precision, case.variant) for case in cases} == {(asked, "nn_2x1")}
     qnt = replace(FULL, qnt=True)
-    by_hardware = turns("conv", qnt, variants=["nn_4x4"], rules=[Rule.QNT])
+    by_hardware = turns(KERNELS["conv"], CoreChoice(qnt), variants=["nn_4x4"], rules=[Rule.QNT])
     assert {possible[0].y for possible, _ in by_hardware} == {4, 2, 32}
     with pytest.raises(InputError, match=r"^weights of cu_4x2 must be signed where inputs are, not i8xu8x8$"):
-        turns("conv", FULL, precisions=[Precision.parse("i8xu8x8")], variants=["cu_4x2"])
+        turns(KERNELS["conv"], CoreChoice(FULL), precisions=[Precision.parse("i8xu8x8")], variants=["cu_4x2"])
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("kernel", PRODUCTS)
 def test_random_layers_on_the_gates(kernel):
     """A few; some wait for their memory. Any number: ``xpulpnn cosim KERNEL --random``."""
-    for case in random_cases(kernel, 2, config=FULL, machine=Machine(seed=20)):
+    for case in random_cases(KERNELS[kernel], CoreChoice(FULL), 2, machine=Machine(seed=20)):
         result = run_case(case)
         assert result.record["mismatches"] == 0, (case, result.reports)

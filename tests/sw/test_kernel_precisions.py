@@ -8,6 +8,7 @@ import pytest
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
+from xpulpnn_sim.api.cosimulation import CoreChoice
 from xpulpnn_sim.api.random_layers import random_cases
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
@@ -35,7 +36,7 @@ CORES = (1, 8)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_random_layers(kernel: str, cores: int):
     """Sizes, strides, padding, widths, signs, rules, variants: a few of what xpulpnn cosim KERNEL --random N runs."""
-    (case,) = random_cases(kernel, 1, config=FULL, machine=Machine(seed=1000 + cores))
+    (case,) = random_cases(KERNELS[kernel], CoreChoice(FULL), 1, machine=Machine(seed=1000 + cores))
     check(case.layer, case.precision, case.variant, case_tensors(case), cores=cores, specialise=case.specialise)
 
 
@@ -409,7 +410,9 @@ def test_packed_weights_of_one_bit():
 
 def test_random_layers_of_single_bits_and_extreme_ones():
     """Cases of the campaign that the command line runs."""
-    cases = random_cases("conv", 12, config=preset("xpulpnn-full"), machine=Machine(seed=40), precisions=[ONE, SUMS])
+    cases = random_cases(
+        KERNELS["conv"], CoreChoice(preset("xpulpnn-full")), 12, machine=Machine(seed=40), precisions=[ONE, SUMS]
+    )
     for case in [*cases[:6], *(replace(case, extreme=True) for case in cases[6:])]:
         tensors = case_tensors(case)
         check(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)

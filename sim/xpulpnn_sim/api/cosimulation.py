@@ -1,7 +1,7 @@
 """Kernels on the design, every retirement and result checked, and the configurations that functions of the API take."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
@@ -21,28 +21,27 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 
 
-def core_for(chosen: Kernel, variant: str, config: CoreConfig, beyond: CoreConfig | None) -> CoreConfig:
-    """The core that a variant of a kernel runs on: ``config``, or ``beyond`` if only that has the instructions.
+@dataclass(frozen=True, slots=True)
+class CoreChoice:
+    """The core to run kernels on, and another one for the variants that it cannot run."""
 
-    For Mac&Load of two products, ``beyond`` has the options of XpulpNN 3 besides. Raises
-    :class:`~xpulpnn.errors.LayerError` for an unknown variant.
-    """
-    needed = chosen.variant(variant).extensions
-    if beyond is None or needed <= config.extensions:
-        return config
-    if Extension.XPULPML_PAIR in needed and beyond.mac_load_nn:
-        beyond = replace(beyond, mac_load_pair=True, mixed_weights=True, requantise_exact=beyond.requantise)
-    return beyond if needed <= beyond.extensions else config
+    config: CoreConfig
+    beyond: CoreConfig | None = None
 
+    def core_for(self, kernel: Kernel, variant: str) -> CoreConfig:
+        """The core that a variant runs on: ``beyond`` if only that has the instructions; for Mac&Load of two products
+        it gets the options of XpulpNN 3. Raises :class:`~xpulpnn.errors.LayerError` for an unknown variant."""
+        needed, beyond = kernel.variant(variant).extensions, self.beyond
+        if beyond is None or needed <= self.config.extensions:
+            return self.config
+        if Extension.XPULPML_PAIR in needed and beyond.mac_load_nn:
+            beyond = replace(beyond, mac_load_pair=True, mixed_weights=True, requantise_exact=beyond.requantise)
+        return beyond if needed <= beyond.extensions else self.config
 
-def able_variants(
-    chosen: Kernel, names: Sequence[str], config: CoreConfig, beyond: CoreConfig | None
-) -> tuple[str, ...]:
-    """The variants that one of the cores can run; all of them if there is none, for whoever reports it."""
-    able = [
-        name for name in names if chosen.variant(name).extensions <= core_for(chosen, name, config, beyond).extensions
-    ]
-    return tuple(able or names)
+    def runnable(self, kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:
+        """The variants that one of the cores can run; without any all names, for an error to be raised."""
+        runnable = [name for name in names if kernel.variant(name).extensions <= self.core_for(kernel, name).extensions]
+        return tuple(runnable or names)
 
 
 def resolved(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
@@ -90,7 +89,7 @@ def cosim(
     precisions : sequence of int, str or Precision
         One width for all, ``XxWxY`` (inputs, weights, results), or a precision.
     variants : sequence of str
-        Names out of the ``variants`` of the kind; empty: those of its ``usual_variants`` that the core can run.
+        Names out of the ``variants`` of the kernel; empty: those of its ``usual_variants`` that the core can run.
     config : CoreConfig, str or None
         The core, or the name of a preset; None: the preset ``xpulpnn-full``, and ``xpulpnn2`` for the variants that
         need it.
@@ -128,73 +127,71 @@ def cosim(
     if engine not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
     cases = kernel_cases(
-        kernel,
+        find_kernel(kernel),
+        _cores(config, exact=exact),
         layers=layers,
         precisions=precisions,
         variants=variants,
-        config=resolved(config or BOTH_FORMS, exact=exact).core,
-        beyond=None if config else resolved(DEFAULT_PRESET, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
         rule=rule,
     )
-    return told(run_cases(cases, engine, jobs), progress)
+    return _collected(run_cases(cases, engine, jobs), progress)
 
 
-def told(results: Iterable[Result], progress: Callable[[Result], None] | None) -> tuple[Result, ...]:
-    """The results, each told as it is there."""
-    found: list[Result] = []
+def _cores(config: ClusterConfig | CoreConfig | str | None, *, exact: bool) -> CoreChoice:
+    if config is not None:
+        return CoreChoice(resolved(config, exact=exact).core)
+    return CoreChoice(resolved(BOTH_FORMS, exact=exact).core, resolved(DEFAULT_PRESET, exact=exact).core)
+
+
+def _collected(results: Iterable[Result], progress: Callable[[Result], None] | None) -> tuple[Result, ...]:
+    collected: list[Result] = []
     for result in results:
-        found.append(result)
+        collected.append(result)
         if progress is not None:
             progress(result)
-    return tuple(found)
+    return tuple(collected)
 
 
 def kernel_cases(
-    kernel: str,
+    kernel: Kernel,
+    cores: CoreChoice,
     *,
     layers: Sequence[str],
     precisions: Iterable[int | str | Precision],
     variants: Sequence[str],
-    config: CoreConfig,
     machine: Machine,
     check: bool,
     specialise: bool,
     rule: Rule = Rule.BN32,
-    beyond: CoreConfig | None = None,
 ) -> list[Case]:
-    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`.
-
-    With ``beyond`` variants that ``config`` cannot run have that core.
-    """
-    chosen = find_kernel(kernel)
-    names = variants or able_variants(chosen, chosen.usual_variants, config, beyond)
+    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`."""
     cases = [
         Case(
             layer=layer,
-            precision=chosen.precision(layer, precision),
-            variant=name,
-            config=core_for(chosen, name, config, beyond),
+            precision=kernel.precision(layer, precision),
+            variant=variant,
+            config=cores.core_for(kernel, variant),
             machine=machine,
             checked=check,
             specialise=specialise,
             rule=rule,
         )
-        for layer in map(chosen.layer.parse, layers or [chosen.usual])
-        for precision in [_precision(chosen, one) for one in precisions]
-        for name in names
+        for layer in map(kernel.layer.parse, layers or [kernel.usual])
+        for precision in [_precision(kernel, given) for given in precisions]
+        for variant in variants or cores.runnable(kernel, kernel.usual_variants)
     ]
     for case in cases:
         case.check()
     return cases
 
 
-def _precision(chosen: Kernel, given: int | str | Precision) -> Precision:
+def _precision(kernel: Kernel, given: int | str | Precision) -> Precision:
     if isinstance(given, Precision):
         return given
-    return chosen.uniform(given) if isinstance(given, int) else Precision.parse(given)
+    return kernel.uniform(given) if isinstance(given, int) else Precision.parse(given)
 
 
 def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
@@ -239,7 +236,7 @@ def cosim_cluster(
     ----------
     kernel, layers, precisions, variants, check, specialise, rule, exact, jobs, progress
         As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: the
-        kind's ``usual_in_cluster``.
+        kernel's ``usual_in_cluster``.
     cores, banks : sequence of int
         1 to 16 cores, banks a power of two; empty: the banks of ``config``.
     arbiters : sequence of str
@@ -273,14 +270,15 @@ def cosim_cluster(
     ToolError
         If a model cannot be built.
     """
-    cluster = _cluster(config or BOTH_FORMS, exact=exact)
+    target = resolved(config or BOTH_FORMS, exact=exact)
+    cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
+    computed = find_kernel(kernel)
     cases = kernel_cases(
-        kernel,
-        layers=layers or (find_kernel(kernel).usual_in_cluster,),
+        computed,
+        _cores(config, exact=exact),
+        layers=layers or (computed.usual_in_cluster,),
         precisions=precisions,
         variants=variants,
-        config=cluster.core,
-        beyond=None if config else resolved(DEFAULT_PRESET, exact=exact).core,
         machine=machine or Machine(max_cycles=MOST_CYCLES),
         check=check,
         specialise=specialise,
@@ -296,12 +294,7 @@ def cosim_cluster(
         icache=icache,
         tiling=tiling,
     )
-    return told(run_cluster_cases(clustered, jobs), progress)
-
-
-def _cluster(config: ClusterConfig | CoreConfig | str, *, exact: bool) -> ClusterConfig:
-    target = resolved(config, exact=exact)
-    return target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
+    return _collected(run_cluster_cases(clustered, jobs), progress)
 
 
 def cluster_cases(
@@ -324,14 +317,20 @@ def cluster_cases(
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
     if icache is not None:
         cluster = replace(cluster, icache_private=icache)
-    clustered: list[Case] = []
-    for case in cases:
-        variations = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
-        for number, arbiter, placement, count in variations:
-            varied = replace(cluster, core=case.config.core, cores=count, banks=number, arbiter=arbiter)
-            clustered.append(replace(case, config=varied, placement=placement, tiling=tiling))
-    for chosen in clustered:
-        check_cluster_case(chosen)
+    clustered = [
+        replace(
+            case,
+            config=replace(cluster, core=case.config.core, cores=count, banks=number, arbiter=arbiter),
+            placement=placement,
+            tiling=tiling,
+        )
+        for case in cases
+        for number, arbiter, placement, count in product(
+            banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores
+        )
+    ]
+    for case in clustered:
+        check_cluster_case(case)
     return clustered
 
 

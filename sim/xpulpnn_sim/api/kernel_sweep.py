@@ -109,7 +109,6 @@ class Combination:
 
     @property
     def exists(self) -> bool:
-        """Tell whether there is such a kernel for the core."""
         try:
             self._case(_usual(self.kernel), Machine(), specialise=False).check()
         except (InputError, LayerError):
@@ -183,7 +182,6 @@ class SweepResult:
     reports: list[str] = field(default_factory=list[str])
 
     def merge(self, other: "SweepResult") -> None:
-        """Add the figures of other layers."""
         self.layers += other.layers
         self.wrong += other.wrong
         self.cycles += other.cycles

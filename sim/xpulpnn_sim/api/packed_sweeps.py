@@ -52,7 +52,6 @@ class Wanted:
     signed: bool = False  # whether weights are signed
 
     def plan(self, w: int, a: int, candidates: Iterable[Method]) -> PackedPlan | None:
-        """The best plan that is as asked for."""
         return best_plan(
             self.layer,
             w,
@@ -65,17 +64,14 @@ class Wanted:
         )
 
     def point(self, plan: PackedPlan) -> SweepPoint:
-        """A plan as a point."""
         return SweepPoint(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
 
     def bytes_point(self, isa: str, w: int, a: int) -> SweepPoint:
-        """The same product with an element in each byte."""
         plan = best_plan(self.layer, w, a, methods(isa), scheme=Scheme.BYTES.value)
         assert plan is not None
         return self.point(plan)
 
     def bytes_points(self) -> Iterator[SweepPoint]:
-        """A point of bytes for each instruction set."""
         return (self.bytes_point(isa, _BYTES, _BYTES) for isa in self.isas)
 
 

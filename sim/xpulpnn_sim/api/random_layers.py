@@ -12,13 +12,11 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.api.cosimulation import core_for
+from xpulpnn_sim.api.cosimulation import CoreChoice
 from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, small_layer
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference
-from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
@@ -39,51 +37,50 @@ _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
 
 
 def random_cases(
-    kernel: str,
+    kernel: Kernel,
+    cores: CoreChoice,
     count: int,
     *,
-    config: CoreConfig,
     machine: Machine,
     precisions: Sequence[Precision] = (),
     variants: Sequence[str] = (),
     rules: Sequence[Rule] = (),
     check: bool = True,
     timing: bool = True,
-    beyond: CoreConfig | None = None,
 ) -> list[Case]:
     """Cases of a kernel for random layers, the same for the same ``machine.seed``.
 
-    Widths and variant take :func:`turns`, of which the seed says whose it is; everything else is drawn.
+    Widths and variants take :func:`turns`, of which the seed says which; everything else is drawn.
 
     ``precisions``, ``variants`` and ``rules`` are what to choose from; without any everything that the kernel has and
-    the core can run. With ``check`` every retirement is checked, with ``timing`` some run with random memory timing.
-    ``beyond`` is the core of the variants that ``config`` cannot run; None: they have no turn. Raises
-    :class:`InputError` for an unknown kernel, a count below 1, and if nothing that is asked for exists.
+    the cores can run. With ``check`` every retirement is checked, with ``timing`` some run with random memory timing.
+    Raises :class:`InputError` for a count below 1, and if nothing that is asked for exists.
     """
     if count < 1:
         raise InputError(f"number of random layers must be at least 1, not {count}")
-    chosen, cases = find_kernel(kernel), list[Case]()
-    wanted = rules or chosen.rules or (Rule.BN32,)
-    all_turns = turns(kernel, config, precisions=precisions, variants=variants, rules=rules, beyond=beyond)
+    cases: list[Case] = []
+    all_turns = turns(kernel, cores, precisions=precisions, variants=variants, rules=rules)
     for number in range(count):
         seed = machine.seed + number
-        rng = Random(f"{kernel} {seed}")
+        rng = Random(f"{kernel.name} {seed}")
         surroundings = replace(machine, seed=seed)
         if timing and rng.random() < _TIMED:
             surroundings = replace(surroundings, grant_stalls=0.3, response_latency=4)
         possible, variant = all_turns[seed % len(all_turns)]
         case = Case(
-            layer=chosen.layer.parse(chosen.usual),
+            layer=kernel.layer.parse(kernel.usual),
             precision=rng.choice(possible),
             variant=variant,
-            config=core_for(chosen, variant, config, beyond),
+            config=cores.core_for(kernel, variant),
             machine=surroundings,
             checked=check,
             specialise=rng.random() < 0.25,
         )
-        able = [rule for rule in wanted if _problem_of(replace(case, rule=rule)) is None]
-        case = replace(case, rule=rng.choice(able), extreme=rng.random() < _EXTREME)
-        cases.append(_with_random_layer(case, chosen, rng))
+        runnable = [
+            rule for rule in rules or kernel.rules or (Rule.BN32,) if _problem_of(replace(case, rule=rule)) is None
+        ]
+        case = replace(case, rule=rng.choice(runnable), extreme=rng.random() < _EXTREME)
+        cases.append(_with_random_layer(case, kernel, rng))
     return cases
 
 
@@ -97,28 +94,26 @@ def _problem_of(case: Case) -> InputError | LayerError | None:
 
 
 def turns(
-    kernel: str,
-    config: CoreConfig,
+    kernel: Kernel,
+    cores: CoreChoice,
     *,
     precisions: Sequence[Precision] = (),
     variants: Sequence[str] = (),
     rules: Sequence[Rule] = (),
-    beyond: CoreConfig | None = None,
 ) -> list[Turn]:
     """Everything that random cases of a kernel may have for widths and variant, in an order with little in common.
 
     Parameters are those of :func:`random_cases`. Raises :class:`InputError` if there is nothing.
     """
-    chosen = find_kernel(kernel)
-    layer, found = chosen.layer.parse(chosen.usual), list[Turn]()
+    layer, all_turns = kernel.layer.parse(kernel.usual), list[Turn]()
     problem: InputError | LayerError | None = None
-    groups = [(one,) for one in precisions] or _groups(single=not chosen.has_weights)
-    for group, variant in product(groups, variants or tuple(chosen.variants)):
+    groups = [(precision,) for precision in precisions] or _groups(single=not kernel.has_weights)
+    for group, variant in product(groups, variants or tuple(kernel.variants)):
         possible: list[Precision] = []
         for precision in group:
             try:
-                precision = chosen.precision(layer, precision)
-                core = core_for(chosen, variant, config, beyond)
+                precision = kernel.precision(layer, precision)
+                core = cores.core_for(kernel, variant)
                 case = Case(layer=layer, precision=precision, variant=variant, config=core)
                 problems = [_problem_of(replace(case, rule=rule)) for rule in rules or (Rule.BN32,)]
                 if all(problems) and problems[0]:
@@ -127,11 +122,11 @@ def turns(
             except (InputError, LayerError) as error:
                 problem = error
         if possible:
-            found.append((tuple(possible), variant))
-    if not found:
+            all_turns.append((tuple(possible), variant))
+    if not all_turns:
         raise InputError(str(problem))
-    Random(kernel).shuffle(found)
-    return found
+    Random(kernel.name).shuffle(all_turns)
+    return all_turns
 
 
 def covered(cases: Sequence[Case]) -> int:
@@ -151,17 +146,17 @@ def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
     return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]
 
 
-def _with_random_layer(case: Case, chosen: Kernel, rng: Random) -> Case:
+def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
     # of its own, so that what has been drawn before stays the same
-    values = Random(f"{chosen.name} {case.machine.seed} outside")
-    small = Random(f"{chosen.name} {case.machine.seed} small")
+    values = Random(f"{kernel.name} {case.machine.seed} outside")
+    small = Random(f"{kernel.name} {case.machine.seed} small")
     is_small = small.random() < _SMALL
     for _ in range(_TRIES):
-        layer = chosen.layer.parse(_small(chosen.name, small) if is_small else chosen.drawn(rng))
+        layer = kernel.layer.parse(_small(kernel.name, small) if is_small else kernel.drawn(rng))
         drawn = replace(case, layer=_surrounded(layer, case.precision, values))
         try:
-            if chosen.precision(layer, case.precision) != case.precision:
+            if kernel.precision(layer, case.precision) != case.precision:
                 continue
             drawn.check()
             _check_spread(drawn)

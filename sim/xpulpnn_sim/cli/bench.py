@@ -19,8 +19,6 @@ from xpulpnn_sim.tools.named_table import TerminalTable
 
 @arguments
 class BenchOptions(Jobs, Report, Json):
-    """Options of the command."""
-
     check: Check = "all"
     """Comparison: nothing, results alone, or all retired instructions too."""
     table: Annotated[
@@ -35,7 +33,6 @@ class BenchOptions(Jobs, Report, Json):
 
     @property
     def checks_instructions(self) -> bool:
-        """Every retired instruction is compared too."""
         return not self.quick and self.check == "all"
 
 
@@ -63,7 +60,6 @@ def bench_command(options: BenchOptions) -> int:
 
 
 def _command(options: BenchOptions) -> str:
-    """Return the words that were typed, without the files to write."""
     words = ["xpulpnn bench", *(f"--table {name}" for name in options.table)]
     words += [f"--models {options.models}"] if options.models else []
     words += [f"--liberty {options.liberty}"] if options.liberty else []
@@ -72,7 +68,6 @@ def _command(options: BenchOptions) -> str:
 
 
 def _conditions(options: BenchOptions) -> list[str]:
-    """Return the conditions that hold for all figures."""
     instructions = (
         ", every retired instruction with the instruction-set simulator" if options.checks_instructions else ""
     )
@@ -83,7 +78,6 @@ def _conditions(options: BenchOptions) -> list[str]:
 
 
 def _rows(table: MeasuredTable) -> list[dict[str, Any]]:
-    """The rows as JSON types."""
     return [
         {
             "table": table.table.name,

@@ -39,7 +39,6 @@ from xpulpnn_sw.toolchain.headers.generate import headers
 
 
 def loop_record(report: PassReport) -> dict[str, Any]:
-    """The report as JSON: loops in the order of the text, functions left alone, accesses changed."""
     return {
         "loops": [asdict(outcome) for outcome in report.loops],
         "hardware_loops": report.turned,
@@ -51,7 +50,6 @@ def loop_record(report: PassReport) -> dict[str, Any]:
 
 
 def show_loops(report: PassReport) -> None:
-    """Print a line for every loop and function left alone, and the sums."""
     table = Table(title="loops of the C code", title_justify="left", box=None, pad_edge=False)
     for name in ("function", "place", "hardware loop", "because"):
         table.add_column(name, overflow="fold")
@@ -86,8 +84,6 @@ _CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (def
 
 @arguments
 class CcOptions(Configuration, CompilerChoice, Json):
-    """Options of the command."""
-
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = field(default=(), kw_only=False)
     """Sources: .c, .S, .s; objects: .o; libraries: .a."""
     output: Annotated[Path | None, Parameter(alias="-o", metavar="PROG.elf")] = None
@@ -136,7 +132,6 @@ class CcOptions(Configuration, CompilerChoice, Json):
 
     @property
     def stage(self) -> BuildStage | None:
-        """Step to stop at before a program."""
         given = (
             (self.objects, BuildStage.OBJECT),
             (self.assembly, BuildStage.ASSEMBLY),
@@ -231,7 +226,6 @@ def _explained(messages: str, core: str, files: str) -> Iterator[str]:
 
 
 def _memory(asked: CcOptions) -> dict[str, Any]:
-    """Fields of :class:`Options` about memory and cores."""
     cluster = _cluster(asked)
     sizes = {name: getattr(asked, name) for name in ("ram", "heap", *(() if cluster else ("stack",)))}
     given = {name: parse_size(text, f"--{name}") for name, text in sizes.items() if text is not None}
@@ -239,7 +233,6 @@ def _memory(asked: CcOptions) -> dict[str, Any]:
 
 
 def _cluster(asked: CcOptions) -> ClusterLayout | None:
-    """The cluster to compile for, if any."""
     named = CLUSTER_PRESETS.get(asked.preset)
     fields = ("cores", "tcdm", "core_stack", "stack")
     given = {name: value for name in fields if (value := getattr(asked, name)) is not None}

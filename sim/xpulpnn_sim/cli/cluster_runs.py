@@ -25,7 +25,6 @@ _STEPS = (
 
 
 def print_tiles(record: Mapping[str, Any]) -> None:
-    """Print how the layer of a record was divided, and its steps."""
     tiling = record["tiling"]
     unit = tiling["unit"]
     how = "two buffers for what changes" if tiling["overlap"] else "one buffer each, nothing moved meanwhile"
@@ -69,8 +68,6 @@ _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()  # stalls that the banks are t
 
 @arguments
 class ClusterRuns(Jobs, Report):
-    """Clusters that kernels run on."""
-
     cores: Numbers = ()
     """Run on clusters of so many cores, such as 8, or 1,2,4,8; without it one core runs by itself, with its own
     memory."""
@@ -97,33 +94,31 @@ class ClusterRuns(Jobs, Report):
 
     @property
     def tiling(self) -> Tiling | None:
-        """The tiles asked for."""
         if self.tile_rows is None and self.tile_channels is None and not self.no_overlap:
             return None
         return Tiling(rows=self.tile_rows, channels=self.tile_channels, overlap=not self.no_overlap)
 
 
-def run_on_clusters(wanted: ClusterRuns, cluster: ClusterConfig, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Run the cases on every variation of ``cluster`` asked for, and show and return their records."""
+def run_on_clusters(options: ClusterRuns, cluster: ClusterConfig, cases: Sequence[Case]) -> list[dict[str, Any]]:
     clustered = cluster_cases(
         cases,
         cluster,
-        cores=wanted.cores,
-        banks=wanted.banks,
-        arbiters=cast("Sequence[Arbiter]", wanted.arbiter),
-        placements=cast("Sequence[Placement]", wanted.placement),
-        icache=wanted.icache or 0,
-        tiling=wanted.tiling,
+        cores=options.cores,
+        banks=options.banks,
+        arbiters=cast("Sequence[Arbiter]", options.arbiter),
+        placements=cast("Sequence[Placement]", options.placement),
+        icache=options.icache or 0,
+        tiling=options.tiling,
     )
     name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]} on {0[cores]} cores".format
-    results = run_results("kernels", run_cluster_cases(clustered, wanted.jobs), len(clustered), name)
+    results = run_results("kernels", run_cluster_cases(clustered, options.jobs), len(clustered), name)
     records = [result.record for result in results]
     tell(_table(records))
     for record in records:
         if "tiling" in record:
             print_tiles(record)
-    if wanted.report is not None:
-        write_cluster_plots(wanted.report, records)
+    if options.report is not None:
+        write_cluster_plots(options.report, records)
     return records
 
 

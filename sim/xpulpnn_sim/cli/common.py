@@ -128,7 +128,6 @@ class _Terminal:
             self.written = monotonic()
 
     def draw(self, progress: Progress, done: threading.Event) -> None:
-        """Draw a bar whenever there is room for it."""
         while not done.wait(_QUIET_S / 10):
             with self.lock:
                 if self.part is None and monotonic() - self.written > _QUIET_S:
@@ -189,17 +188,14 @@ Columns = Mapping[str, str | Callable[[Any], object]]
 
 
 def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:
-    """Return a table with a row for each record."""
     return table(columns, (cells_of(columns, record) for record in records), title=title)
 
 
 def cells_of(columns: Columns, record: object) -> list[object]:
-    """Return the cells of a record."""
     return [one.format(record) if isinstance(one, str) else one(record) for one in columns.values()]
 
 
 def pairs(figures: Mapping[str, object]) -> Table:
-    """A table of figures by name."""
     shown = Table(box=None, show_header=False)
     shown.add_column(no_wrap=True)
     shown.add_column()
@@ -230,12 +226,10 @@ class Bar:
             self.advance()
 
     def describe(self, text: str) -> None:
-        """Show what is being done."""
         if text != self.progress.tasks[0].description:
             self.progress.update(self.task, description=text, since=self.progress.get_time())
 
     def advance(self, steps: int = 1) -> None:
-        """Count steps that are done."""
         self.progress.advance(self.task, steps)
 
     def reach(self, done: int, total: int | None = None) -> None:
@@ -247,7 +241,6 @@ class Bar:
         self.progress.update(self.task, end=self.progress.get_time() + seconds)
 
     def restart(self, total: int) -> None:
-        """Begin other work of so many steps."""
         self.progress.reset(self.task, total=total)
 
 

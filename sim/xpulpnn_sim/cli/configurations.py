@@ -27,8 +27,6 @@ Target = TypeVar("Target", CoreConfig, ClusterConfig)
 
 @arguments
 class Settings:
-    """Changes of a configuration."""
-
     settings: Annotated[Repeated, Parameter(name="--set", metavar="KEY=VALUE")] = ()
     """Change one parameter of the configuration, such as dotp.multipliers=shared or widths=16,8; repeatable."""
 
@@ -46,24 +44,19 @@ class Settings:
 
 @arguments
 class Configuration(Settings):
-    """A configuration: a preset and changes of it."""
-
     preset: Preset = DEFAULT_PRESET
     """Configuration to start from."""
 
     @property
     def core(self) -> CoreConfig:
-        """The core that the options describe."""
         return apply_settings(preset(self.preset), self.assignments)
 
     @property
     def title(self) -> str:
-        """The preset and its settings in words."""
         return " ".join([self.preset, *self.settings])
 
     @property
     def command_words(self) -> str:
-        """The options that describe the same configuration again."""
         return " ".join([f"--preset {self.preset}", *(f"--set {text}" for text in self.settings)])
 
     def for_top(self, top: str) -> CoreConfig | ClusterConfig | DebugConfig:
@@ -89,14 +82,11 @@ class Configuration(Settings):
 
     @property
     def base_cluster(self) -> ClusterConfig:
-        """The cluster of the preset, before settings."""
         return CLUSTER_PRESETS.get(self.preset) or ClusterConfig(core=preset(self.preset))
 
 
 @arguments
 class Exact:
-    """Choice between exact and fast adders in simulation."""
-
     exact: bool = False
     """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
 
@@ -112,8 +102,6 @@ class Exact:
 
 @arguments
 class Cores(Configuration):
-    """A core, or a cluster of them."""
-
     cores: Count | None = None
     """Run on a cluster of N cores; without it on one core alone, or on the cluster of a --preset of one."""
 
@@ -124,7 +112,6 @@ class Cores(Configuration):
 
     @property
     def cluster_fields(self) -> dict[str, int]:
-        """Fields of the cluster that options give."""
         return {}
 
 
@@ -144,8 +131,6 @@ Icache = Annotated[int, Parameter(converter=_icache, metavar="BYTES")]
 
 @arguments
 class ClusterOptions(Cores, Exact):
-    """A core or a cluster to simulate."""
-
     banks: Count | None = None
     """Banks of the cluster's TCDM (default 16)."""
     icache: Icache | None = None
@@ -155,7 +140,6 @@ class ClusterOptions(Cores, Exact):
 
     @property
     def cluster_fields(self) -> dict[str, int]:
-        """Fields of the cluster that options give."""
         return {"icache_private": self.icache or 0, **({} if self.banks is None else {"banks": self.banks})}
 
     @property
@@ -173,8 +157,6 @@ class ClusterOptions(Cores, Exact):
 
 @arguments
 class Simulated(Configuration, Exact):
-    """A configuration to simulate."""
-
     @property
     def cluster(self) -> ClusterConfig:
         """The cluster of the preset and settings, in the structure that models have."""
@@ -185,7 +167,6 @@ class Simulated(Configuration, Exact):
 
     @property
     def simulated_core(self) -> CoreConfig:
-        """The core, in the structure that models have."""
         return self.simulated(self.core)
 
     def with_cores(self, cores: int | None) -> CoreConfig | ClusterConfig:
@@ -198,24 +179,18 @@ class Simulated(Configuration, Exact):
 
 @arguments
 class GrantStalls:
-    """Memory that grants late."""
-
     grant_stalls: Probability = 0.0
     """Probability of a withheld grant of a data access."""
 
 
 @arguments
 class DataTiming(GrantStalls):
-    """Memory that answers late."""
-
     response_latency: Count = 1
     """Data responses take 1 to N cycles."""
 
 
 @arguments
 class MemoryTiming(DataTiming):
-    """Timing of both memories, and interrupts."""
-
     irq_rate: Probability = 0.0
     """Probability per cycle that an interrupt line rises."""
     halt_rate: Probability = 0.0

@@ -13,7 +13,7 @@ from xpulpnn.errors import ConfigError, InputError
 from xpulpnn_sim.api.cosimulation import (
     DEFAULT_WIDTHS,
     MOST_CYCLES,
-    able_variants,
+    CoreChoice,
     kernel_cases,
     run_cases,
 )
@@ -21,14 +21,14 @@ from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, run_on_clusters
 from xpulpnn_sim.cli.common import Columns, cells_of, finish, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
-from xpulpnn_sim.cli.kernels import FORMS, Kernel, Precisions, Requantising, Specialising
+from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.top_names import chosen_names
-from xpulpnn_sw.kernels.catalogue import USUAL_VARIANTS, find_kernel
+from xpulpnn_sw.kernels.catalogue import KERNELS, USUAL_VARIANTS, find_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
-from xpulpnn_sw.kernels.kernel import Kernel as AnyKernel
+from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, MapLayer, WindowLayer
 
@@ -49,6 +49,12 @@ _COLUMNS: Columns = {
 }
 
 
+_KERNEL = Parameter(
+    choices=tuple(KERNELS),
+    help="; ".join(f"{kernel.name}: {kernel.help}" for kernel in KERNELS.values()),
+    metavar="KERNEL",
+    show_choices=False,
+)
 _PRESET = (
     f"Configuration to start from (default {BOTH_FORMS}, for both forms of Mac&Load; {DEFAULT_PRESET} for variants "
     "that need it)."
@@ -66,9 +72,7 @@ _BEGINNING = 2000  # cycles of waveforms when nothing is wrong
 
 @arguments
 class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialising, DataTiming, Seed, Json):
-    """Options of the command."""
-
-    kernel: Kernel = field(kw_only=False)
+    kernel: Annotated[str, _KERNEL] = field(kw_only=False)
     preset: Annotated[Preset, Parameter(help=_PRESET, show_default=False)] = ""
     layer: Annotated[Repeated, Parameter(help=_LAYER, metavar="SPEC")] = ()
     variant: Annotated[Words, Parameter(help=_VARIANT)] = ()
@@ -90,41 +94,21 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     """Cycles of the first kernel to write instead."""
 
     @property
-    def chosen(self) -> AnyKernel:
-        """The kernel."""
-        return find_kernel(self.kernel)
-
-    @property
     def machine(self) -> Machine:
-        """The surroundings of the core."""
         return Machine.of(self, max_cycles=MOST_CYCLES)
 
-    @property
-    def beyond(self) -> CoreConfig | None:
-        """The core of variants that need more than the default preset; None if settings leave nothing of it."""
-        if self.preset:
-            return None
-        try:
-            return replace(self, preset=DEFAULT_PRESET).simulated_core
-        except ConfigError:
-            return None
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """The variants asked for by name or as all."""
-        known = tuple(self.chosen.variants)
-        return tuple(chosen_names("+".join(self.variant), known, "--variant")) if self.variant else ()
+    def variants(self, kernel: Kernel) -> tuple[str, ...]:
+        if not self.variant:
+            return ()
+        return tuple(chosen_names("+".join(self.variant), tuple(kernel.variants), "--variant"))
 
     def require_fitting(self) -> None:
         """Raise :class:`InputError` for options that do not go together."""
-        of_clusters = {
-            *("banks", "arbiter", "placement", "icache", "l2_latency", "report"),
-            *("tile_rows", "tile_channels", "no_overlap"),
-        }
-        of_one_core = {"grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves"}
-        usual = {one.name: one.default for one in fields(self)}
-        for name in of_one_core if self.cores else of_clusters:
-            if getattr(self, name) != usual[name]:
+        clusters_only = {option.name for option in fields(ClusterRuns)} - {"jobs", "cores"}
+        one_core_only = ("grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves")
+        defaults = {option.name: option.default for option in fields(self)}
+        for name in one_core_only if self.cores else clusters_only:
+            if getattr(self, name) != defaults[name]:
                 when = "with" if self.cores else "without"
                 raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
         if self.engine == "core" and self.waves is not None:
@@ -147,22 +131,32 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
     """
     options.require_fitting()
-    beyond = options.beyond
+    beyond = None if options.preset else _default_core(options)
     if not options.preset:
         options = replace(options, preset=BOTH_FORMS)
     cluster = options.cluster if options.cores else None
     config = options.simulated_core if cluster is None else cluster.core
-    cases = _cases(options, config, beyond)
+    kernel, cores = find_kernel(options.kernel), CoreChoice(config, beyond)
     window = None if options.wave_window is None else Waves.window(options.wave_window)
+    if options.random is None:
+        cases, footer = _cases(options, kernel, cores), ""
+    else:
+        cases, footer = _random_cases(options, kernel, cores, options.random)
     records = run_on_clusters(options, cluster, cases) if cluster is not None else _run(options, cases, window)
-    if options.random is not None:
-        every = len(turns(options.kernel, config, **_asked(options), beyond=beyond))
-        tell(f"{covered(cases)} of {every} combinations of widths and variant in {len(cases)} random layers")
+    if footer:
+        tell(footer)
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 
+def _default_core(options: CosimOptions) -> CoreConfig | None:
+    """The core of variants that need more than both forms of Mac&Load; None if settings leave nothing of it."""
+    try:
+        return replace(options, preset=DEFAULT_PRESET).simulated_core
+    except ConfigError:
+        return None
+
+
 def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | None) -> list[dict[str, Any]]:
-    """The records of the cases on one core."""
     name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]}".format
     results = run_results("kernels", run_cases(cases, options.engine, options.jobs), len(cases), name)
     records = [result.record for result in results]
@@ -173,29 +167,16 @@ def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | Non
     return records
 
 
-def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None) -> list[Case]:
-    computing = options.chosen
-    if options.random is not None:
-        return random_cases(
-            options.kernel,
-            options.random,
-            config=config,
-            beyond=beyond,
-            machine=options.machine,
-            **_asked(options),
-            check=options.check == "all",
-            timing=not options.cores,
-        )
-    variants = list(options.variants)
+def _cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice) -> list[Case]:
+    variants = options.variants(kernel)
     if options.variant == ("all",):
-        variants = list(able_variants(computing, variants, config, beyond))
+        variants = cores.runnable(kernel, variants)
     return kernel_cases(
-        options.kernel,
-        layers=options.layer or [computing.usual_in_cluster if options.cores else computing.usual],
-        precisions=options.precisions(options.kernel, DEFAULT_WIDTHS),
+        kernel,
+        cores,
+        layers=options.layer or [kernel.usual_in_cluster if options.cores else kernel.usual],
+        precisions=options.precisions(kernel, DEFAULT_WIDTHS),
         variants=variants,
-        config=config,
-        beyond=beyond,
         machine=options.machine,
         check=options.check == "all",
         specialise=options.specialise,
@@ -203,28 +184,31 @@ def _cases(options: CosimOptions, config: CoreConfig, beyond: CoreConfig | None)
     )
 
 
-def _asked(options: CosimOptions) -> dict[str, Any]:
-    """Properties that random layers must have; an empty one leaves the choice open."""
-    is_open = not (options.bits or options.precision)
-    return {
-        "precisions": () if is_open else options.precisions(options.kernel),
-        "variants": options.variants,
+def _random_cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice, count: int) -> tuple[list[Case], str]:
+    """Random layers with the properties that options ask for, and a line that says how many combinations they cover."""
+    requested: dict[str, Any] = {
+        "precisions": options.precisions(kernel) if options.bits or options.precision else (),
+        "variants": options.variants(kernel),
         "rules": () if options.requantise is None else (options.rule,),
     }
+    settings = {"machine": options.machine, "check": options.check == "all", "timing": not options.cores}
+    cases = random_cases(kernel, cores, count, **settings, **requested)
+    total = len(turns(kernel, cores, **requested))
+    return cases, f"{covered(cases)} of {total} combinations of widths and variant in {len(cases)} random layers"
 
 
 def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:
     """Repeat one kernel on a model that writes waveforms: the first wrong one unless cycles are given."""
-    chosen = next((i for i, result in enumerate(results) if result.record["mismatches"]), 0)
+    wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
     if window is not None:
         run_case(cases[0], waves=Waves(path=path, first=window[0], last=window[1]))
         return
-    position = results[chosen].mismatch_position
+    position = results[wrong].mismatch_position
     if position is None:
         waves = Waves(path=path, first=0, last=_BEGINNING)
     else:
         waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
-    run_case(cases[chosen], waves=waves)
+    run_case(cases[wrong], waves=waves)
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
@@ -232,7 +216,6 @@ _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
 
 
 def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:
-    """Cycles per sdotp in the paper and estimated, MAC per cycle estimated."""
     name = record["layer"] if record["kernel"] == "conv" else _LAYER_OF_MATMUL.get(record["layer"])
     if name is None or len(set(record["precision"].split("x")[:2])) > 1:
         return None, None, None
@@ -248,7 +231,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
     shown = [record | dict(zip(("paper", "model", "model_rate"), _figures(record), strict=True)) for record in records]
     title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
     headings = [name.strip() for name in _KERNEL_COLUMNS]
-    return table(headings, (cells_of(_KERNEL_COLUMNS, one) for one in shown), title=title)
+    return table(headings, (cells_of(_KERNEL_COLUMNS, record) for record in shown), title=title)
 
 
 def _known(name: str, digits: int) -> Callable[[dict[str, Any]], str]:

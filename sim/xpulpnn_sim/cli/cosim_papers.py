@@ -51,8 +51,6 @@ _WEIGHTS = Parameter(help=f"Bits of the weights, 1 to 8 (default, with all: {_PA
 
 @arguments
 class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
-    """Options of the command, which always runs programs on the whole core."""
-
     preset: Preset = BOTH_FORMS
     """Configuration to start from."""
     weights: Annotated[tuple[str, ...], listed(_WIDTHS), _WEIGHTS] = ()
@@ -77,7 +75,6 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
 
     @property
     def wanted(self) -> Wanted:
-        """The products asked for."""
         if bool(self.weights) != bool(self.activations):
             raise InputError("--weights must be given together with --activations, not by itself")
         return Wanted(
@@ -159,8 +156,6 @@ _PAPER_CYCLES = 4_862_000  # of the PULP-NN paper, 8 bit, one core
 
 @arguments
 class Cifar10Options(NetworkRuns, Jobs):
-    """Options of the command, which always runs programs on whole cores."""
-
     preset: Preset = BOTH_FORMS
     """Configuration to start from."""
     bits: Annotated[
@@ -192,7 +187,6 @@ def cosim_cifar10_command(options: Cifar10Options) -> int:
 
 
 def _tasks(options: Cifar10Options) -> list[NetworkTask]:
-    """Networks and images, with the right answers where there are any."""
     if options.network is not None and options.images is not None:
         network = trained(options.network)
         images = read_images(options.images)
@@ -225,8 +219,6 @@ _MILLION = 1e6
 
 @arguments
 class BnnOptions(Simulated, GrantStalls, Seed, Json):
-    """Options of the command, which always runs programs on whole cores."""
-
     preset: Preset = BOTH_FORMS
     """Configuration to start from."""
     variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()

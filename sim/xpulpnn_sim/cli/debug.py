@@ -36,8 +36,6 @@ _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
 
 @arguments
 class DebugOptions(ProgramOptions, ClusterOptions):
-    """Options of the command."""
-
     execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
     """Command for gdb, behind those that connect it; repeatable."""
     batch: bool = False

@@ -20,8 +20,6 @@ _TIMEOUT_S = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A program or package."""
-
     name: str  # what the user knows it by
     purpose: str
     needed: bool  # whether co-simulation or Verilog generation is impossible without it
@@ -119,8 +117,6 @@ _MB = 1e6
 
 @arguments
 class DoctorOptions(Json):
-    """Options of the command."""
-
     clean_cache: bool = False
     """Empty the cache; models and results are made anew."""
 

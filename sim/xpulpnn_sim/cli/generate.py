@@ -24,8 +24,6 @@ DEFAULT_PREFIX = "xpulpnn_"  # Begins the names of the modules that `generate` w
 
 @arguments
 class GenerateOptions(Configuration, Json):
-    """Options of the command."""
-
     top: Annotated[str, Parameter(choices=ALL_TOPS, show_choices=True)] = field(kw_only=False)
     """Component to write."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build")
@@ -56,7 +54,6 @@ def command_line(options: GenerateOptions) -> str:
 
 
 def emitted_top(options: GenerateOptions) -> EmittedVerilog:
-    """The Verilog that the options ask for."""
     if options.package and options.top not in PACKAGED:
         raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {options.top}")
     if options.package and options.separator != "__":

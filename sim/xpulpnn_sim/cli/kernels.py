@@ -15,10 +15,10 @@ from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, short_precision
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
 from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
-from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.programs.c_program import c_program
 from xpulpnn_sw.kernels.requantisation import RULES, Rule
 from xpulpnn_sw.layers.npz import npz_arrays
@@ -32,43 +32,31 @@ from xpulpnn_sw.toolchain.compilers import COMPILERS, CompileError, find_compile
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
-KERNEL_HELP = "; ".join(
-    f"{one.name}: {one.help}" for one in KERNELS.values()
-)  # the kernels, with what they are, as help
-
-Kernel = Annotated[str, Parameter(choices=tuple(KERNELS), help=KERNEL_HELP, metavar="KERNEL", show_choices=False)]
-
-
-FORMS = ", ".join(f"{name}: {one.form}" for name, one in KERNELS.items())  # how their layers are written, as help
+FORMS = ", ".join(f"{name}: {kernel.form}" for name, kernel in KERNELS.items())  # how layers are written, as help
 
 
 @arguments
 class Precisions:
-    """Widths to compute with."""
-
     bits: Annotated[tuple[str, ...], listed(WIDTHS)] = ()
     """Widths of inputs, weights and results together, out of 16, 8, 4, 2, 1 (default 8; of cosim 8+4+2)."""
     precision: Annotated[Words, Parameter(metavar="XxWxY")] = ()
     """The three widths, such as 8x8x8+8x4x4."""
 
-    def precisions(self, kernel: str, usual: Sequence[object] = (8,)) -> list[Precision]:
-        """The precisions asked for, or those of the ``usual`` widths."""
+    def precisions(self, kernel: Kernel, default: Sequence[int] = (8,)) -> list[Precision]:
         if self.precision:
             if self.bits:
                 raise InputError("--bits must be left out with --precision")
             return [Precision.parse(text) for text in self.precision]
         # only products are those of single bits
-        known = WIDTHS if find_kernel(kernel).rules else WIDTHS[:-1]
+        known = WIDTHS if kernel.rules else WIDTHS[:-1]
         for text in self.bits:
             if text not in known:
                 raise InputError(f"--bits must be a list out of {','.join(known)}, not {text}")
-        return [short_precision(kernel, int(str(text))) for text in self.bits or usual]
+        return [kernel.uniform(bits) for bits in (map(int, self.bits) if self.bits else default)]
 
 
 @arguments
 class Requantising:
-    """Conversion of accumulators to results."""
-
     requantise: Annotated[
         str | None,
         Parameter(
@@ -84,30 +72,26 @@ class Requantising:
 
     @property
     def rule(self) -> Rule:
-        """The rule asked for."""
         return Rule(self.requantise or Rule.BN32)
 
 
 @arguments
 class Specialising:
-    """Functions for one layer."""
-
     specialise: bool = False
     """Kernel functions for the one layer, its sizes constants: faster, and more code."""
 
 
 @arguments
 class CompilerChoice:
-    """Choice of the C compiler."""
-
     compiler: Annotated[str | None, Parameter(choices=COMPILERS)] = None
     """C compiler (default: the first installed)."""
 
 
+_LAYER = f"{FORMS} (default conv {KERNELS['conv'].usual})."
+
+
 @arguments
 class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoice, Json):
-    """Options of the command."""
-
     kernel: Annotated[str, Parameter(choices=("conv", "pointwise", "matmul"), show_choices=True)] = field(kw_only=False)
     """Kernel with a program in plain C beside it."""
     layer: Annotated[
@@ -130,14 +114,14 @@ def kernel_command(options: KernelOptions) -> int:
     xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu  # Compute&Update needs its core
     """
     config = options.core
-    chosen = options.precisions(options.kernel)
-    if len(chosen) != 1:
-        raise InputError(f"--bits and --precision must be one, not {len(chosen)}")
-    wanted = find_kernel(options.kernel)
-    layer = wanted.layer.parse(options.layer or wanted.usual)
+    kernel = find_kernel(options.kernel)
+    precisions = options.precisions(kernel)
+    if len(precisions) != 1:
+        raise InputError(f"--bits and --precision must be one, not {len(precisions)}")
+    layer = kernel.layer.parse(options.layer or kernel.usual)
     case = Case(
         layer=layer,
-        precision=wanted.precision(layer, chosen[0]),
+        precision=kernel.precision(layer, precisions[0]),
         variant=options.variant,
         config=config,
         machine=Machine(seed=options.seed),
@@ -169,8 +153,6 @@ _WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'
 
 @arguments
 class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
-    """Options of the command."""
-
     kernel: Annotated[tuple[str, ...], listed(tuple(KERNELS), "Kernels; repeatable (default all)")] = ()
     precision: Words = ()
     """Widths of inputs, weights and results such as 8x8x8+8x4x8 (default: all of 8, 4 and 2 bits, and accumulators)."""
@@ -249,8 +231,6 @@ _USUAL_BITS = 8
 
 @arguments
 class PackOptions(Requantising, Json):
-    """Options of the command."""
-
     kernel: Annotated[str, Parameter(choices=tuple(KERNELS), show_choices=True)] = field(kw_only=False)
     """Kernel whose order the weights take."""
     layer: Annotated[str, Parameter(help=f"{FORMS}.")] = field(kw_only=False)

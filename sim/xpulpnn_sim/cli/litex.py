@@ -25,8 +25,6 @@ _RUNNER = "xpulpnn_sim.publishing.litex"
 
 @arguments
 class LitexOptions:
-    """Options of the command."""
-
     script: str = field(kw_only=False)
     """A command of LiteX such as litex_sim, or a module such as litex_boards.targets.radiona_ulx3s."""
     words: Annotated[tuple[str, ...], Parameter(name="WORDS")] = field(default=(), kw_only=False)

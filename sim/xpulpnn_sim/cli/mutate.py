@@ -46,8 +46,6 @@ _PROOFS = _NUMBERS.index("equivalent")
 
 @arguments
 class MutationOptions(Fresh, Jobs, YosysChoice, Json):
-    """Options of all campaigns of mutants."""
-
     mutants: Count = 200
     """Mutants of each unit, or of each core."""
     seed: Natural = 1
@@ -61,7 +59,6 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
 
     @property
     def campaign(self) -> CampaignSettings:
-        """Settings of a campaign."""
         return CampaignSettings(
             count=self.mutants, seed=self.seed, jobs=self.jobs, limit_s=self.limit, proof_s=self.proof
         )
@@ -69,8 +66,6 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
 
 @arguments
 class UnitMutationOptions(MutationOptions):
-    """Options of the command."""
-
     units: Annotated[tuple[str, ...], Parameter(metavar="UNIT")] = field(default=(), kw_only=False)
     """Units with a bench, such as dotp-shared (--list shows them), or all."""
     bench_seed: Natural = 1
@@ -146,7 +141,6 @@ def _units(names: Sequence[str]) -> list[str]:
 
 
 def _report(found: Mapping[str, Sequence[Judged]]) -> None:
-    """The table, and the mutants that are alive."""
     tell(_table(found))
     tell(_FOOT)
     every = [each for judged in found.values() for each in judged]
@@ -166,7 +160,6 @@ def _counts(
 
 
 def _records(found: Mapping[str, Sequence[Judged]], *columns: Any) -> dict[str, Any]:
-    """Numbers of mutants and the mutants themselves, of each thing; ``columns`` are those of :func:`_counts`."""
     return {name: {**_counts(judged, *columns), "mutants": rows_of(judged)} for name, judged in found.items()}
 
 
@@ -177,7 +170,6 @@ def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
 
 
 def outcome_table(what: str, names: Sequence[str], rows: Mapping[str, Mapping[str, int]]) -> Table:
-    """Return a table of how many mutants of each thing have each outcome, and of all things together."""
     shown = [(thing, *(counts.get(name, 0) for name in names)) for thing, counts in rows.items()]
     if len(rows) > 1:
         shown.append(("all", *(sum(counts.get(name, 0) for counts in rows.values()) for name in names)))
@@ -185,7 +177,6 @@ def outcome_table(what: str, names: Sequence[str], rows: Mapping[str, Mapping[st
 
 
 def tell_survivors(found: Mapping[str, Sequence[Judged]]) -> None:
-    """Tell a line on each mutant that nothing found."""
     for thing, judged in found.items():
         for each in judged:
             if each.alive:
@@ -204,19 +195,15 @@ _CORE_FOOT = (
 
 @arguments
 class CoreMutationOptions(MutationOptions, Settings):
-    """Options of the command."""
-
     preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Cores")] = (DEFAULT_PRESET,)
     instructions: Count = 100_000
     """Retirements of random programs on each mutant."""
 
     def plan(self, name: str) -> Plan:
-        """The plan of a preset's programs."""
         one = Configuration(preset=name, settings=self.settings)
         return Plan(config=one.core, label=one.command_words)
 
     def folder(self, name: str) -> Path:
-        """The folder of a preset's verdicts."""
         words = (setting.replace("=", "-").replace("/", "-") for setting in self.settings)
         return self.output.resolve() / "-".join(["core", name, *words])
 
@@ -254,7 +241,6 @@ def _place(each: Judged) -> tuple[str, int]:
 
 
 def _kind_of(each: Judged) -> str:
-    """Column of a mutant."""
     if not each.killed:
         return "alive" if each.alive else each.proof
     known = {"random program": "random", "cycle costs": "costs"}

@@ -34,8 +34,6 @@ _IMAGES = Parameter(
 
 @arguments
 class NetExploreOptions(Simulated, Samples, Report, Json):
-    """Options of the command."""
-
     model: Annotated[Path, Parameter(metavar="MODEL.onnx")] = field(kw_only=False)
     """The model, in floating point."""
     images: Annotated[Path, _IMAGES]
@@ -96,7 +94,6 @@ def net_explore_command(asked: NetExploreOptions) -> int:
 
 
 def _check(asked: NetExploreOptions) -> None:
-    """Raise :class:`InputError` for what can be known to be wrong before anything is read."""
     for option in ("test_labels", "test_limit"):
         if getattr(asked, option) is not None and asked.test is None:
             raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
@@ -147,7 +144,6 @@ def _model(
 
 
 def _show(found: Exploration, floor: float | None) -> None:
-    """The front, and what is to be said about the rest."""
     tell(f"bits of weights/maps read, by layer: {', '.join(found.layers)}")
     tell(TerminalTable(front_table(found)))
     refused = [point for point in found.points if point.problem]
@@ -165,7 +161,6 @@ def _show(found: Exploration, floor: float | None) -> None:
 
 
 def _write(asked: NetExploreOptions, studied: StudiedModel, found: Exploration) -> None:
-    """Networks, plot and record."""
     files: list[Path] = []
     if asked.output is not None:
         for best in found.best:

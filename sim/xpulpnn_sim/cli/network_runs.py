@@ -59,8 +59,6 @@ _MOST_REPORTS = 10  # Runs whose mismatches are shown
 
 @arguments
 class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
-    """Options of all runs of networks."""
-
     cores: CoreCounts = ()
     """Numbers of cores, such as 8, or 1,8 for a run on each: 1 is one core by itself, more are a cluster, whose memory
     outside has input and weights (default 1, or the cluster of the preset)."""
@@ -129,7 +127,6 @@ def run_networks(
 
 
 def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
-    """Energies of the layers of networks on one core, of the first image."""
     emitted = replace(options, exact=True).targets()
     alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
     with progress_bar("energy", None) as bar:
@@ -174,7 +171,6 @@ def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
 
 
 def _checked(record: dict[str, Any]) -> str:
-    """Return a clause that says which images were compared."""
     every = {record["images"]: "all images", 0: "no image"}.get(
         record["checked_images"],
         "the first image" if record["checked_images"] == 1 else f"{record['checked_images']} images",
@@ -200,8 +196,6 @@ def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[s
 
 @arguments
 class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
-    """Options of the command; without images the input is random."""
-
     network: Path = field(kw_only=False)
     """The layers, FILE.json; their weights are in the npz file that it names."""
     l2_bytes: Count = USUAL_L2_BYTES
@@ -261,8 +255,6 @@ _DIGITS = 4
 
 @arguments
 class ReferenceOptions(ImageOptions, Json):
-    """Options of the command."""
-
     network: Path = field(kw_only=False)
     """The network, FILE.json, its weights in the npz beside it."""
     images: Annotated[Path, Parameter(help=f"Classify these: {FORMS}; labels or none.", metavar="PATH")] = field()

@@ -102,7 +102,6 @@ _CLASSES: Columns = {
 
 
 def class_table(classes: Sequence[Record]) -> Table:
-    """Right answers by class of which there are images, and what the wrong ones say most often."""
     return record_table(_CLASSES, (one for one in classes if one["images"]))
 
 

@@ -44,8 +44,6 @@ _IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS
 
 @arguments
 class ImageOptions:
-    """Images for a network."""
-
     images: Annotated[Path | None, _IMAGES] = None
     labels: Path | None = None
     """IDX file with the classes of the images (default: the one beside them called labels-idx1)."""
@@ -53,14 +51,11 @@ class ImageOptions:
     """Only the first N images."""
 
     def read(self) -> Images | None:
-        """The images that are asked for, if any; raises :class:`~xpulpnn.errors.InputError` for others."""
         return None if self.images is None else read_images(self.images, self.labels).first(self.limit)
 
 
 @arguments
 class Samples:
-    """Numbers that a model takes for the samples of images."""
-
     samples: Annotated[str | None, Parameter(metavar="LOW:HIGH")] = None
     """Values of the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
     input as they are)."""
@@ -105,8 +100,6 @@ _KNOWN = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
 
 @arguments
 class ImportArguments(Samples, ImageOptions, Seed, Json):
-    """Options of the command; the images give ranges of activations, with --quantise, or are tried, with --fast."""
-
     model: Annotated[Path, Parameter(help=f"The model: {_KNOWN}.")] = field(kw_only=False)
     output: Annotated[NewFile, Parameter(alias="-o", metavar="NET.json")]
     """The network; its weights go to the npz file of the same name beside it."""
@@ -238,8 +231,6 @@ _PROGRAM = "network.elf"
 
 @arguments
 class NetGenerateOptions(Cores, ImageOptions, Specialising, Seed, CompilerChoice, Json):
-    """Options of the command; images are examples that the program computes, the first unless --limit says more."""
-
     network: Path = field(kw_only=False)
     """The network, FILE.json, its weights in the npz beside it."""
     output: Annotated[NewFolder, Parameter(alias="-o")]
@@ -309,7 +300,6 @@ def _own_command() -> str:
 
 
 def _inputs(asked: NetGenerateOptions, network: Described) -> Inputs:
-    """The examples: images, or an input that is random."""
     images = asked.read()
     if images is None:
         return Inputs(values=network.random_input(asked.seed)[np.newaxis], scaling=network.scaling)

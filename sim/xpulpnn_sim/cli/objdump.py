@@ -22,8 +22,6 @@ _LOOPS = "lp."
 
 @arguments
 class ObjdumpOptions(Json):
-    """Options of the command."""
-
     files: tuple[Path, ...] = field(kw_only=False)
     """Programs (.elf), objects (.o), libraries (.a)."""
     section: Repeated = ()
@@ -140,7 +138,6 @@ def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> I
 
 
 def _decoded(item: ObjectFile, section: CodeSection, offset: int) -> tuple[int, int, str]:
-    """Size, word and text of what stands at an offset."""
     address, data = section.address + offset, section.data
     low = int.from_bytes(data[offset : offset + HALF_BYTES], "little")
     size = WORD_BYTES if low & LENGTH_MASK == LENGTH_MASK or section.is_data(address) else HALF_BYTES
@@ -157,7 +154,6 @@ def _decoded(item: ObjectFile, section: CodeSection, offset: int) -> tuple[int, 
 
 
 def _instruction(item: ObjectFile, section: CodeSection, insn: Insn, word: int, address: int) -> str:
-    """The instruction, with name and address of where it goes."""
     text = render(insn, word)
     values = insn.decode(word)
     targets = [address + values[t.field.name] for t in insn.tokens if t.field.kind is FieldKind.TARGET]
@@ -168,7 +164,6 @@ def _instruction(item: ObjectFile, section: CodeSection, insn: Insn, word: int, 
 
 
 def _record(item: ObjectFile, sections: list[CodeSection], options: ObjdumpOptions) -> dict[str, Any]:
-    """A file for machines."""
     return {
         "file": item.title,
         "kind": item.kind,

@@ -183,56 +183,42 @@ CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", sh
 
 @arguments
 class Json:
-    """Place of the result for machines."""
-
     json: NewFile | None = None
     """Write the result as JSON; - is the standard output."""
 
 
 @arguments
 class Report:
-    """Place of the page."""
-
     report: NewFile | None = None
     """Write a page with tables and plots, FILE.html."""
 
 
 @arguments
 class Seed:
-    """Seed of random choices."""
-
     seed: Natural = 0
     """Seed of random choices."""
 
 
 @arguments
 class Jobs:
-    """Processes side by side."""
-
     jobs: Count = 2
     """Processes side by side."""
 
 
 @arguments
 class Dask:
-    """Other machines that work."""
-
     dask: Annotated[str, Parameter(metavar="HOST:PORT", show_default=False)] = ""
     """Run on the workers of this Dask scheduler instead."""
 
 
 @arguments
 class Fresh:
-    """Choice to do without the results of earlier runs."""
-
     fresh: bool = False
     """Start anew: use nothing that an earlier run left."""
 
 
 @arguments
 class YosysChoice:
-    """Choice of Yosys."""
-
     yosys: Annotated[
         str,
         Parameter(
@@ -246,7 +232,5 @@ Check = Literal["none", "results", "all"]
 
 @arguments
 class Timeout:
-    """Limit of time for each step."""
-
     timeout: Seconds = 600.0
     """Seconds after which a step counts as undecided."""

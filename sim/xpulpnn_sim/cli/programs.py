@@ -35,8 +35,6 @@ Dump = tuple[int, int, Path]  # address and size of a piece of memory to write i
 
 @arguments
 class ProgramOptions(Cores, Json):
-    """The program and the options of every run."""
-
     program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
     """32-bit RISC-V executable."""
     preset: Annotated[Preset, Parameter(show_default=False)] = ""
@@ -57,12 +55,10 @@ class ProgramOptions(Cores, Json):
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        """The memory beside the program's segments."""
         return tuple(parse_ram(text) for text in self.ram)
 
     @property
     def bus_errors(self) -> tuple[Window, ...]:
-        """The words that the bus answers with an error."""
         return tuple(parse_ram(text) for text in self.bus_error)
 
 
@@ -116,14 +112,12 @@ def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]
 
 
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:
-    """Write every piece of memory."""
     for address, size, path in pieces:
         with replacing(path) as temporary:
             temporary.write_bytes(read(address, size))
 
 
 def show(printed: Output) -> None:
-    """Pass on what the program prints."""
     pass_on(printed.data, error=printed.descriptor == STDERR)
 
 
@@ -179,14 +173,11 @@ def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[
 
 
 def address_text(address: int | None) -> str:
-    """An address in hexadecimal digits, empty for none."""
     return "" if address is None else f"0x{address:08x}"
 
 
 @arguments
 class IssOptions(ProgramOptions):
-    """Options of the command."""
-
     limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
     """Give up after N instructions."""
     quantum: Annotated[

@@ -87,8 +87,6 @@ _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
 @arguments
 class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
-    """Options of the command."""
-
     limit: Annotated[Count, Parameter(name="--max-cycles")] = DEFAULT_LIMIT
     """Give up after N cycles."""
     check: Check = "none"

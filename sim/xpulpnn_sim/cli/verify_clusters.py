@@ -34,8 +34,6 @@ _STALLS_SHOWN = ("bank_conflict", "barrier", "event", "external", "fetch", "peri
 
 @arguments
 class ClusterPrograms(RandomPrograms):
-    """Programs on all cores of clusters, configurations taken in turn."""
-
     cores: Count = 8
     """Cores of the cluster."""
     banks: Numbers = (4,)
@@ -51,7 +49,6 @@ class ClusterPrograms(RandomPrograms):
     """Put faults into the bridges to Wishbone instead, which programs must find."""
 
     def plans(self) -> list[ClusterPlan]:
-        """The configurations, in the structure models have."""
         plans: list[ClusterPlan] = []
         icaches = [icache_bytes(text, "--icache") for text in self.icache]
         for name, banks, icache, arbiter in product(self.preset, self.banks, icaches, self.arbiter):
@@ -90,7 +87,6 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
 
 
 def _self_test(options: ClusterPrograms) -> int:
-    """Tell of each fault how it was found; fails if one was not."""
     if options.engine != WISHBONE:
         raise InputError(f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
     # Amaranth takes long to import
@@ -154,8 +150,6 @@ def _print_summary(summary: dict[str, Any]) -> None:
 
 @arguments
 class LitmusOptions(ClusterPrograms):
-    """Options of the command."""
-
     rounds: Annotated[int, rule(f"1 to {MOST_ROUNDS} rounds", lambda value: 1 <= value <= MOST_ROUNDS, "N")] = 500
     """Rounds of each test."""
 

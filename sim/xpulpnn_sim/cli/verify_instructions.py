@@ -32,8 +32,6 @@ _NAMES = tuple(level.removeprefix("-O") for level in comparison.LEVELS)
 
 @arguments
 class CProgramsOptions(Configuration, Seed, Jobs, Json):
-    """Options of the command."""
-
     programs: Count = 1000
     """C programs to draw, compile and run; --seed is the number of the first."""
     no_shrink: bool = False
@@ -115,8 +113,6 @@ def _table(summary: dict[str, Any]) -> Table:
 
 @arguments
 class VectorOptions(Configuration, Seed, Json):
-    """Options of the command."""
-
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE.jsonl[.gz]")] = field(kw_only=False)
     """Vector files, JSON lines."""
     preset: CorePreset = BOTH_FORMS
@@ -166,8 +162,6 @@ _SHOWN = 5  # Wrong rows listed of each group
 
 @arguments
 class CostOptions(Configuration, Json):
-    """Options of the command."""
-
     preset: CorePreset = BOTH_FORMS
     """Configuration to start from, for both forms of Mac&Load."""
 

@@ -29,8 +29,6 @@ _COLUMNS: Columns = {
 
 @arguments
 class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
-    """Options of the command."""
-
     kernel: Annotated[tuple[str, ...], listed(tuple(KERNELS), "Kernels; repeatable")] = tuple(KERNELS)
     preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Cores, of which the first that can runs a kernel")] = (
         tuple(PRESETS)
@@ -42,7 +40,6 @@ class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
 
     @property
     def cores(self) -> list[CoreConfig]:
-        """The cores in the structure that models have."""
         return [simulated(Configuration(preset=name, settings=self.settings).core) for name in self.preset]
 
 

@@ -53,8 +53,6 @@ from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial
 
 @arguments
 class RandomPrograms(Settings, Seed, Jobs, Json):
-    """Random programs, of which there are enough when they have run so many instructions."""
-
     instructions: Count = 100_000
     """Retired instructions to reach; --seed is the number of the first program."""
     preset: Annotated[tuple[str, ...], listed(tuple(PRESETS), "Configurations, taken in turn")] = (BOTH_FORMS,)
@@ -68,8 +66,6 @@ class RandomPrograms(Settings, Seed, Jobs, Json):
 
 @arguments
 class StressedPrograms(RandomPrograms):
-    """Random programs on one core, with memory and interrupts that differ between programs unless they are given."""
-
     grant_stalls: Probability | None = None
     """Probability of a withheld grant of a data access (default: differs between programs)."""
     response_latency: Count | None = None
@@ -85,7 +81,6 @@ class StressedPrograms(RandomPrograms):
     """Probability per cycle that a core with debug mode is asked to halt (default: differs between programs)."""
 
     def plans(self) -> list[Plan]:
-        """Designs to run the programs on."""
         names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "halt_rate")
         chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
         cores = [Configuration(preset=name, settings=self.settings) for name in self.preset]
@@ -94,15 +89,12 @@ class StressedPrograms(RandomPrograms):
 
 @arguments
 class RandomOptions(StressedPrograms, Dask):
-    """Options of the command."""
-
     engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = CORE
     """Checks of the programs: the core, the core with a cache and its bridges to Wishbone, or the simulator alone."""
     self_test: bool = False
     """Put faults into the core, or its cache and bridges, instead, which programs or cycle costs must find."""
 
     def plans(self) -> list[Plan]:
-        """Designs to run the programs on, named with the engine if it is not the usual one."""
         words = "" if self.engine == CORE else f" --engine {self.engine}"
         return [replace(plan, label=plan.label + words) for plan in super().plans()]
 
@@ -129,7 +121,6 @@ def verify_random_command(options: RandomOptions) -> int:
 
 
 def _self_test(options: RandomOptions, plans: list[Plan]) -> int:
-    """Tell of each fault how it was found; fails if one was not."""
     # Amaranth takes long to import
     from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 
@@ -167,7 +158,6 @@ class Gathered:
 
     @property
     def failures(self) -> list[Trial]:
-        """The programs that failed."""
         return [result for result in self.results if result.verdict.reason is not Reason.PASS]
 
     def code(self, *, wrong: bool = False) -> int:
@@ -298,8 +288,6 @@ _HOLES_SHOWN = 20  # Holes told on the terminal
 
 @arguments
 class CoverageOptions(StressedPrograms, Report):
-    """Options of the command."""
-
     aim: Numbers = ()
     """Numbers of the crosses that one program aims at, as a failing program names them; with --seed."""
     no_steering: bool = False
@@ -359,7 +347,6 @@ def verify_coverage_command(options: CoverageOptions) -> int:
 
 
 def _reached(total: Total) -> dict[str, Any]:
-    """All of it for ``--json``."""
     collector, families = total.collector, total.families()
     modules = covered.module_table(total.used_points, total.components)
     verilog: dict[str, dict[str, int]] = {}
@@ -376,7 +363,6 @@ def _reached(total: Total) -> dict[str, Any]:
 
 
 def _show_reached(reached: dict[str, Any]) -> None:
-    """Tables for people."""
     rows = (
         (name, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"])
         for name, one in (*reached["families"].items(), ("all", reached))

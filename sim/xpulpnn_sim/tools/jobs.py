@@ -37,7 +37,6 @@ class Call(Future[Result], Generic[Result]):
     """Output of its process and its tools, once it has ended; of a call in this very process nothing."""
 
     def settle(self, answer: WorkerAnswer) -> None:
-        """Make the end of a call known."""
         self.output = answer.output
         if self.done():
             return
@@ -186,7 +185,6 @@ class _Processes(Pool):
         return Shared(path)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Kill everything."""
         with self._lock:
             self._stopped = True
             processes = list(self._all)

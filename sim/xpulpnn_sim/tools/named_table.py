@@ -42,7 +42,6 @@ class Column:
         return f"{self.name} {_ARROWS[self.better]}" if self.better else self.name
 
     def show(self, cell: TableCell) -> str:
-        """``cell`` as text."""
         if cell is None:
             return MISSING
         if isinstance(cell, str) or self.digits is None:
@@ -90,7 +89,6 @@ class TerminalTable:
         self._table = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Title, tables and notes."""
         yield Text(self._table.title, style="bold")
         for columns in blocks(self._table, options.max_width):
             yield _block(self._table, columns)

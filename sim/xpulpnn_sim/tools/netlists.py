@@ -50,7 +50,6 @@ class NetlistCell:
 
     @property
     def read(self) -> list[int]:
-        """Nets of the other pins."""
         return [net for pin, nets in self.pins.items() if pin not in self.outputs for net in nets]
 
 

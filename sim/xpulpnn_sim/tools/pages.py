@@ -110,13 +110,11 @@ class Page:
         return self.plot(part) if isinstance(part, Plot) else table(part) if isinstance(part, NamedTable) else part
 
     def plot(self, one: Plot) -> Markup:
-        """The place of a plot."""
         self.plots.append(one)
         heading = Markup("<h3>{}</h3>").format(one.heading) if one.heading else Markup()
         return Markup('<figure>{}<div class="plot" id="plot-{}"></div></figure>').format(heading, one.name)
 
     def grid(self, plots: Iterable[Plot]) -> Markup:
-        """Plots side by side."""
         return Markup('<div class="plots">\n{}</div>').format(Markup("\n").join(map(self.plot, plots)))
 
     def write(self, path: Path) -> None:
@@ -185,12 +183,10 @@ def choice(name: str, title: str, options: Mapping[str, str], *, buttons: bool =
 
 
 def chosen_option(name: str) -> Markup:
-    """The text of the present choice."""
     return Markup('<span data-shows="{}"></span>').format(name)
 
 
 def controls(*parts: Markup) -> Markup:
-    """Controls side by side."""
     return Markup('<div class="controls">\n{}\n</div>').format(Markup("\n").join(parts))
 
 

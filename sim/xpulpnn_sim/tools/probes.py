@@ -11,7 +11,6 @@ from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, REGISTERS
 
 
 def _table(text: str) -> dict[str, str]:
-    """Nets by their probes."""
     pairs = (entry.partition("=") for entry in text.split())
     return {name: net or name for name, _, net in pairs}
 

@@ -82,7 +82,6 @@ class Results:
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove every record."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __len__(self) -> int:

@@ -113,7 +113,6 @@ class WorkerProcess:
         return WorkerAnswer(value=value, error=error, output=output)
 
     def kill(self) -> None:
-        """Kill the process and its tools."""
         self._end(0.0)
 
     def _end(self, grace_s: float) -> int | None:
