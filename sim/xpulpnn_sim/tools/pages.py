@@ -277,6 +277,28 @@ def layout(title: str = "", height: int = 430, **more: Any) -> dict[str, Any]:
     }
 
 
+def bar(name: str, x: Iterable[Any], y: Iterable[Any], colour: Any, hover: str, **more: Any) -> dict[str, Any]:
+    """A trace of bars; ``hover`` is the text for one of them."""
+    text = {"hovertemplate": f"{hover}<extra>{name}</extra>"}
+    return {"type": "bar", "name": name, "x": list(x), "y": list(y), "marker": {"color": colour}, **text, **more}
+
+
+def figure(
+    traces: Sequence[Mapping[str, Any]],
+    title: str = "",
+    height: int = 430,
+    *,
+    x: Mapping[str, Any] | None = None,
+    y: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """A figure in the style of all plots, with ``x`` and ``y`` as further settings of its axes."""
+    shown = layout(title, height, **more)
+    shown["xaxis"] |= x or {}
+    shown["yaxis"] |= y or {}
+    return {"data": list(traces), "layout": shown}
+
+
 def _compressed(content: bytes) -> str:
     """Content compressed and in base 64, which the script of the page unpacks."""
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, Page, Plot, layout
+from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, Page, Plot, bar, figure, layout
 
 Record = Mapping[str, Any]  # figures of a kernel on a cluster, under the names of their JSON record
 
@@ -36,8 +36,8 @@ def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
         titled.insert(0, ("Kernels over the cores", scaling_figure(records)))
     if any(gain is not None for gain in bank_gains(records)):
         titled.append(("Banks", banking_figure(records)))
-    for number, (title, figure) in enumerate(titled):
-        page.section(f"plot-of-{number}", title, Plot(name=str(number), variants={(): figure}))
+    for number, (title, plotted) in enumerate(titled):
+        page.section(f"plot-of-{number}", title, Plot(name=str(number), variants={(): plotted}))
     page.write(path)
 
 
@@ -61,7 +61,7 @@ def speed_ups(records: Sequence[Record]) -> list[float | None]:
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """The plot as plotly takes it: to the left MAC per cycle, to the right the speed-up for each core where known."""
+    """MAC per cycle to the left, and to the right the speed-up for each core where it is known."""
     differing = [name for name in _LINE if len({record[name] for record in records}) > 1]
     measured = list(zip(records, speed_ups(records), strict=True))
     compared = any(speed_up is not None for _, speed_up in measured)
@@ -145,23 +145,21 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
         kernel = ", ".join(map(str, _values(record, names)))
         bars.setdefault(cluster, {}).setdefault(kernel, record["cycles_per_sdotp"])
     traces = [
-        {
-            "type": "bar",
-            "name": cluster,
-            "x": list(values),
-            "y": list(values.values()),
-            "text": [f"{value:.3f}" for value in values.values()],
-            "textposition": "outside",
-            "marker": {"color": _BAR_COLOURS[number % len(_BAR_COLOURS)]},
-            "hovertemplate": f"%{{x}}: %{{y:.3f}} cycles<extra>{cluster}</extra>",
-        }
+        bar(
+            cluster,
+            values,
+            values.values(),
+            _BAR_COLOURS[number % len(_BAR_COLOURS)],
+            "%{x}: %{y:.3f} cycles",
+            text=[f"{value:.3f}" for value in values.values()],
+            textposition="outside",
+        )
         for number, (cluster, values) in enumerate(bars.items())
     ]
     common = _named(counted[0], [name for name in _NAMES if name not in names])
     title = f"Cycles per SIMD sum of dot products, inner loops{f': {common}' if common else ''}"
-    shown = layout(title, 420, barmode="group", xaxis={"linecolor": INK, "type": "category"})
-    shown["yaxis"] |= {"title": {"text": "cycles per sdotp, of each core"}, "rangemode": "tozero"}
-    return {"data": traces, "layout": shown}
+    y = {"title": {"text": "cycles per sdotp, of each core"}, "rangemode": "tozero"}
+    return figure(traces, title, 420, barmode="group", xaxis={"linecolor": INK, "type": "category"}, y=y)
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
@@ -201,7 +199,7 @@ def timeline_figure(record: Record) -> dict[str, Any]:
         f"{record['kernel']} {record['layer']}, {record['precision']}, {record['variant']}, {record['cores']} cores: "
         f"{tiling['tiles']} tiles, {record['macs_per_cycle']:.2f} MAC per cycle"
     )
-    shown = layout(title, 330, barmode="overlay", margin={"t": 50, "b": 50, "l": 130, "r": 20})
-    shown["xaxis"] |= {"title": {"text": "cycles"}, "rangemode": "tozero"}
-    shown["yaxis"] = {"categoryorder": "array", "categoryarray": list(reversed(bars)), "linecolor": INK}
-    return {"data": traces, "layout": shown}
+    x = {"title": {"text": "cycles"}, "rangemode": "tozero"}
+    lanes = {"categoryorder": "array", "categoryarray": list(reversed(bars)), "linecolor": INK}
+    margin = {"t": 50, "b": 50, "l": 130, "r": 20}
+    return figure(traces, title, 330, x=x, yaxis=lanes, barmode="overlay", margin=margin)

@@ -6,7 +6,7 @@ from typing import Any
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_blocks import block_energies, block_of, is_cluster
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea, ModuleEnergy, PointResult
-from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, layout
+from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, figure, layout
 
 _ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
 _SHOWN_MODULES = 16  # modules with an energy bar of their own; the others share one
@@ -119,11 +119,11 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 def area_note(flow: FlowResult) -> str:
     """Sentences on the sum of the instances' sizes, and on how gates were assigned to instances."""
-    whole, figure = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
-    if figure is not None and abs(whole - figure) > _DIFFERENT * abs(figure):
-        text = f"The instances add up to {whole:.2f} kGE; the tables show {figure:.2f} kGE."
+    whole, size = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
+    if size is not None and abs(whole - size) > _DIFFERENT * abs(size):
+        text = f"The instances add up to {whole:.2f} kGE; the tables show {size:.2f} kGE."
     else:
-        shown = whole if figure is None else figure
+        shown = whole if size is None else size
         text = f"The instances add up to the {shown:.2f} kGE of the tables{_run_text(flow.area_run, flow)}."
     if "function" not in flow.origins:
         return text
@@ -163,10 +163,8 @@ def _stacked(names: Sequence[str], columns: Sequence[Column], unit: str, digits:
     ]
     legend = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"}
     margin = {"l": 10, "r": 16, "t": 30, "b": 46}
-    shown = layout("", 110 + 20 * len(names), barmode="stack", bargap=0.25, legend=legend, margin=margin)
-    shown["xaxis"] |= {"title": {"text": unit}, "rangemode": "tozero"}
-    shown["yaxis"] = _named_rows(names)
-    return {"data": traces, "layout": shown}
+    axes = {"x": {"title": {"text": unit}, "rangemode": "tozero"}, "yaxis": _named_rows(names)}
+    return figure(traces, "", 110 + 20 * len(names), **axes, barmode="stack", bargap=0.25, legend=legend, margin=margin)
 
 
 def _named_rows(names: Sequence[str]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, layout
+from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, figure
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 
 Record = Mapping[str, Any]  # figures of a product, under the names of its JSON record
@@ -167,8 +167,8 @@ def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
     page = Page(title="Packed products", command=command, writer=command, notes=[note])
     for number, grid in enumerate(grids(records)):
         # maps of widths as coloured cells, the others as lines
-        figure = _map_figure(grid) if grid.sweep in ("overflow", "best") else _lines_figure(grid)
-        page.section(f"grid-{number}", grid.title, Plot(name=f"grid-{number}", variants={(): figure}))
+        plotted = _map_figure(grid) if grid.sweep in ("overflow", "best") else _lines_figure(grid)
+        page.section(f"grid-{number}", grid.title, Plot(name=f"grid-{number}", variants={(): plotted}))
     page.write(path)
 
 
@@ -194,9 +194,7 @@ def _map_figure(grid: Grid) -> dict[str, Any]:
     }
     # white where nothing is gained, or packed
     trace |= {"zmin": 0.0, "zmid": 1.0, "zmax": 2.0} if is_ratio else {"zmin": 1, "zmax": max(grid.numbers.values())}
-    shown = layout("", 430)
-    shown["yaxis"] |= {"autorange": "reversed"}
-    return {"data": [trace], "layout": shown}
+    return figure([trace], y={"autorange": "reversed"})
 
 
 def _lines_figure(grid: Grid) -> dict[str, Any]:
@@ -213,10 +211,6 @@ def _lines_figure(grid: Grid) -> dict[str, Any]:
             "y": [grid.numbers[row, column] for column in columns],
         }
         traces.append(trace)
-    shown = layout("", 520)
-    shown["xaxis"] |= {"title": {"text": grid.corner}, "tickvals": [int(column) for column in grid.columns]}
-    if grid.sweep != "bits":
-        shown["xaxis"] |= {"type": "log"}
-    if grid.sweep != "iter":
-        shown["yaxis"] |= {"type": "log"}
-    return {"data": traces, "layout": shown}
+    x = {"title": {"text": grid.corner}, "tickvals": [int(column) for column in grid.columns]}
+    log = {"type": "log"}
+    return figure(traces, "", 520, x=x if grid.sweep == "bits" else x | log, y=None if grid.sweep == "iter" else log)

@@ -7,10 +7,11 @@ from typing import Any
 from xpulpnn_sim.exploration.widths.exploration import Exploration
 from xpulpnn_sim.exploration.widths.width_search import WidthPoint, widths_front, widths_text
 from xpulpnn_sim.tools.named_table import Column, NamedTable
-from xpulpnn_sim.tools.pages import INK, Page, Plot, layout
+from xpulpnn_sim.tools.pages import INK, Page, Plot, figure
 
 _FRONT, _CHOSEN = "#0072b2", "#d55e00"
 _HEIGHT = 560
+_ACCURACY = {"title": {"text": "% of the images classified as labelled"}}
 _KIB = 1024
 _MILLION = 1e6
 _PERCENT = 100
@@ -26,11 +27,11 @@ def write_widths_page(path: Path, model: str, exploration: Exploration, command:
         f"measured once on the RTL. The table has the accuracy of {exploration.tested} other images."
     )
     page = Page(title=f"{model}: bits of the layers", command=command, writer="xpulpnn net explore", notes=[note])
-    for name, title, figure in (
+    for name, title, plotted in (
         ("cycles", "Accuracy over cycles", cycles_figure(exploration)),
         ("memory", "Accuracy over memory", weights_figure(exploration)),
     ):
-        page.section(name, title, Plot(name=name, variants={(): figure}))
+        page.section(name, title, Plot(name=name, variants={(): plotted}))
     page.section("front", "The front, and the most bits", front_table(exploration))
     page.write(path)
 
@@ -82,7 +83,7 @@ def cycles_figure(exploration: Exploration) -> dict[str, Any]:
     ]
     if exploration.chosen is not None:
         traces.append(_dots("chosen", _placed([exploration.chosen], "cycles"), symbol="star", size=15, color=_CHOSEN))
-    return {"data": traces, "layout": _layout("Mcycles of an image")}
+    return figure(traces, "", _HEIGHT, x={"title": {"text": "Mcycles of an image"}}, y=_ACCURACY)
 
 
 def weights_figure(exploration: Exploration) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def weights_figure(exploration: Exploration) -> dict[str, Any]:
         _dots("front by memory", lightest, color=_CHOSEN, size=9) | _stairs(_CHOSEN),
         _dots("front by cycles", fastest, color=_FRONT, size=9),
     ]
-    return {"data": traces, "layout": _layout("KiB of weights and parameters")}
+    return figure(traces, "", _HEIGHT, x={"title": {"text": "KiB of weights and parameters"}}, y=_ACCURACY)
 
 
 def _placed(points: Sequence[WidthPoint], cost: str) -> list[tuple[float, WidthPoint]]:
@@ -119,10 +120,3 @@ def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], **marker: Any) 
         "hovertemplate": "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
         "<extra>%{fullData.name}</extra>",
     }
-
-
-def _layout(across: str) -> dict[str, Any]:
-    shown = layout("", _HEIGHT)
-    shown["xaxis"] |= {"title": {"text": across}}
-    shown["yaxis"] |= {"title": {"text": "% of the images classified as labelled"}}
-    return shown

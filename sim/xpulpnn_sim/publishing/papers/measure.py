@@ -15,7 +15,7 @@ from xpulpnn_sim.publishing.papers.tables import classifier, mlperf_tiny, pulp_n
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import completed, executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
-from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, layout
+from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, bar, figure
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
@@ -87,16 +87,16 @@ def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
     reference = measured.table.reference
     pairs = [pair for values in printed.values() for pair in values.items()]
     common = dict(pairs) if len(set(pairs)) == len(dict(pairs)) else {}
-    traces = [_trace(reference, common, _PRINTED)] if common else []
+    hover = "%{x}: %{y:.4g}"
+    traces = [bar(reference, common, common.values(), _PRINTED, hover)] if common else []
     for number, (name, values) in enumerate(ours.items()):
         colour = PALETTE[number % len(PALETTE)]
         if not common and name in printed:
-            traces.append(_trace(f"{name}, {reference}", printed[name], colour) | {"opacity": _FAINT})
-        traces.append(_trace(name, values, colour))
-    shown = layout(title, _BARS_HEIGHT, barmode="group", showlegend=True)
-    shown["xaxis"] |= {"type": "category"}
-    shown["yaxis"] |= {"rangemode": "tozero"}
-    return {"data": traces, "layout": shown}
+            own = printed[name]
+            traces.append(bar(f"{name}, {reference}", own, own.values(), colour, hover, opacity=_FAINT))
+        traces.append(bar(name, values, values.values(), colour, hover))
+    axes = {"x": {"type": "category"}, "y": {"rangemode": "tozero"}}
+    return figure(traces, title, _BARS_HEIGHT, **axes, barmode="group", showlegend=True)
 
 
 def _series(
@@ -105,21 +105,10 @@ def _series(
     """The figures of a chart by series and place, without those that are missing."""
     series: dict[str, dict[str, float]] = {}
     for row in rows:
-        bar, figure = row.row.bar, value(row)
-        if bar is not None and bar.chart == title and figure is not None:
-            series.setdefault(bar.series, {})[bar.group] = figure
+        place, number = row.row.bar, value(row)
+        if place is not None and place.chart == title and number is not None:
+            series.setdefault(place.series, {})[place.group] = number
     return series
-
-
-def _trace(name: str, values: Mapping[str, float], colour: str) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "name": name,
-        "x": list(values),
-        "y": list(values.values()),
-        "marker": {"color": colour},
-        "hovertemplate": f"%{{x}}: %{{y:.4g}}<extra>{name}</extra>",
-    }
 
 
 def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
@@ -139,18 +128,18 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
                     "hovertemplate": "%{y}: %{x:.2f} times as good<extra></extra>",
                 }
             )
-    shown = layout("how many times as good ours is; to the right of 1 it is better", _FRAME + _ROW_HEIGHT * len(rows))
-    shown |= {"showlegend": True, "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}}
-    shown["title"] |= {"yref": "container", "y": 0.98, "yanchor": "top"}
     ends = [*(row.advantage for row in rows if row.advantage), _NARROWEST, 1 / _NARROWEST]
-    shown["xaxis"] |= {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)]}
-    shown["xaxis"] |= {"type": "log", "tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
+    x = {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)], "type": "log"}
+    x |= {"tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
     names = [row.row.figure for row in rows]
-    shown["yaxis"] |= {"type": "category", "categoryarray": names[::-1], "automargin": True}
-    shown["yaxis"] |= {"range": [-0.7, len(rows) - 0.3], "tickfont": {"size": 11}}
+    y = {"type": "category", "categoryarray": names[::-1], "automargin": True}
+    y |= {"range": [-0.7, len(rows) - 0.3], "tickfont": {"size": 11}}
     line = {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": INK, "width": 1}}
-    shown["shapes"] = [line]
-    return {"data": traces, "layout": shown}
+    legend = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0}
+    title, height = "how many times as good ours is; to the right of 1 it is better", _FRAME + _ROW_HEIGHT * len(rows)
+    shown = figure(traces, title, height, x=x, y=y, showlegend=True, legend=legend, shapes=[line])
+    shown["layout"]["title"] |= {"yref": "container", "y": 0.98, "yanchor": "top"}
+    return shown
 
 
 def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
