@@ -75,7 +75,8 @@ class _Build:
     def _flags(self) -> list[str]:
         kind = self.compiler.kind
         headers = [f"-isystem{self.folder / 'include'}", f"-isystem{RUNTIME / 'include'}", *header_flags()]
-        return [*self.compiler.command, *target_flags(kind), *headers]
+        # unlike a stock assembler, translation takes mnemonics in the macros of the headers
+        return [*self.compiler.command, *target_flags(kind), "-DXP_MNEMONICS", *headers]
 
     def _chosen(self) -> list[str]:
         options = self.options

@@ -3,7 +3,7 @@
 Every statement whose mnemonic is an instruction beyond RV32IMC is replaced by the ``.insn`` directive of its word, and
 names of CSRs that only this core has by their numbers; everything else stays as it is, line by line. A stock assembler
 cannot place the end of a hardware loop, since its linker may still move code (relaxation): such an instruction becomes
-a data word with the distance, and between it and the end relaxation is off.
+a data word with the distance, and every instruction between it and the end keeps its length.
 """
 
 import re
@@ -22,6 +22,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sw.assembly.asm import candidates, of_same_shape, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.expressions import evaluate
+from xpulpnn_sw.assembly.relaxation import at_full_length, filled_alignment
 from xpulpnn_sw.toolchain.headers.intrinsics import (
     BRANCH_OFFSET,
     LOAD_OFFSET,
@@ -70,6 +71,8 @@ class SourcePlaces:
         return start.sub(lambda match: f"{self.of(int(match[1])) if match[1] else self._source}:", messages)
 
 
+_LOOPS = re.compile(r"(?:^|[;:])\s*lp\.(?:setup|start|end)", re.IGNORECASE | re.MULTILINE)
+_MACRO = re.compile(r"\.(?:macro|endm)\b")
 _OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines worth a closer look
 _LINE_MARKER = re.compile(r"\s*#")
 _PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
@@ -142,6 +145,10 @@ class _Translation:
         self._rows = frozenset(enabled(config.extensions, config.widths, aliases=True))
         self._symbols: dict[str, int] = {}
         self._loops: list[_Loop] = []
+        self._is_last = False  # the next instruction is the last of a hardware loop
+        self._has_loops = _LOOPS.search(text) is not None
+        self._macros: set[str] = set()
+        self._in_macro = False  # in a macro that may be used in a hardware loop
         self._problems: list[TranslationProblem] = []
         self._number = 0
         self._line = 0
@@ -164,7 +171,8 @@ class _Translation:
     def _translated(self, line: str) -> str:
         if _LINE_MARKER.match(line):
             return line
-        if not self._loops and not _OURS.search(line):
+        is_fixed = self._loops or self._is_last or self._in_macro or _MACRO.search(line)
+        if not is_fixed and not _OURS.search(line):
             if match := _ASSIGNMENT.match(line):
                 self._assign(match)
             return line
@@ -182,7 +190,8 @@ class _Translation:
     def _statement(self, text: str) -> str:
         labels = ""
         while match := _LABEL.match(text):
-            labels += f"{match[0]} {self._ends(match[1])}"
+            labels += match[0]
+            self._end_loops(match[1])
             text = text[match.end() :]
         if match := _ASSIGNMENT.match(text):
             self._assign(match)
@@ -191,21 +200,31 @@ class _Translation:
         mnemonic, operands = statement_parts(text)
         for loop in self._loops:
             loop.bytes += self._most_bytes(mnemonic, operands)
+        is_fixed = bool(self._loops) or self._is_last or self._in_macro
+        is_code = not mnemonic.startswith(".") or mnemonic == ".insn"
+        self._is_last = self._is_last and not is_code
         if mnemonic.lower().startswith("csr"):
             return labels + _CSR_NAME.sub(lambda name: hex(CSR_BY_NAME[name[1]].address), text)
         rows = candidates(mnemonic) if _OURS.match(text) else ()
         if not any(row.extension not in STOCK_EXTENSIONS for row in rows):
-            return labels + text
+            if mnemonic in (".macro", ".endm"):
+                self._in_macro = self._has_loops and mnemonic == ".macro"
+                self._macros.update(operands[0].split()[:1] if operands else ())
+            elif is_fixed and mnemonic not in self._macros:
+                text = at_full_length(text) if is_code else filled_alignment(text) or text
+            return f"{labels} {text}" if labels else text
         return f"{labels} {self._instruction(mnemonic, operands)}"
 
     def _most_bytes(self, mnemonic: str, operands: tuple[str, ...]) -> int:
         if mnemonic.startswith("."):
             if mnemonic in _POWER_ALIGNMENTS and operands[:1] and operands[0].isdecimal():
                 return 1 << int(operands[0])
+            if mnemonic.startswith(".balign") and operands[:1] and operands[0].isdecimal():
+                return int(operands[0])
             return 0 if mnemonic.startswith(_NO_CODE) else _INSN_BYTES * max(len(operands), 1)
         return 2 * _INSN_BYTES if mnemonic in _PAIRS else _INSN_BYTES
 
-    def _ends(self, label: str) -> str:
+    def _end_loops(self, label: str) -> None:
         ended = [loop for loop in self._loops if loop.label in (label, f"{label}f")]
         for loop in ended:
             if loop.bytes > loop.limit:
@@ -213,7 +232,7 @@ class _Translation:
                 rule = f"end of {loop.name} must be at most {loop.limit} bytes behind it"
                 self._problems.append(TranslationProblem(loop.line, f"{rule}, not {loop.bytes}"))
         self._loops = [loop for loop in self._loops if loop not in ended]
-        return ".option pop;" * len(ended)
+        self._is_last = self._is_last or bool(ended)
 
     def _instruction(self, mnemonic: str, operands: tuple[str, ...]) -> str:
         insn, operands = _chosen(mnemonic, operands)
@@ -262,7 +281,7 @@ class _Translation:
         self._number += 1
         self._loops.append(_Loop(label, self._line, token.field.high, insn.mnemonic, _INSN_BYTES))
         shift = _LOOP_SHIFTS[field]
-        return f".option push; .option norelax; {place}: .word {word:#x} + (({label} - {place}) << {shift})"
+        return f"{place}: .word {word:#x} + (({label} - {place}) << {shift})"
 
 
 def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, ...]]:

@@ -90,14 +90,11 @@ def test_a_loop_over_words():
         "sub a5,a1,a0",
         "srli a5,a5,2",
         ".balign 4",
-        ".option push",
-        ".option norelax",
         "lp.setup 0,a5,.Lxp_end_0_0",
         "p.lw a5,4(a0!)",
         ".Lxp_end_0_0:",
         "add a4,a4,a5",
         "bne a0,a1,.L2",
-        ".option pop",
         "mv a0,a4",
         "ret",
     ]
@@ -113,12 +110,12 @@ def directives(body: str) -> list[str]:
 def test_calls_outside_of_loops_are_left_to_the_linker():
     inner = "li a5,100\n{}.L3:\nmul a0,a0,a1\naddi a5,a5,-1\nbne a5,zero,.L3\n"
     outer = "call g\nli a4,100\n.L2:\n{}addi a4,a4,-1\nbne a4,zero,.L2\ncall g\nret"
-    ends = [".option pop", "call g"]
-    opening = ["call g", ".balign 4", ".option push", ".option norelax"]
+    ends = ["call g"]
+    opening = ["call g", ".balign 4"]
     setups = ["lp.setup 1,a4,.Lxp_end_0_1", "lp.setupi 0,100,.Lxp_end_0_0"]
     words = [*opening, ".option push", ".option norvc", setups[0], ".option pop", setups[1], *ends]
     assert directives(outer.format(inner.format(""))) == words
-    padded = [*opening, setups[0], ".balignw 4,0x0001", setups[1], *ends]
+    padded = [*opening, setups[0], ".balignw 4,0x0001", ".balignw 4,0x0001", setups[1], *ends]
     assert directives(outer.format(inner.format(".p2align 3\n"))) == padded
 
 

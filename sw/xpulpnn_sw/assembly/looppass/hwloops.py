@@ -126,16 +126,17 @@ class HardwareLoops:
         blocks = function.blocks
         self._written = {register for block in blocks for op in block.operations for register in op.writes}
         self._made: list[tuple[frozenset[int], int]] = []
+        kinds = {operation.kind for block in blocks for operation in block.operations}
+        self.has_own = FlowKind.LOOP in kinds  # the programmer's, whose ends are not in the graph of the flow
 
     def run(self) -> list[LoopOutcome]:
         """Turn what can be turned, inner loops first."""
         outcomes: list[LoopOutcome] = []
-        kinds = {operation.kind for block in self.function.blocks for operation in block.operations}
         names = {operation.name for block in self.function.blocks for operation in block.operations}
         flow = FlowGraph(self.function)
         found = flow.natural_loops()
         for loop in found:
-            if FlowKind.LOOP in kinds:
+            if self.has_own:
                 made: int | str = "the function uses hardware loops itself"
             elif "mret" in names:
                 made = "the function is an interrupt handler"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from xpulpnn_sw.assembly.looppass.operation import FlowKind, ListedOperation, parse_operation, unknown
+from xpulpnn_sw.assembly.relaxation import SHORT_NOP, WORD_BYTES, at_full_length, filled_alignment
 
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:(.*)")
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
@@ -26,7 +27,6 @@ _ENCODING = re.compile(r"\s*\.(?:p2align|align|option)\b")  # directives that de
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
 LEAVING = frozenset({FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE})  # what ends a block
-_SHORT_NOP = 0x0001  # c.nop, with which the GNU assembler does not pad where nothing is relaxed
 SETUP_SIZE = 32  # bytes of the instructions that set up a hardware loop, at most
 
 
@@ -53,6 +53,7 @@ class BasicBlock:
     opening: Sequence[str] = ()
     # label of the last instruction of a hardware loop, which is the last of this block that is no branch
     end_label: str = ""
+    is_looped: bool = False  # whether it is part of a hardware loop, so that the linker must leave its length
 
     @property
     def all(self) -> list[ListedOperation]:
@@ -92,7 +93,9 @@ class BasicBlock:
 
         def anchored(last: float) -> Iterator[str]:
             while anchors and anchors[0][0] <= last:
-                yield anchors.popleft()[1]
+                text = anchors.popleft()[1]
+                padded = filled_alignment(text, WORD_BYTES) if self.is_looped else None
+                yield text if padded is None else padded
 
         yield from anchored(min((one.origin for one in self.operations if one.origin >= 0), default=inf))
         for operation in self.setup:
@@ -106,7 +109,8 @@ class BasicBlock:
             yield from anchored(operation.origin)
             if self.end_label and index == last:
                 yield f"{self.end_label}:"
-            yield f"\t{operation.text}{operation.comment}"
+            is_whole = self.is_looped and operation.may_shrink
+            yield f"\t{at_full_length(operation.text) if is_whole else operation.text}{operation.comment}"
         yield from anchored(inf)
 
 
@@ -123,42 +127,35 @@ class ListedFunction:
     loops: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def lines(self) -> Iterator[str]:
-        """The function as text.
-
-        The linker must not shorten code inside a hardware loop, whose set-up holds the distance to the end; elsewhere
-        it makes calls and addresses shorter, and faster.
-        """
+        """The function as text."""
         if self.obstacle:
             yield from self.text
             return
-        ends = self._open_loops()
-        for index, block in enumerate(self.blocks):
+        self._open_loops()
+        for block in self.blocks:
             yield from block.lines()
-            if index in ends:
-                yield "\t.option pop"
 
-    def _open_loops(self) -> set[int]:
-        """Say what comes in front of each set-up; returns the last blocks of the outermost loops.
+    def _open_loops(self) -> None:
+        """Say what comes in front of each set-up, and which blocks keep their length.
 
         A turn that starts with a long instruction across two words takes a cycle more. An outermost loop is aligned
         by the linker. The assembler does not know what becomes of that, so that up to the last set-up inside of the
         loop, all instructions are words.
         """
-        ends: set[int] = set()
         for start, end in self.loops:
             if any(first <= start and end <= last for first, last in self.loops if (first, last) != (start, end)):
                 continue
-            ends.add(end)
-            opening = ["\t.balign 4", "\t.option push", "\t.option norelax"]
+            for block in self.blocks[start : end + 1]:
+                block.is_looped = True
+            opening = ["\t.balign 4"]
             inner = sorted(first for first, last in self.loops if start < first and last <= end)
             are_words = all(block.may_be_words for block in self.blocks[start : max(inner, default=start) + 1])
             for first in inner:
-                self.blocks[first].opening = [] if are_words else [f"\t.balignw 4, 0x{_SHORT_NOP:04x}"]
+                self.blocks[first].opening = [] if are_words else [f"\t.balignw 4, {SHORT_NOP:#06x}"]
             if inner and are_words:
                 opening += ["\t.option push", "\t.option norvc"]
                 self.blocks[inner[-1]].opening = ["\t.option pop"]
             self.blocks[start].opening = opening
-        return ends
 
 
 @dataclass(slots=True)

@@ -61,6 +61,11 @@ class ListedOperation:
     comment: str = ""  # what the compiler wrote behind it
 
     @property
+    def may_shrink(self) -> bool:
+        """Return whether a linker may have a shorter form for it: it has or stands for parts of an address."""
+        return "%" in self.text or (self.insn is None and "li" not in self.values)
+
+    @property
     def is_load(self) -> bool:
         """Return whether memory is read, into a register or the NN-RF."""
         insn = self.insn

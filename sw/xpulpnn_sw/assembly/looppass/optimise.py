@@ -103,8 +103,10 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
         if function.obstacle:
             found.skipped[function.name] = function.obstacle
             continue
-        found.loops += HardwareLoops(function, f".Lxp_end_{number}_").run()
-        _improve(function, tally, swap_loads=swap_loads)
+        loops = HardwareLoops(function, f".Lxp_end_{number}_")
+        found.loops += loops.run()
+        if not loops.has_own:
+            _improve(function, tally, swap_loads=swap_loads)
         found.handlers += keep_loops(function)
     found.increments += tally["increments"]
     found.sums += tally["sums"]

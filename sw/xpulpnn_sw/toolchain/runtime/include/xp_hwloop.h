@@ -64,18 +64,28 @@
  *                   ([sum] "+r"(sum), [a] "+r"(a), [b] "+r"(b), [x] "=&r"(x), [y] "=&r"(y)), (), ("memory"));
  *
  * `body` are all instructions but the last one, which is `last`; both are strings. The lists of outputs, inputs and
- * clobbers stand in parentheses. The count is in t0. A body has at most 2045 instructions.
+ * clobbers stand in parentheses. The count is in t0. A body has at most 2045 instructions. Without `xpulpnn cc`, an
+ * operand in memory must have constraint "A": a linker that shortens code does not see the address of a variable here.
  */
+#ifdef XP_MNEMONICS
+#define XP_LP_BEGIN "lp.setup %[xp_setup], t0, .Lxp_last_%=\n\t"
+#define XP_LP_OPERAND(loop) (loop)
+#define XP_LP_END ""
+#else
+#define XP_LP_BEGIN                                                                                \
+    ".option push\n\t.option norelax\n"                                                            \
+    ".Lxp_setup_%=: .word %[xp_setup] + ((.Lxp_last_%= - .Lxp_setup_%=) << 19)\n\t"
+#define XP_LP_OPERAND(loop) XP_LP_SETUP_T0(loop)
+#define XP_LP_END "\n\t.option pop"
+#endif
 #define XP_HWLOOP_ASM(loop, count, body, last, outputs, inputs, clobbers)                          \
     do {                                                                                           \
         uint32_t xp_turns = (uint32_t)(count);                                                     \
         if (xp_turns != 0) {                                                                       \
             register uint32_t xp_count __asm__("t0") = xp_turns;                                   \
-            __asm__ volatile(".option push\n\t.option norelax\n"                                   \
-                             ".Lxp_setup_%=: .word %[xp_setup] + ((.Lxp_last_%= - .Lxp_setup_%=) << 19)\n\t" \
-                             body "\n.Lxp_last_%=: " last "\n\t.option pop"                        \
+            __asm__ volatile(XP_LP_BEGIN body "\n.Lxp_last_%=: " last XP_LP_END                     \
                              : XP_LIST outputs                                                     \
-                             : [xp_setup] "i"(XP_LP_SETUP_T0(loop)), "r"(xp_count) XP_MORE inputs  \
+                             : [xp_setup] "i"(XP_LP_OPERAND(loop)), "r"(xp_count) XP_MORE inputs  \
                              : XP_LIST clobbers);                                                  \
         }                                                                                          \
     } while (0)

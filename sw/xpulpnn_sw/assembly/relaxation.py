@@ -1,0 +1,41 @@
+"""Code that keeps its length while a linker shortens the code around it (relaxation).
+
+The set-up of a hardware loop holds the distance to its end, so nothing in between may be shortened. A linker that finds
+a variable in reach of a register of fixed value removes the instruction with the upper part of the address, and makes
+every instruction with the lower part use that register instead. The first may be forbidden at any place, since an upper
+part that nobody needs does no harm. The second never changes a length and must stay allowed, since the upper part may
+stand elsewhere, where the linker removes it.
+"""
+
+import re
+
+SHORT_NOP = 0x0001  # c.nop
+WORD_BYTES = 4
+_LOWER_PART = re.compile(r"%\w*lo\(")
+_ALIGNMENT = re.compile(r"\s*\.(align|p2align|balign)\s+(\w+)\s*(?:,\s*(?:,\s*(\w+)\s*)?)?")
+
+
+def at_full_length(statement: str) -> str:
+    """Statements that give the instruction its longest form, which no linker changes.
+
+    An instruction with the lower part of an address has one form only. All others may be written here.
+    """
+    if _LOWER_PART.search(statement):
+        return statement
+    return f".option push; .option norelax; {statement.strip()}; .option pop"
+
+
+def filled_alignment(directive: str, most: int | None = None) -> str | None:
+    """The alignment, to ``most`` bytes at most, with padding that the assembler decides on; None for other text.
+
+    The GNU assembler pads with zeros, which are no instructions, where it may not leave the padding to the linker.
+    """
+    match = _ALIGNMENT.fullmatch(directive)
+    if match is None:
+        return None
+    kind, number, limit = match.groups(default="")
+    if most is not None and number.isdecimal():
+        size = int(number) if kind == "balign" else 1 << int(number)
+        return f"\t.balignw {min(size, most)}, {SHORT_NOP:#06x}"
+    name = "balignw" if kind == "balign" else "p2alignw"
+    return f"\t.{name} {number}, {SHORT_NOP:#06x}" + (f", {limit}" if limit else "")
