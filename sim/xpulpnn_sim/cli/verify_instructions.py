@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,10 @@ class CProgramsOptions(Configuration, Seed, Jobs, Json):
     """C programs to draw, compile and run; --seed is the number of the first."""
     no_shrink: bool = False
     """Leave a failing program as it is."""
+    generator: Annotated[str, Parameter(choices=tuple(comparison.GENERATORS))] = "loops"
+    """What draws the programs: loops of all forms, or Csmith, which must be installed."""
+    every: bool = False
+    """Compile each program with every compiler and level, instead of one after the other."""
     compilers: Annotated[tuple[str, ...], listed(COMPILERS)] = ()
     """Compilers, taken in turn, or all (default: all that are installed)."""
     levels: Annotated[tuple[str, ...], listed(_NAMES, "Levels, taken in turn")] = _NAMES
@@ -53,17 +58,18 @@ def verify_c_command(options: CProgramsOptions) -> int:
     if not config.xpulpv2:
         raise InputError("--preset must have XpulpV2, not leave it out")
     comparison.host_compiler()
+    comparison.GENERATORS[options.generator].folder()
     settings = _settings(options, config)
     total = ProgramComparison()
     starts = range(options.seed, options.seed + options.programs, comparison.BATCH)
     groups = [range(start, min(start + comparison.BATCH, starts.stop)) for start in starts]
-    chosen = list(islice(cycle(settings), len(groups)))
+    chosen = [settings] * len(groups) if options.every else [[one] for one in islice(cycle(settings), len(groups))]
     for number in range(0, len(groups), options.rtl) if options.rtl else ():
-        chosen[number] = replace(chosen[number], engine="rtl")
+        chosen[number] = [replace(setting, engine="rtl") for setting in chosen[number]]
     with progress_bar("programs", options.programs) as bar, executor(options.jobs) as pool:
         for result in pool.map(comparison.run_seeds, groups, chosen):
             total.merge(result)
-            bar.advance(result.programs)
+            bar.advance(result.programs + result.dropped)
     for failure in total.failures:
         small = failure if options.no_shrink else comparison.shrink_c_program(failure)
         tell(small.text)
@@ -80,13 +86,16 @@ def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
             with suppress(ToolError):
                 kinds.append(find_compiler(kind).kind)
     kinds = kinds or [find_compiler().kind]
-    return [Setting(config=config, compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
+    made = partial(Setting, config=config, generator=options.generator)
+    return [made(compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
 
 
 def _summary(total: ProgramComparison) -> dict[str, Any]:
     report = total.report
     return {
         "programs": total.programs,
+        "dropped": total.dropped,
+        "runs": total.runs,
         "differences": len(total.failures),
         "failing_seeds": sorted({failure.seed for failure in total.failures}),
         "loops": len(report.loops),
@@ -101,7 +110,8 @@ def _summary(total: ProgramComparison) -> dict[str, Any]:
 def _table(summary: dict[str, Any]) -> Table:
     executed = summary["executed"]
     rows = {
-        "programs": str(summary["programs"]),
+        "programs": f"{summary['programs']}, compared {summary['runs']} times",
+        "left out": f"{summary['dropped']} that run for too long",
         "differences": str(summary["differences"]),
         "loops": f"{summary['loops']}, of them hardware loops {summary['hardware_loops']}",
         "left alone": ", ".join(f"{count} {reason}" for reason, count in summary["refusals"].items()) or "none",

@@ -49,7 +49,8 @@ C_TEXTS = {
         extern volatile int counter;
         int f(void) {{
             int value;
-            __asm__ volatile("lui a2, %%hi(counter)\\n {OWN_LOOP.format(1)}" : "=&r"(value) : "r"({TURNS}) : "a2", "memory");
+            __asm__ volatile("lui a2, %%hi(counter)\\n {OWN_LOOP.format(1)}"
+                             : "=&r"(value) : "r"({TURNS}) : "a2", "memory");
             return value;
         }}""",
     "statement with an instruction behind its end": """

@@ -14,90 +14,73 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Output
-from xpulpnn_sim.verification.c_programs.generator import ARRAYS, program_piece
+from xpulpnn_sim.verification.c_programs.csmith import csmith_program, header_folder
+from xpulpnn_sim.verification.c_programs.generator import SHARED
+from xpulpnn_sim.verification.c_programs.loop_programs import PIECES, program
 from xpulpnn_sim.verification.random.shrink import minimise_list
 from xpulpnn_sim.verification.random.trials import Tally
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import Options, build
 
-PIECES = 6  # functions of a program
-_ELEMENTS = 512
-_CALLS = ((0, 0, 0), (1, 3, 7), (13, 5, 2_654_435_761), (-3, 40, 4_294_967_289), (38, -2, 97))
-"""Arguments every piece is called with: bounds below, at and above each other."""
 
-PRELUDE = """\
-#include <stdint.h>
-#define NOINLINE __attribute__((noinline))
-#ifdef __riscv
-#include "xpulpnn.h"
-#define DOT(a, b, acc) xp_sdotsp_b((uint32_t)(a), (uint32_t)(b), (acc))
-#define MAXIMUM(a, b) ((int32_t)xp_max((uint32_t)(a), (uint32_t)(b)))
-#define NEXT(pointer) ((uint32_t)xp_lw_post(&(pointer), 4))
-#define TURNS(name, count) xp_hwloop_begin(0, name, count)
-#define TURNS_END(name) xp_hwloop_end(0, name)
-#define LOOPS XP_HWLOOP_FUNCTION
-#else
-static int32_t dot(uint32_t a, uint32_t b, int32_t acc) {
-    for (int i = 0; i < 4; i++) acc += (int8_t)(a >> 8 * i) * (int8_t)(b >> 8 * i);
-    return acc;
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """Source of programs."""
+
+    draw: Callable[[int, Sequence[int]], str]  # text of a program that defines `program_SEED`, with some of its pieces
+    pieces: tuple[int, ...]  # functions that may be left out
+    runs_plain: bool  # whether each program also runs without the pass, and not only one with a wrong result
+    flags: tuple[str, ...]  # options for the compilers
+    folder: Callable[[], tuple[Path, ...]]  # folders of its headers; raises :class:`ToolError` if it is not installed
+
+
+GENERATORS = {
+    "loops": Generator(
+        program, tuple(range(PIECES)), runs_plain=True, flags=("-fwrapv", "-fno-strict-aliasing", "-w"), folder=tuple
+    ),
+    "csmith": Generator(
+        lambda seed, _pieces: csmith_program(seed),
+        (),
+        runs_plain=False,
+        flags=("-w",),
+        folder=lambda: (header_folder(),),
+    ),
 }
-#define DOT(a, b, acc) dot((uint32_t)(a), (uint32_t)(b), (acc))
-#define MAXIMUM(a, b) ((int32_t)(a) > (int32_t)(b) ? (int32_t)(a) : (int32_t)(b))
-#define NEXT(pointer) ((uint32_t)*(pointer)++)
-#define TURNS(name, count) for (uint32_t name = (count); name; name--) {
-#define TURNS_END(name) }
-#define LOOPS NOINLINE
-#endif
-#define ADD(value) (h = h * 31u + (uint32_t)(value))
-typedef struct { int32_t a; int16_t b; uint8_t c; uint8_t d; int32_t e; } item_t;
-"""
 
 
-def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
-    """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory."""
-    lines = [f"/* random C program {seed} */", PRELUDE]
-    lines += [f"static {kind} g_{name}[{_ELEMENTS}];" for name, kind in ARRAYS.items()]
-    texts = [program_piece(seed, number) for number in pieces]
-    lines += ["static item_t g_i[64];"]
-    if any("g_v" in text for text in texts):
-        lines.append("static volatile int32_t g_v;")
-    lines.append("static NOINLINE uint32_t mix(uint32_t h, uint32_t v) { return (h ^ v) * 16777619u + (h >> 13); }")
-    lines += texts
-    lines += [f"uint32_t program_{seed}(void) {{", f"    uint32_t h = {seed}u;"]
-    lines.append(f"    for (int i = 0; i < {_ELEMENTS}; i++) {{")
-    lines += [
-        f"        g_{name}[i] = ({kind})((h = h * 1664525u + 1013904223u) >> 7);" for name, kind in ARRAYS.items()
+def _declared(seeds: Iterable[int]) -> str:
+    lines = ["#include <stdint.h>", "#include <stdio.h>", *(f"uint32_t program_{seed}(void);" for seed in seeds)]
+    return "\n".join(lines) + "\n"
+
+
+def driver(seeds: Iterable[int]) -> str:
+    """A main function that prints the number of each program on a line, and the variables that all share."""
+    calls = [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
+    return "\n".join([_declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
+
+
+def _host_driver(seeds: Iterable[int]) -> str:
+    """The same for this machine, with a mark instead of a number for a program that runs for too long."""
+    calls = [
+        f'    blocks = {_MOST_BLOCKS}; if (setjmp(given_up)) puts("{seed} {_TOO_LONG}");\n'
+        f'    else {{ unsigned value = program_{seed}(); blocks = -1; printf("{seed} %08x\\n", value); }}'
+        for seed in seeds
     ]
-    lines.append("    }")
-    lines.append("    for (int i = 0; i < 64; i++) { g_i[i].a = (int32_t)h + i; g_i[i].b = (int16_t)i; g_i[i].d = 3; }")
-    for number in pieces:
-        lines += [f"    h = p{number}(h, {n}, {m}, {u}u);" for n, m, u in _CALLS]
-    for name in ARRAYS:
-        lines.append(f"    for (int i = 0; i < {_ELEMENTS}; i++) h = h * 31u + (uint32_t)g_{name}[i];")
-    lines.append("    for (int i = 0; i < 64; i++) h = h * 31u + (uint32_t)(g_i[i].a + g_i[i].c + g_i[i].e);")
-    lines += ["    return h;", "}"]
-    return "\n".join(lines) + "\n"
+    watch = "void __sanitizer_cov_trace_pc(void) { if (!blocks--) longjmp(given_up, 1); }"
+    head = ["#include <setjmp.h>", _declared(seeds) + SHARED, "static jmp_buf given_up;", "static long blocks = -1;"]
+    return "\n".join([*head, watch, "int main(void) {", *calls, "    return 0;", "}", ""])
 
 
-def driver(seeds: Sequence[int]) -> str:
-    """A main function that prints the number of each program on a line."""
-    lines = ["#include <stdint.h>", "#include <stdio.h>"]
-    lines += [f"uint32_t program_{seed}(void);" for seed in seeds]
-    lines += ["int main(void) {"]
-    lines += [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
-    lines += ["    return 0;", "}"]
-    return "\n".join(lines) + "\n"
-
-
-LEVELS = ("-O1", "-O2", "-O3", "-Os")
+LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
 BATCH = 20  # programs in one executable: linking and starting take longer than running
 ENGINES = ("iss", "rtl")
 _HOST_COMPILERS = ("gcc", "cc", "clang")
-_DEFINED = ("-fwrapv", "-fno-strict-aliasing", "-w")
 _WITHOUT_DEBUG = ("-O1", "-O3")
 """Levels without debug information, whose labels and directives stand between the instructions otherwise."""
 _LIMIT = 20_000_000  # instructions or cycles of an executable, at most
 _HOST_SECONDS = 60
+_MOST_BLOCKS = 50_000  # basic blocks that a program may run through
+_TOO_LONG = "too-long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +91,7 @@ class Setting:
     compiler: str  # `gcc` or `zig`
     level: str  # Optimisation, such as `-O2`
     engine: str = "iss"  # what runs the program with the pass: `iss` or `rtl`; the one without always runs on the ISS
+    generator: str = "loops"  # what draws the programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +103,15 @@ class Failure:
     host: str  # its result on this machine; empty if there is none
     plain: str  # on the core without the pass
     passed: str  # on the core with it
-    pieces: tuple[int, ...] = tuple(range(PIECES))  # functions that are enough to see it
+    pieces: tuple[int, ...] = ()  # functions that are enough to see it, if it can do without some
 
     @property
     def text(self) -> str:
         """One line for people."""
         shown = [value or "no result" for value in (self.host, self.plain, self.passed)]
         where = f"{self.setting.compiler} {self.setting.level} on {self.setting.engine}"
-        pieces = ",".join(map(str, self.pieces))
-        return f"program {self.seed}, {where}: host {shown[0]}, without {shown[1]}, with {shown[2]} (pieces {pieces})"
+        pieces = f" (pieces {','.join(map(str, self.pieces))})" if self.pieces else ""
+        return f"program {self.seed}, {where}: host {shown[0]}, without {shown[1]}, with {shown[2]}{pieces}"
 
 
 @dataclass(slots=True)
@@ -135,6 +119,8 @@ class ProgramComparison(Tally):
     """Results of some programs, compared."""
 
     programs: int = 0  # how many ran
+    dropped: int = 0  # how many were left out, since they run for too long
+    runs: int = 0  # executions on the core that were compared
     failures: list[Failure] = field(default_factory=list[Failure])  # those with differing results
     report: PassReport = field(default_factory=PassReport)  # changes by the pass
     # instructions executed `without` and `with` the pass (cycles on the RTL engine)
@@ -149,20 +135,36 @@ def host_compiler() -> str:
     return found
 
 
-def _host_lines(sources: Sequence[Path], folder: Path) -> dict[str, str]:
-    executable = folder / "host"
-    command = [host_compiler(), "-O1", *_DEFINED, *map(str, sources), "-o", str(executable)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ToolError(f"the compiler of this machine must take the programs, not say: {done.stderr}")
+def _host_lines(texts: dict[int, str], generator: Generator, folder: Path) -> dict[str, str]:
+    sources = _written(texts, folder)
+    executable, main = folder / "host", folder / "host.o"
+    (folder / "host.c").write_text(_host_driver(texts))
+    include = [f"-I{path}" for path in generator.folder()]
+    flags = ["-O1", *generator.flags, "-fwrapv", "-fno-strict-aliasing", *include]
+    _compile_here([*flags, "-c", str(folder / "host.c"), "-o", str(main)])
+    _compile_here([*flags, "-fsanitize-coverage=trace-pc", str(main), *map(str, sources), "-o", str(executable)])
     done = subprocess.run([str(executable)], capture_output=True, text=True, check=False, timeout=_HOST_SECONDS)
     return _results(done.stdout)
+
+
+def _compile_here(options: Sequence[str]) -> None:
+    done = subprocess.run([host_compiler(), *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"the compiler of this machine must take the programs, not say: {done.stderr}")
+
+
+def _written(texts: dict[int, str], folder: Path) -> list[Path]:
+    """Files with the texts."""
+    sources = [folder / f"program_{seed}.c" for seed in texts]
+    for source, text in zip(sources, texts.values(), strict=True):
+        source.write_text(text)
+    return sources
 
 
 def _results(printed: str) -> dict[str, str]:
     """``{seed: number}`` of the lines a program printed, complete or not."""
     pairs = [line.split() for line in printed.splitlines()]
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and len(pair[1]) == 8}
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and len(pair[1]) == len(_TOO_LONG)}
 
 
 def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, str], int]:
@@ -183,55 +185,85 @@ def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, 
     return _results(b"".join(one.data for one in printed).decode(errors="replace")), count
 
 
-def run_texts(texts: dict[int, str], setting: Setting) -> ProgramComparison:
-    """Compile and run programs given as C text by seed, each defining ``program_SEED``."""
-    result = ProgramComparison(programs=len(texts))
+def run_texts(texts: dict[int, str], settings: Sequence[Setting]) -> ProgramComparison:
+    """Compile and run programs given as C text by seed, each defining ``program_SEED``, with every setting."""
+    result = ProgramComparison()
+    generator = GENERATORS[settings[0].generator]
     with tempfile.TemporaryDirectory(prefix="xpulpnn-c-") as name:
         folder = Path(name)
-        sources = [folder / "main.c"]
-        sources[0].write_text(driver(list(texts)))
-        for seed, text in texts.items():
-            sources.append(folder / f"program_{seed}.c")
-            sources[-1].write_text(text)
-        host = _host_lines(sources, folder)
-        lines: list[dict[str, str]] = []
-        for label, engine in (("without", "iss"), ("with", setting.engine)):
-            options = Options(
-                config=setting.config,
-                opt=setting.level,
-                extra=(*_DEFINED, *(("-g0",) if setting.level in _WITHOUT_DEBUG else ())),
-                loop_pass=label == "with",
-                report=result.report,
-                jobs=1,
-            )
-            build(sources, folder / f"{label}.elf", compiler=setting.compiler, options=options)
-            found, count = _target_lines(folder / f"{label}.elf", setting, engine)
-            lines.append(found)
-            result.instructions[label] += count
-    for seed in texts:
-        values = [found.get(str(seed), "") for found in (host, *lines)]
-        if len(set(values)) > 1 or not values[0]:
-            result.failures.append(Failure(seed, setting, host=values[0], plain=values[1], passed=values[2]))
+        host = _host_lines(texts, generator, folder)
+        texts = {seed: text for seed, text in texts.items() if host.get(str(seed)) != _TOO_LONG}
+        result.dropped, result.programs = len(host) - len(texts), len(texts)
+        for setting in settings if texts else ():
+            found = _run_setting(texts, host, setting, result, folder)
+            if found and len(texts) > 1:
+                # a program that does not end takes those behind it along
+                alone = (_run_setting({one.seed: texts[one.seed]}, host, setting, result, folder) for one in found)
+                found = [one for part in alone for one in part] or found
+            result.failures += found
+            result.runs += len(texts)
     return result
 
 
-def run_seeds(seeds: Iterable[int], setting: Setting) -> ProgramComparison:
+def _run_setting(
+    texts: dict[int, str], host: dict[str, str], setting: Setting, result: ProgramComparison, folder: Path
+) -> list[Failure]:
+    """Programs whose results differ; adds what was executed to ``result``."""
+    generator = GENERATORS[setting.generator]
+    (folder / "main.c").write_text(driver(texts))
+    sources = [folder / "main.c", *_written(texts, folder)]
+
+    def lines(label: str, engine: str) -> dict[str, str]:
+        options = Options(
+            config=setting.config,
+            opt=setting.level,
+            include=generator.folder(),
+            extra=(*generator.flags, *(("-g0",) if setting.level in _WITHOUT_DEBUG else ())),
+            loop_pass=label == "with",
+            report=result.report,
+            jobs=1,
+        )
+        build(sources, folder / f"{label}.elf", compiler=setting.compiler, options=options)
+        found, count = _target_lines(folder / f"{label}.elf", setting, engine)
+        result.instructions[label] += count
+        return found
+
+    expected = {str(seed): host.get(str(seed), "") for seed in texts}
+    passed = lines("with", setting.engine)
+    plain = lines("without", "iss") if generator.runs_plain or passed != expected else passed
+    return [
+        Failure(
+            seed,
+            setting,
+            host=expected[str(seed)],
+            plain=plain.get(str(seed), ""),
+            passed=passed.get(str(seed), ""),
+            pieces=generator.pieces,
+        )
+        for seed in texts
+        if not expected[str(seed)] == plain.get(str(seed)) == passed.get(str(seed)) != ""
+    ]
+
+
+def run_seeds(seeds: Iterable[int], settings: Sequence[Setting]) -> ProgramComparison:
     """Generate and run programs."""
-    return run_texts({seed: program(seed) for seed in seeds}, setting)
+    generator = GENERATORS[settings[0].generator]
+    return run_texts({seed: generator.draw(seed, generator.pieces) for seed in seeds}, settings)
 
 
 def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
     """The failure with as few pieces of the program as show it."""
-    smallest = failure
+    smallest, draw = failure, GENERATORS[failure.setting.generator].draw
 
     def fails(pieces: tuple[int, ...]) -> bool:
         nonlocal smallest
-        found = run_texts({failure.seed: program(failure.seed, pieces)}, failure.setting).failures
+        found = run_texts({failure.seed: draw(failure.seed, pieces)}, [failure.setting]).failures
         if found:
             smallest = replace(found[0], pieces=pieces)
         if progress is not None:
             progress(len(smallest.pieces))
         return bool(found)
 
-    minimise_list(failure.pieces, fails)
+    if failure.pieces:
+        minimise_list(failure.pieces, fails)
     return smallest

@@ -12,6 +12,26 @@ ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "
 """Type of the array ``g_NAME`` by name; each has more elements than any access reaches."""
 
 
+SMALL = """\
+static int32_t g_n;
+static uint8_t g_u;
+static int16_t g_a[4];
+static item_t g_one;
+extern int32_t e_n;
+extern uint16_t e_h[2];
+"""
+"""Variables that a linker places in reach of gp, of a program and of all programs."""
+SHARED = "int32_t e_n;\nuint16_t e_h[2];\n"
+_SMALL_STATEMENTS = (
+    "g_n += (int32_t)(h & 15); ADD(g_n);",
+    "g_u++; ADD(g_u);",
+    "g_a[h & 3] += (int16_t)n; ADD(g_a[m & 3]);",
+    "g_one.a += g_one.b++; ADD(g_one.a);",
+    "e_n ^= (int32_t)h; ADD(e_n);",
+    "e_h[h & 1]++; ADD(e_h[0]);",
+)
+
+
 class _Piece:
     """Writes one function."""
 
@@ -21,7 +41,7 @@ class _Piece:
         self._fresh = 0
         self._lines: list[str] = []
         self._depth = 1
-        self._variables = ["n", "m", "u", "h"]
+        self._variables = ["n", "m", "u", "h", "g_n", "e_n"]
         self._kinds = self._rng.random()
         self._loops = 0
         self._in_loop: list[str] = []
@@ -108,10 +128,12 @@ class _Piece:
             self._counted()
         elif pick < 0.88:
             self._switch()
-        elif pick < 0.92:
+        elif pick < 0.91:
             self._say("g_v = (int32_t)(h + (uint32_t)g_v); ADD(g_v);" if self._kinds < 0.3 else "g_w[h & 255]++;")
-        else:
+        elif pick < 0.93:
             self._say(f"ADD({self._expression(1)} % 7u);")
+        else:
+            self._say(self._rng.choice(_SMALL_STATEMENTS))
 
     def _switch(self) -> None:
         self._say(f"switch ({self._expression(1)} & 7u) {{")
