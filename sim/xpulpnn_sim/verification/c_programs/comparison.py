@@ -29,6 +29,7 @@ class Generator:
 
     draw: Callable[[int, Sequence[int]], str]  # text of a program that defines `program_SEED`, with some of its pieces
     pieces: tuple[int, ...]  # functions that may be left out
+    programs_in_file: int  # programs whose texts may follow each other
     runs_plain: bool  # whether each program also runs without the pass, and not only one with a wrong result
     flags: tuple[str, ...]  # options for the compilers
     folder: Callable[[], tuple[Path, ...]]  # folders of its headers; raises :class:`ToolError` if it is not installed
@@ -36,11 +37,17 @@ class Generator:
 
 GENERATORS = {
     "loops": Generator(
-        program, tuple(range(PIECES)), runs_plain=True, flags=("-fwrapv", "-fno-strict-aliasing", "-w"), folder=tuple
+        program,
+        tuple(range(PIECES)),
+        programs_in_file=1,
+        runs_plain=True,
+        flags=("-fwrapv", "-fno-strict-aliasing", "-w"),
+        folder=tuple,
     ),
     "csmith": Generator(
         lambda seed, _pieces: csmith_program(seed),
         (),
+        programs_in_file=10,
         runs_plain=False,
         flags=("-w",),
         folder=lambda: (header_folder(),),
@@ -136,7 +143,7 @@ def host_compiler() -> str:
 
 
 def _host_lines(texts: dict[int, str], generator: Generator, folder: Path) -> dict[str, str]:
-    sources = _written(texts, folder)
+    sources = _written(texts, generator, folder)
     executable, main = folder / "host", folder / "host.o"
     (folder / "host.c").write_text(_host_driver(texts))
     include = [f"-I{path}" for path in generator.folder()]
@@ -153,11 +160,12 @@ def _compile_here(options: Sequence[str]) -> None:
         raise ToolError(f"the compiler of this machine must take the programs, not say: {done.stderr}")
 
 
-def _written(texts: dict[int, str], folder: Path) -> list[Path]:
+def _written(texts: dict[int, str], generator: Generator, folder: Path) -> list[Path]:
     """Files with the texts."""
-    sources = [folder / f"program_{seed}.c" for seed in texts]
-    for source, text in zip(sources, texts.values(), strict=True):
-        source.write_text(text)
+    together, size, sources = list(texts.values()), generator.programs_in_file, list[Path]()
+    for start in range(0, len(together), size):
+        sources.append(folder / f"programs_{start}.c")
+        sources[-1].write_text("\n".join(together[start : start + size]))
     return sources
 
 
@@ -211,7 +219,7 @@ def _run_setting(
     """Programs whose results differ; adds what was executed to ``result``."""
     generator = GENERATORS[setting.generator]
     (folder / "main.c").write_text(driver(texts))
-    sources = [folder / "main.c", *_written(texts, folder)]
+    sources = [folder / "main.c", *_written(texts, generator, folder)]
 
     def lines(label: str, engine: str) -> dict[str, str]:
         options = Options(

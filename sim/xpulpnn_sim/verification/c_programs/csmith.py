@@ -14,8 +14,13 @@ _OPTIONS = (
 )
 # the same number has the same type on a machine whose long is longer
 _LONG = re.compile(r"\b(0[xX][0-9A-Fa-f]+|\d+)(U?)L\b")
-_MAIN = re.compile(r"\bint main \(void\)")
-_END = re.compile(r"platform_main_end\((.*), print_hash_value\);\s*return 0;")
+# what a file of several programs has once, and what each has of its own
+_NAMES = re.compile(r"\b(func_|g_|S|U)(\d+)\b")
+_CHANGES = (
+    (re.compile(r"\bint main \(void\)"), "uint32_t program_{0}(void)"),
+    (re.compile(r"crc32_gentab\(\);"), "if (!crc32_tab[1]) crc32_gentab(); crc32_context = 0xFFFFFFFFU;"),
+    (re.compile(r"platform_main_end\((.*), print_hash_value\);\s*return 0;"), r"return \1;"),
+)
 
 
 def header_folder() -> Path:
@@ -29,12 +34,13 @@ def header_folder() -> Path:
 
 
 def csmith_program(seed: int) -> str:
-    """A C file that defines ``uint32_t program_SEED(void)``."""
+    """C text that defines ``uint32_t program_SEED(void)`` and may stand in a file with others."""
     done = subprocess.run(["csmith", "--seed", str(seed), *_OPTIONS], capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"csmith must draw program {seed}, not say: {done.stderr.strip()}")
-    text, mains = _MAIN.subn(f"uint32_t program_{seed}(void)", _LONG.sub(r"\1\2", done.stdout))
-    text, ends = _END.subn(r"return \1;", text)
-    if mains != 1 or ends != 1:
-        raise ToolError(f"csmith must write main as version 2.3 does, not as in program {seed}")
+    text = _NAMES.sub(rf"\g<0>_{seed}", _LONG.sub(r"\1\2", done.stdout))
+    for pattern, by in _CHANGES:
+        text, count = pattern.subn(by.format(seed), text)
+        if count != 1:
+            raise ToolError(f"csmith must write main as version 2.3 does, not as in program {seed}")
     return text
