@@ -66,16 +66,33 @@ def driver(seeds: Iterable[int]) -> str:
     return "\n".join([_declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
 
 
+_WATCH = """\
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+static sigjmp_buf given_up;
+static long blocks = -1;
+void __sanitizer_cov_trace_pc(void) { if (!blocks--) siglongjmp(given_up, 1); }
+/* an endless loop without any statement is not counted */
+static void late(int number) { siglongjmp(given_up, number); }
+static void watch(long most) {
+    struct itimerval second = {.it_value.tv_sec = most >= 0};
+    signal(SIGVTALRM, late);
+    setitimer(ITIMER_VIRTUAL, &second, 0);
+    blocks = most;
+}
+"""
+
+
 def _host_driver(seeds: Iterable[int]) -> str:
     """The same for this machine, with a mark instead of a number for a program that runs for too long."""
     calls = [
-        f'    blocks = {_MOST_BLOCKS}; if (setjmp(given_up)) puts("{seed} {_TOO_LONG}");\n'
-        f'    else {{ unsigned value = program_{seed}(); blocks = -1; printf("{seed} %08x\\n", value); }}'
+        f'    if (sigsetjmp(given_up, 1)) puts("{seed} {_TOO_LONG}");\n'
+        f"    else {{ watch({_MOST_BLOCKS}); unsigned value = program_{seed}(); watch(-1); "
+        f'printf("{seed} %08x\\n", value); }}'
         for seed in seeds
     ]
-    watch = "void __sanitizer_cov_trace_pc(void) { if (!blocks--) longjmp(given_up, 1); }"
-    head = ["#include <setjmp.h>", _declared(seeds) + SHARED, "static jmp_buf given_up;", "static long blocks = -1;"]
-    return "\n".join([*head, watch, "int main(void) {", *calls, "    return 0;", "}", ""])
+    return "\n".join([_WATCH, _declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
 
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")

@@ -13,15 +13,15 @@ ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "
 
 
 SMALL = """\
-static int32_t g_n;
+static int32_t g_n = 3;
 static uint8_t g_u;
-static int16_t g_a[4];
+static int16_t g_a[4] = {1};
 static item_t g_one;
-extern int32_t e_n;
+extern int32_t e_n, *e_p;
 extern uint16_t e_h[2];
 """
-"""Variables that a linker places in reach of gp, of a program and of all programs."""
-SHARED = "int32_t e_n;\nuint16_t e_h[2];\n"
+"""Variables that linkers place in reach of gp, of one program and of all."""
+SHARED = "int32_t e_n = 5, *e_p = &e_n;\nuint16_t e_h[2] = {7};\n"
 _SMALL_STATEMENTS = (
     "g_n += (int32_t)(h & 15); ADD(g_n);",
     "g_u++; ADD(g_u);",
@@ -29,6 +29,10 @@ _SMALL_STATEMENTS = (
     "g_one.a += g_one.b++; ADD(g_one.a);",
     "e_n ^= (int32_t)h; ADD(e_n);",
     "e_h[h & 1]++; ADD(e_h[0]);",
+    # loads and stores that must stay in their loop
+    "e_p = h & 1 ? &e_n : &g_n;",
+    "*e_p += (int32_t)h; ADD(e_n);",
+    "e_n++; *e_p ^= g_n; ADD(g_n);",
 )
 
 
@@ -48,7 +52,7 @@ class _Piece:
 
     def text(self) -> str:
         """The function."""
-        loops = (self._counted, self._walk, self._copy, self._matrix, self._dots, self._structs)
+        loops = (self._counted, self._walk, self._copy, self._matrix, self._dots, self._structs, self._scalars)
         rare = (self._backwards, self._ordered, self._own_loop, self._wrapping)
         chosen: Callable[[], None] = self._rng.choice((*loops, self._counted, self._counted, self._walk, *rare))
         for _ in range(self._rng.randint(1, 2)):
@@ -128,12 +132,16 @@ class _Piece:
             self._counted()
         elif pick < 0.88:
             self._switch()
-        elif pick < 0.91:
+        elif pick < 0.90:
             self._say("g_v = (int32_t)(h + (uint32_t)g_v); ADD(g_v);" if self._kinds < 0.3 else "g_w[h & 255]++;")
-        elif pick < 0.93:
+        elif pick < 0.91:
             self._say(f"ADD({self._expression(1)} % 7u);")
         else:
-            self._say(self._rng.choice(_SMALL_STATEMENTS))
+            self._small()
+
+    def _small(self) -> None:
+        volatile = ("g_v++; ADD(g_v);",) * 3 if self._kinds < 0.3 else ()
+        self._say(self._rng.choice((*_SMALL_STATEMENTS, *volatile)))
 
     def _switch(self) -> None:
         self._say(f"switch ({self._expression(1)} & 7u) {{")
@@ -288,6 +296,12 @@ class _Piece:
             self._say(f"ADD({name}->a + {name}->b); {name}->e += (int32_t)h; {name}->c ^= {name}->d;")
             if self._rng.random() < 0.4:
                 self._body(most=1)
+
+    def _scalars(self) -> None:
+        """Single variables, which stay in memory: pointers may lead to them."""
+        with self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{"):
+            for _ in range(self._rng.randint(1, 3)):
+                self._small()
 
     def _backwards(self) -> None:
         """A pointer that goes down, counted in one way or the other."""

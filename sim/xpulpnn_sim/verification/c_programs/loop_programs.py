@@ -54,7 +54,7 @@ def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
     ]
     lines.append("    }")
     lines.append("    for (int i = 0; i < 64; i++) { g_i[i].a = (int32_t)h + i; g_i[i].b = (int16_t)i; g_i[i].d = 3; }")
-    lines.append("    g_n = e_n = (int32_t)h; g_one = g_i[h & 7];")
+    lines.append("    g_n = e_n = (int32_t)h; e_p = &e_n; g_one = g_i[h & 7];")
     lines.append("    for (int i = 0; i < 4; i++) g_a[i] = (int16_t)(h >> i), e_h[i & 1] = (uint16_t)(h >> 9);")
     for number in pieces:
         lines += [f"    h = p{number}(h, {n}, {m}, {u}u);" for n, m, u in _CALLS]
