@@ -53,6 +53,7 @@ def verify_c_command(options: CProgramsOptions) -> int:
     """Run the programs; fails if a result differs.
 
     xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
+    xpulpnn verify c --generator csmith --programs 20 --every  # programs of Csmith, with every compiler and level
     """
     config = options.core
     if not config.xpulpv2:
