@@ -76,9 +76,9 @@ void __sanitizer_cov_trace_pc(void) { if (!blocks--) siglongjmp(given_up, 1); }
 /* an endless loop without any statement is not counted */
 static void late(int number) { siglongjmp(given_up, number); }
 static void watch(long most) {
-    struct itimerval second = {.it_value.tv_sec = most >= 0};
+    struct itimerval tenth = {.it_value.tv_usec = most >= 0 ? 100000 : 0};
     signal(SIGVTALRM, late);
-    setitimer(ITIMER_VIRTUAL, &second, 0);
+    setitimer(ITIMER_VIRTUAL, &tenth, 0);
     blocks = most;
 }
 """
@@ -102,7 +102,7 @@ _HOST_COMPILERS = ("gcc", "cc", "clang")
 _WITHOUT_DEBUG = ("-O1", "-O3")
 """Levels without debug information, whose labels and directives stand between the instructions otherwise."""
 _LIMIT = 20_000_000  # instructions or cycles of an executable, at most
-_HOST_SECONDS = 60
+_HOST_SECONDS = 600
 _MOST_BLOCKS = 50_000  # basic blocks that a program may run through
 _TOO_LONG = "too-long"
 
