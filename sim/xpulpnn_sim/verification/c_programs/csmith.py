@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
@@ -35,7 +36,10 @@ def header_folder() -> Path:
 
 def csmith_program(seed: int) -> str:
     """C text that defines ``uint32_t program_SEED(void)`` and may stand in a file with others."""
-    done = subprocess.run(["csmith", "--seed", str(seed), *_OPTIONS], capture_output=True, text=True, check=False)
+    command = ["csmith", "--seed", str(seed), *_OPTIONS]
+    # it leaves a file about the machine where it runs
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-csmith-") as folder:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise ToolError(f"csmith must draw program {seed}, not say: {done.stderr.strip()}")
     text = _NAMES.sub(rf"\g<0>_{seed}", _LONG.sub(r"\1\2", done.stdout))
