@@ -115,7 +115,7 @@ def vectors() -> float:
 
 def emission() -> float:
     """Seconds to generate the Verilog of the back end."""
-    from xpulpnn_sim.tools.tops import emit_top
+    from xpulpnn_sim.tools.components import emit_top
 
     start = time.perf_counter()
     emit_top("backend", preset("xpulpnn-full"))

@@ -109,7 +109,7 @@ ARROWS = {
         (
             "xpulpnn",
             "xpulpnn_sw",
-            *sim("publishing.packages", "benches.vectors", "reference", "tools.files", "tools.top_names"),
+            *sim("publishing.packages", "benches.vectors", "reference", "tools.files", "tools.component_names"),
         ),
         ("numpy",),
     ),

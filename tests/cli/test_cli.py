@@ -19,7 +19,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.tree import COMMANDS, GROUPS, expanded
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sim.reference.golden import layers
-from xpulpnn_sim.tools.top_names import ALL_TOPS
+from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FIELDS = {

@@ -64,7 +64,7 @@ def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch:
     design = emit_design("nnrf", config)
     assert (design.top, design.module, design.config) == ("nnrf", "nnrf", config)
     assert "module nnrf" in design.verilog
-    monkeypatch.setattr("xpulpnn_sim.tools.tops.emit_top", None)
+    monkeypatch.setattr("xpulpnn_sim.tools.components.emit_top", None)
     assert emit_design("nnrf", config) == design
     (entry,) = (tmp_path / "designs").iterdir()
     assert entry.name.startswith("nnrf-")
@@ -83,7 +83,7 @@ def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypa
         sleep(0.2)
         return EmittedVerilog(header="", modules={top: "module\n"}, manifest={"top": top}, rtlil={})
 
-    monkeypatch.setattr("xpulpnn_sim.tools.tops.emit_top", emit_top)
+    monkeypatch.setattr("xpulpnn_sim.tools.components.emit_top", emit_top)
     with ThreadPoolExecutor(3) as pool:
         emissions = list(pool.map(lambda _: cached_emission("nnrf", preset("xpulpnn")), range(3)))
     assert emitted == ["nnrf"]

@@ -14,7 +14,7 @@ from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.exploration import exploration
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report import files
-from xpulpnn_sim.tools.top_names import ALL_TOPS
+from xpulpnn_sim.tools.component_names import ALL_TOPS
 
 pytestmark = pytest.mark.flow
 

@@ -27,8 +27,8 @@ from xpulpnn_sim.proofs.instructions import unrolling
 from xpulpnn_sim.proofs.instructions.unrolling import BackendGates
 from xpulpnn_sim.proofs.pipeline import proof
 from xpulpnn_sim.proofs.units import divider, induction
+from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.netlists import NetlistModule
-from xpulpnn_sim.tools.tops import emit_top
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
 
 pytestmark = pytest.mark.flow

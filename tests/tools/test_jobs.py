@@ -12,7 +12,8 @@ import pytest
 from tests.processes import gone
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.worker_process import CallError
 
 pytestmark = pytest.mark.unit

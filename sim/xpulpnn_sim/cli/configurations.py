@@ -12,7 +12,7 @@ from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
 
 CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in range(1, MAX_CORES + 1)))]
 

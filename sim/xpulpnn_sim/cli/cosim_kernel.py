@@ -25,7 +25,7 @@ from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialisin
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
-from xpulpnn_sim.tools.top_names import chosen_names
+from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sw.kernels.catalogue import KERNELS, USUAL_VARIANTS, find_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -100,7 +100,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     def variants(self, kernel: Kernel) -> tuple[str, ...]:
         if not self.variant:
             return ()
-        return tuple(chosen_names("+".join(self.variant), tuple(kernel.variants), "--variant"))
+        return tuple(select_names("+".join(self.variant), tuple(kernel.variants), "--variant"))
 
     def require_fitting(self) -> None:
         """Raise :class:`InputError` for options that do not go together."""

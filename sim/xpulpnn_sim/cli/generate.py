@@ -15,9 +15,9 @@ from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
 from xpulpnn_sim.publishing.packages.assemble import DEFAULT_CLOCK_NS, PACKAGED, package_files
 from xpulpnn_sim.publishing.packages.design import Design
+from xpulpnn_sim.tools.component_names import ALL_TOPS
+from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.top_names import ALL_TOPS
-from xpulpnn_sim.tools.tops import emit_top
 
 DEFAULT_PREFIX = "xpulpnn_"  # Begins the names of the modules that `generate` writes
 

@@ -21,7 +21,7 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.tree import COMMANDS, sentence
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_place, require_writable
-from xpulpnn_sim.tools.top_names import chosen_names, words
+from xpulpnn_sim.tools.name_lists import select_names, split_names
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
 Options = TypeVar("Options")
@@ -127,7 +127,7 @@ def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Param
     """Distinct words out of ``known``, which are ``what``, joined by ``+`` or commas, ``all`` standing for all."""
 
     def split(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
-        found = (name for token in tokens for name in chosen_names(token.value, known, token.keyword or metavar))
+        found = (name for token in tokens for name in select_names(token.value, known, token.keyword or metavar))
         return tuple(dict.fromkeys(found))
 
     text = f"{what}: out of {', '.join(known)}, or all." if what else None
@@ -135,11 +135,11 @@ def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Param
 
 
 def _words(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for token in tokens for word in words(token.value, token.keyword or "list")))
+    return tuple(dict.fromkeys(word for token in tokens for word in split_names(token.value, token.keyword or "list")))
 
 
 def _numbers(_kind: type, tokens: Sequence[Token]) -> tuple[int, ...]:
-    texts = [(text, token) for token in tokens for text in words(token.value, token.keyword or "list")]
+    texts = [(text, token) for token in tokens for text in split_names(token.value, token.keyword or "list")]
     for text, token in texts:
         if not text.isdecimal():
             raise InputError(f"{token.keyword} must be a list of numbers such as 8,16, not {token.value or 'empty'}")

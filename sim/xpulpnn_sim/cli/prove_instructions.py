@@ -119,7 +119,7 @@ def _self_test(options: InstructionOptions, prover: InstructionProver, chosen: S
     # Amaranth takes long to import
     from xpulpnn_sim.proofs.faults.catalog import faults_for
     from xpulpnn_sim.proofs.faults.fault import Fault
-    from xpulpnn_sim.tools.tops import emit_top
+    from xpulpnn_sim.tools.components import emit_top
 
     rows = [row for row in chosen if provable(row)]
     statements = [(row, body) for row in rows if (body := faulty_statements(row)) is not None]

@@ -17,8 +17,9 @@ from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.emitter.emission import EmissionSource, elaborate, emission_sources, prove_emission
 from xpulpnn_sim.proofs.units.induction import prove_by_induction
-from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, chosen_names
-from xpulpnn_sim.tools.tops import AnyConfig, emit_top
+from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES
+from xpulpnn_sim.tools.components import AnyConfig, emit_top
+from xpulpnn_sim.tools.name_lists import select_names
 
 
 @arguments
@@ -155,7 +156,7 @@ def _new_modules(
     initial, separator = options.initial == "on", options.separator
     design = emit_top(options.top, config, reset=options.reset, initial=initial, separator=separator)
     known = list(design.modules)
-    chosen = chosen_names("+".join(options.modules), known, "--modules") if options.modules else known
+    chosen = select_names("+".join(options.modules), known, "--modules") if options.modules else known
     new: list[EmissionSource] = []
     for source in emission_sources(design):
         if source.name in chosen:

@@ -29,7 +29,7 @@ from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER
 from xpulpnn_sim.proofs.units.register_file import RegFileClaims
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, ProvenUnit
-from xpulpnn_sim.tools.top_names import chosen_names
+from xpulpnn_sim.tools.name_lists import select_names
 
 DOTP, EVERY = "dotp", "all"
 _CLUSTER = "cluster"  # preset of the cluster whose parts are proved
@@ -96,7 +96,7 @@ def _dot_products(config: CoreConfig, options: UnitOptions) -> Iterator[_UnitStr
     # structures that multiply no words are those of a unit on its own
     alone = replace(config, multiplier="booth")
     suffixes = [fmt.suffix for fmt in config.dotp.formats]
-    chosen = chosen_names("+".join(options.formats), suffixes, "--formats") if options.formats else suffixes
+    chosen = select_names("+".join(options.formats), suffixes, "--formats") if options.formats else suffixes
     definition = dot_products([fmt for fmt in ElemFmt if fmt.suffix in chosen], options.method)
     for label, structure in unit_structures(alone, options.fixed, widths=options.all_widths).items():
         yield _structure(f"dotp {label}", "dotp", structure, definition)

@@ -23,7 +23,8 @@ from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, plain_key
 from xpulpnn_sim.exploration.task import ResultField, StepOutcome
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, chosen_names
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES
+from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
@@ -246,7 +247,7 @@ def library(liberty: Path | None) -> Library:
 
 def flow_steps(options: ExploreOptions) -> list[FlowStep]:
     """A step for each flow and script that the options ask for."""
-    names = chosen_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
+    names = select_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
     if "asic" in names and options.liberty is None:
         raise InputError("liberty must be given for the flow asic")
     script = "both" if options.paper else options.script or SCRIPTS[0]

@@ -13,8 +13,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.library import SCRIPTS
 from xpulpnn_sim.exploration.search import OBJECTIVES
 from xpulpnn_sim.exploration.space import CLUSTER, DEBUG_PRESET, WHOLE_CLUSTERS
+from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_writable
-from xpulpnn_sim.tools.top_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")

@@ -316,7 +316,7 @@ def design_sources_digest() -> str:
 
 
 def emit_design(top: str, config: Configuration) -> EmittedDesign:
-    """Verilog and manifest of the component ``top``, one of ``top_names.ALL_TOPS``, through the cache.
+    """Verilog and manifest of the component ``top``, one of ``component_names.ALL_TOPS``, through the cache.
 
     Raises :class:`~xpulpnn.errors.ConfigError` if the configuration has no such component.
     """

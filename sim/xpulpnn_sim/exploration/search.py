@@ -16,8 +16,8 @@ from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, Point, Skipped, Space, make_point
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES
 
 _PS_PER_NS = 1e3
 

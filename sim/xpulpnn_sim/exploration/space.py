@@ -12,7 +12,8 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings, with_setting
 from xpulpnn_sim.exploration.results import Configuration
-from xpulpnn_sim.tools.top_names import CLUSTER_NAMES, DEBUG_NAMES, chosen_names
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.name_lists import select_names
 
 CLUSTER = "cluster"
 WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by part, and run kernels
@@ -102,7 +103,7 @@ def parse_space(
         swept[key] = list(dict.fromkeys(value.strip() for value in listed.split(",")))
         for value in swept[key]:
             check_value(key, value, usual)
-    return chosen_names(",".join(presets), known, "preset"), common, swept
+    return select_names(",".join(presets), known, "preset"), common, swept
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:

@@ -27,7 +27,8 @@ from xpulpnn_sim.exploration.results import (
 )
 from xpulpnn_sim.exploration.space import Point, folder_name
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.jobs import Call, executor, versions_of
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import Call, versions_of
 from xpulpnn_sim.tools.processes import single_interrupt
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.worker_process import CallError

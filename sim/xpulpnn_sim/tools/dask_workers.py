@@ -22,7 +22,7 @@ from typing import Any
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.tools.files import write_bytes
-from xpulpnn_sim.tools.jobs import Call, Pool, Result, Versions
+from xpulpnn_sim.tools.pool import Call, Pool, Result, Versions
 from xpulpnn_sim.tools.worker_process import CallError, Shared, WorkerAnswer, WorkerProcess, pack_object
 
 _CONNECT_S = 5.0

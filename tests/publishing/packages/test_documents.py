@@ -18,7 +18,7 @@ from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.assemble import package_files
 from xpulpnn_sim.publishing.packages.design import Design
 from xpulpnn_sim.publishing.packages.documents import NAMESPACE
-from xpulpnn_sim.tools.tops import CLUSTER_TOPS, TOPS, emit_top
+from xpulpnn_sim.tools.components import CLUSTER_TOPS, TOPS, emit_top
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 
 pytestmark = pytest.mark.unit

@@ -170,7 +170,7 @@ def cached_emission(
             known = results.find(name)
             if known is None:
                 # Amaranth and the generator take longer to import than a cached model to run
-                from xpulpnn_sim.tools.tops import emit_top
+                from xpulpnn_sim.tools.components import emit_top
 
                 emitted = emit_top(top, config, both_edges=both_edges)
                 known = {"verilog": emitted.text, "manifest": emitted.manifest}

@@ -17,7 +17,8 @@ from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.networks.network_work import BuiltNetwork, NetworkCase
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.tools.dask_workers import WorkersLostError
-from xpulpnn_sim.tools.jobs import completed, executor, versions_of
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import completed, versions_of
 from xpulpnn_sim.tools.processes import single_interrupt
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sw.kernels.layout import Ints

@@ -20,7 +20,8 @@ from xpulpnn_sim.exploration.widths.width_search import (
     widths_front,
     widths_text,
 )
-from xpulpnn_sim.tools.jobs import Pool, executor
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import Pool
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _Value = TypeVar("_Value")

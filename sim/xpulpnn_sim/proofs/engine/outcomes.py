@@ -10,7 +10,8 @@ from vcd import VCDWriter
 
 from xpulpnn.errors import EncodingError
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.results import Results
 from xpulpnn_sw.assembly.disasm import disassemble
 

@@ -35,7 +35,8 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import (
     with_claims,
 )
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
-from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys
 

@@ -22,8 +22,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import drawings, html, machine
 from xpulpnn_sim.publishing.guide.instructions import instructions
 from xpulpnn_sim.publishing.guide.pictures import picture
-from xpulpnn_sim.tools.top_names import ALL_TOPS
-from xpulpnn_sim.tools.tops import CLUSTER_TOPS, DEBUG_TOPS, TOPS
+from xpulpnn_sim.tools.component_names import ALL_TOPS
+from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, TOPS
 
 _CLOCKING = (
     ("clk", "clock; everything happens on its rising edge"),

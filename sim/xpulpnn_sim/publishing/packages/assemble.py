@@ -20,7 +20,7 @@ from xpulpnn_sim.publishing.packages.design import (
 from xpulpnn_sim.publishing.packages.documents import VERILATOR_BINARY, VERILATOR_MAKE, core_file, instance, port_table
 from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
 from xpulpnn_sim.publishing.packages.unit_vectors import VECTORS
-from xpulpnn_sim.tools.top_names import DEBUG_NAMES
+from xpulpnn_sim.tools.component_names import DEBUG_NAMES
 
 _PS_PER_NS = 1000
 

@@ -13,9 +13,10 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, Record, RowVerdict, Run
 from xpulpnn_sim.publishing.papers.tables import classifier, mlperf_tiny, pulp_nn, ulppack, xpulpnn
 from xpulpnn_sim.tools import results
-from xpulpnn_sim.tools.jobs import completed, executor
+from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
 from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, bar, figure
+from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}

@@ -19,7 +19,7 @@ from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.tools.tops import emit_top
+from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import cost_program, measure
 from xpulpnn_sim.verification.random.designs import (

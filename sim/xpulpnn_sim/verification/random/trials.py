@@ -24,7 +24,8 @@ from xpulpnn_sim.reference.bare.draw import rows_of
 from xpulpnn_sim.reference.bare.program import indented
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.tools.jobs import Pool, executor, versions_of
+from xpulpnn_sim.tools.jobs import executor
+from xpulpnn_sim.tools.pool import Pool, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Design, Verdict, random_machine, shown_machine, with_halts
 from xpulpnn_sim.verification.random.generator import BUDGET, generate

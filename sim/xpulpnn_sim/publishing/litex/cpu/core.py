@@ -20,8 +20,8 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.exploration.flows import INFERRED
+from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.tops import emit_top
 
 _PREFIX = "xpulpnn_"
 _STANDARD = "standard"

@@ -1,0 +1,23 @@
+"""Lists of names in the text of options, joined by ``+`` or commas."""
+
+import re
+from collections.abc import Sequence
+
+from xpulpnn.errors import InputError
+
+
+def split_names(text: str, option: str) -> list[str]:
+    """Distinct names in a list; raises :class:`InputError` for an empty one among them."""
+    names = [name.strip() for name in re.split("[,+]", text)]
+    if "" in names:
+        raise InputError(f"{option} must be a list of words such as A+B, not {text or 'empty'}")
+    return list(dict.fromkeys(names))
+
+
+def select_names(text: str, known: Sequence[str], option: str) -> list[str]:
+    """Distinct members of ``known`` named in ``text``, ``all`` standing for all of them."""
+    names = list(known) if text == "all" else [name.strip() for name in re.split("[,+]", text)]
+    for name in names:
+        if name not in known:
+            raise InputError(f"{option} must be a list out of {','.join(known)}, not {name or 'empty'}")
+    return list(dict.fromkeys(names))
