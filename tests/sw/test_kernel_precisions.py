@@ -6,14 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from xpulpnn.config import preset
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sim.api.cosimulation import CoreChoice
-from xpulpnn_sim.api.random_layers import random_cases
-from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import case_tensors, reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.session import kernel_memory
-from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, SearchedThresholds, Shifting, Thresholds
 from xpulpnn_sw.kernels.tensors import LayerTensors
@@ -23,22 +19,6 @@ from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import packed
 
 from .runs import RULES, built, check, check_named, computed, run_share, tensors_of
-
-_BEYOND = dict.fromkeys(
-    ("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact"), True
-)
-FULL = replace(preset("xpulpnn-full"), qnt=True, **_BEYOND)
-CORES = (1, 8)
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize("cores", CORES)
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_random_layers(kernel: str, cores: int):
-    """Sizes, strides, padding, widths, signs, rules, variants: a few of what xpulpnn cosim KERNEL --random N runs."""
-    (case,) = random_cases(KERNELS[kernel], CoreChoice(FULL), 1, machine=Machine(seed=1000 + cores))
-    check(case.layer, case.precision, case.variant, case_tensors(case), cores=cores, specialise=case.specialise)
-
 
 WIDTHS = ["8x4x8", "8x2x4", "4x2x2", "4x8x2", "2x8x8", "2x4x4", "i8xu4xi8", "u8xi2xi4", "u4xu2xu8"]
 
@@ -279,6 +259,23 @@ def test_an_image_takes_fewer_products_than_channels_in_words():
     assert words == [20, 25]
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize(("layer", "precision", "rule", "variant"), [
+    ("3x3x16:32", "8x8x8", Rule.EXACT_ONE_SHIFT, "x3_4x4"),
+    ("3x3x16:64", "4x4x4", Rule.EXACT, "x2_4x4"),
+    ("2x5x16:64", "2x2x2", Rule.BN32, "x2_4x2"),
+    ("3x3x8:32", "8x8x4", Rule.THRESHOLDS, "x3_4x4"),
+    ("3x3x8:32", "8x8xi32", Rule.BN32, "nn_4x4"),
+])  # fmt: skip
+def test_cores_share_channels_where_groups_do_not_go_round(layer: str, precision: str, rule: Rule, variant: str):
+    """Also on fewer cores than the function is made for, and on numbers that only two parts suit."""
+    run, *_ = check_named("pointwise", layer, precision, variant, rule=rule, cores=8, specialise=True)
+    products = [run_share(run, core, 8, kernel_memory(run))[0] for core in range(8)]
+    assert max(products) < sum(products) / 5
+    np.testing.assert_array_equal(computed(run, 3), computed(run, 8))
+    check_named("pointwise", layer, precision, variant, rule=rule, cores=6, specialise=True)
+
+
 CONV = ("conv", "3x3x8:4x2x2")
 EIGHT = ConvLayer.parse(CONV[1]), Precision.uniform(8)
 
@@ -406,13 +403,3 @@ def test_packed_weights_of_one_bit():
         packed(computing, layer, ONE, "xpulpv2_4x2", arrays | {"weights": tensors.weights * 0}, Rule.BN32)
     with pytest.raises(InputError, match=r"^requantisation must be thresholds for results of one bit, not shift$"):
         packed(computing, layer, ONE, "xpulpv2_4x2", arrays, Rule.SHIFT)
-
-
-def test_random_layers_of_single_bits_and_extreme_ones():
-    """Cases of the campaign that the command line runs."""
-    cases = random_cases(
-        KERNELS["conv"], CoreChoice(preset("xpulpnn-full")), 12, machine=Machine(seed=40), precisions=[ONE, SUMS]
-    )
-    for case in [*cases[:6], *(replace(case, extreme=True) for case in cases[6:])]:
-        tensors = case_tensors(case)
-        check(case.layer, case.precision, case.variant, tensors, specialise=case.specialise)

@@ -24,7 +24,7 @@ _LOW = 1 << _LOW_BITS
 LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads whose base is moved by a register
 # operand forms of stores: base moved by an immediate, or by a register; a register added to it
 _BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
-# those meant by mnemonics that have several: post-increment by an immediate
+# forms of mnemonics that have several, unless another is named: post-increment by an immediate
 _FORMS: dict[str, str] = dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)")
 _FORMS.update(dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE))
 
@@ -94,7 +94,6 @@ class Builder:
         self._lines.append(_Line(insn, operands, self._region, target))
 
     def clear(self, registers: Sequence[int]) -> None:
-        """Make registers 0."""
         for register in registers:
             self.li(register, 0)
 
@@ -128,11 +127,9 @@ class Builder:
             self("addi", rd, rd, low)
 
     def mv(self, rd: int, rs: int) -> None:
-        """Copy a register."""
         self("addi", rd, rs, 0)
 
     def put(self, rd: int, value: Value) -> None:
-        """Load a number into a register."""
         self.mv(rd, value.register) if isinstance(value, Held) else self.li(rd, value)
 
     def add(self, register: int, value: Value, temporary: int) -> None:
@@ -278,7 +275,6 @@ class Builder:
 
     @property
     def position(self) -> int:
-        """Position of the next instruction."""
         return len(self._lines)
 
     def place(self, label: Label) -> None:
@@ -387,7 +383,6 @@ class Builder:
     # -- result
 
     def finish(self) -> Program:
-        """The program."""
         self.put_asides()
         words = np.zeros(self.position, dtype=np.uint32)
         for position, line in enumerate(self._lines):

@@ -174,11 +174,7 @@ class KernelCode:
             terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
         if blocking.by_channels:
             # starts of the core's channel steps
-            return terms | {
-                **starts,
-                **given("shift"),
-                **({} if self._im2col is None else self._im2col.terms()),
-            }
+            return terms | {**starts, **given("shift"), **({} if self._im2col is None else self._im2col.terms())}
         out_stride, steps = Argument("out_stride"), Name("steps")
         if not self._is_split:
             starts = {"out0": Argument("output"), **given("parameters")}
@@ -214,10 +210,7 @@ class KernelCode:
         pixels = Argument("pixels")
         if self._im2col is not None:
             pixels = Argument("out_height") * Argument("out_width")
-        terms = {
-            "groups": (pixels + (npx - 1)) // npx,
-            **order_shares(self._order, npx, SPARE_WORDS * WORD),
-        }
+        terms = {"groups": (pixels + (npx - 1)) // npx, **order_shares(self._order, npx, SPARE_WORDS * WORD)}
         if self._order is GroupOrder.DOWN_COLUMNS:
             terms["group"] = Name("strip_left")
         else:
@@ -234,7 +227,6 @@ class KernelCode:
         return [fetches.count(pointer) * WORD for pointer in self._inner.weights]
 
     def write(self) -> Program:
-        """The whole function."""
         b, frame = self._b, self._frame
         start, copies = Label(), None
         with frame.function():

@@ -99,7 +99,6 @@ class Frame:
         return self._homes.get(name)
 
     def load(self, name: str, register: int) -> None:
-        """Copy the number to a register."""
         if (source := self.register(name, register)) != register:
             self._b.mv(register, source)
 

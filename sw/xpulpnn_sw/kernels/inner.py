@@ -87,7 +87,6 @@ class SimdLoop(InnerLoop):
         self.temporaries = self._w + self._x
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """Loads, then products."""
         loads = [*zip(self._w, self.weights, strict=True), *zip(self._x, self.activations, strict=True)]
         if self.variant.npx == 1:
             # a single activation comes first, as it is needed at once
@@ -147,7 +146,6 @@ class _EndedLoop(InnerLoop):
         """Load the constants of the loop."""
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
-        """The loop over a weight row."""
         assert self.end is not None
         self._prepare(b)
         with b.branch_loop(self.activations[0], self.end):
@@ -264,7 +262,6 @@ class ComputeUpdateLoop(InnerLoop):
         return f"pv.cusdot{signs}.{self.suffix}.{number}", accumulator, pointer, x
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """Loads of activations, then products."""
         pixels = [*range(self.variant.npx)] * self.variant.unrolled
         for pixel, register in zip(pixels, self._x, strict=True):
             b("p.lw", register, WORD, self.activations[pixel])

@@ -30,8 +30,6 @@ ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel that belong to it
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
-    """A field."""
-
     name: str  # name in C and in the kernel
     meaning: str
     pointer: bool = False  # whether it is an address; those are never constants of a specialised kernel
@@ -39,15 +37,12 @@ class ArgumentField:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """An argument structure."""
-
     name: str
     fields: tuple[ArgumentField, ...]  # in their order in memory
     notes: str  # what a caller has to know
 
     @property
     def names(self) -> list[str]:
-        """Names of the fields."""
         return [field.name for field in self.fields]
 
     def constants(self, arguments: dict[str, int]) -> dict[str, int]:
@@ -258,14 +253,14 @@ class Kernel:
 
     name: str
     help: str  # what it computes, in a few words
-    layer: type[Layer]  # layers it computes; no two kinds have the same
+    layer: type[Layer]  # layers it computes; no two kernels have the same
     usual: str  # layer unless another is given
     write: Callable[[KernelRequest], KernelRun]
     variants: Mapping[str, Level]  # ways to write it, by name
-    usual_variants: tuple[str, ...]  # those meant by none
+    usual_variants: tuple[str, ...]  # those that run unless others are named
     # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
     random: Callable[..., Any]
-    usual_tiny: str | None = None  # the same in a cluster, into whose TCDM it fits, where that is another
+    usual_tiny: str | None = None  # usual layer in a cluster whose TCDM the other does not fit
     uniform: Callable[[int], Precision] = Precision.uniform  # the precision that one width for all means
     # the precision for a layer: as given, unless the layer itself says what its results are
     precision: Callable[[Any, Precision], Precision] = lambda _, precision: precision
@@ -275,7 +270,7 @@ class Kernel:
     # layers for which the functions differ; all others have the function of one of these. Pools have a function for
     # each window.
     samples: tuple[str, ...] = ("4x4x4",)
-    # the same with another value than 0 around the map, where no other kernel has them
+    # layers with another value than 0 around the map, where no other kernel has them
     outside_samples: tuple[str, ...] = ()
 
     @property

@@ -194,7 +194,6 @@ class ImageBuilder:
         return address
 
     def finish(self) -> Image:
-        """The image."""
         data = np.zeros(self.end - self.base, dtype=np.uint8)
         for start, content in self._contents:
             data[start : start + content.size] = content

@@ -136,11 +136,10 @@ class CrossLoop(NnLoop):
     """:class:`NnLoop` without its load."""
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """The products of a turn."""
         self._emit_turn(b, _ACCUMULATING, signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """The same over :attr:`turns_around` words more; with ``fresh`` the accumulators begin with 0.
+        """The products of ``count`` and :attr:`turns_around` words; with ``fresh`` the accumulators begin with 0.
 
         The set-up of a loop waits for an access of the instruction before, so that the body begins behind a product
         that fetches nothing, within a turn: parts of another turn are in front of it and behind it.
@@ -235,11 +234,10 @@ class PairLoop(CrossLoop):
         return mnemonic, accumulator, pointer, channel, pair, entry
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """The products of a turn."""
         self._emit_pairs(b, "mlsduo", signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """The same over :attr:`turns_around` words more; with ``fresh`` the accumulators begin with 0."""
+        """The products of ``count`` and :attr:`turns_around` words; with ``fresh`` the accumulators begin with 0."""
         self._emit_pairs(b, "mlduo" if fresh else "mlsduo", signed=signed)
         self.emit(b, count, signed=signed)
         if self.variant.turns_around > 1:
@@ -266,7 +264,6 @@ class PairLoop(CrossLoop):
         return [partial(fifth, b), partial(sixth, b)]
 
     def first_product(self, b: Builder, *, signed: bool) -> None:
-        """The first product of a block."""
         self._pairs("mlduo", signed=signed)[0](b)
 
     def _emit_pairs(self, b: Builder, kind: str, *, signed: bool) -> None:

@@ -19,7 +19,6 @@ class FreeRegisters:
         self._free = list(FREE)
 
     def take(self, count: int) -> list[int]:
-        """The next ``count`` registers."""
         taken, self._free = self._free[:count], self._free[count:]
         assert len(taken) == count
         return taken
@@ -36,7 +35,6 @@ class FreeRegisters:
         self._free = [*registers, *self._free]
 
     def take_one(self) -> int:
-        """The next register."""
         return self.take(1)[0]
 
     def rest(self) -> list[int]:

@@ -77,7 +77,7 @@ class Requantisation(_Normalising):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WideRequantisation(_Normalising):
-    """The same in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``."""
+    """Batch normalisation and requantisation in 64 bits: ``clip(int32(int64(kappa*acc + lam) >> shift))``."""
 
     rule = Rule.BN64
     longest_shift: ClassVar[int] = MAX_WIDE_SHIFT
@@ -127,7 +127,7 @@ class ExactRequantisation:
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
-        """The same ``results`` with one shift for all channels, and the biases; None if there are no such factors.
+        """A rule of the same ``results`` with one shift for all channels, and its biases; None if no factors suit.
 
         Accumulators are up to ``reach`` from the bias of a channel. The shift is the longest one with factors of 32
         bits, which are rounded where theirs was longer.
@@ -143,7 +143,7 @@ class ExactRequantisation:
         return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
-        """The same results without an instruction for it, of accumulators up to ``reach`` from the bias of a channel.
+        """The results in sums of 64 bits, of accumulators up to ``reach`` from the bias of a channel.
 
         The shift is the longest with which no sum and no factor leaves 64 bits; factors of longer ones are rounded to
         it, as far as no result changes. Raises :class:`LayerError` where one would, or no shift is short enough.
@@ -184,7 +184,7 @@ class ExactRequantisation:
 
 
 class OneShiftRequantisation(ExactRequantisation):
-    """The same with one shift for all channels, which a kernel keeps in a register."""
+    """TFLite's arithmetic with one shift for all channels, which a kernel keeps in a register."""
 
     rule = Rule.EXACT_ONE_SHIFT
 
@@ -274,7 +274,7 @@ class Thresholds:
 
 
 class SearchedThresholds(Thresholds):
-    """The same by ``pv.qnt``, which takes the accumulators clipped to 16 bits."""
+    """Thresholds that ``pv.qnt`` searches, which takes accumulators clipped to 16 bits."""
 
     rule = Rule.QNT
 
@@ -309,11 +309,11 @@ def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation
 
 
 AnyRequantisation = Requantisation | WideRequantisation | ExactRequantisation | Multiplication | Shifting | Thresholds
-_KINDS = (
+_REQUANTISATIONS = (
     *(Requantisation, WideRequantisation, ExactRequantisation, OneShiftRequantisation),
     *(Multiplication, Shifting, Thresholds, SearchedThresholds),
 )
-BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {kind.rule: kind for kind in _KINDS}
+BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {each.rule: each for each in _REQUANTISATIONS}
 
 
 def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
@@ -347,7 +347,7 @@ RQ_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
 # those that ``pv.rq`` or ``pv.rqx`` computes: a factor, a summand, a shift
 SCALING_RULES = frozenset({Rule.BN32, Rule.EXACT, Rule.EXACT_ONE_SHIFT, Rule.MULTIPLY, Rule.SHIFT})
 EXACT_RULES = frozenset({Rule.EXACT, Rule.EXACT_ONE_SHIFT})  # those of ``pv.rqx``
-ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # those of them with the same factor for all channels
+ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # scaling rules with the same factor for all channels
 
 
 def scaled_parameters(

@@ -173,7 +173,7 @@ class RequantisedCode(KernelCode):
         b.repeat(rest, counter, partial(self._one_block, self._store), level=1)
 
     def _words_of_blocks(self) -> None:
-        """As many blocks as make a word of results."""
+        """Compute the blocks that make a word of results."""
         following: list[Callable[[], None]] = []
         if self._walks:
             following.append(partial(self._frame.load, "word_back", self._word_step))
@@ -207,7 +207,7 @@ class RequantisedCode(KernelCode):
     def _one_ended_block(
         self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
     ) -> None:
-        """The same with products in place of what would wait for kappa and lambda, the first of the next block too."""
+        """A block with products in place of what would wait for kappa and lambda, the first of the next block too."""
         frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
         count, begun = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
         load_row = partial(frame.load, "row0", inner.activations[0])

@@ -31,8 +31,6 @@ def with_functions(b: Builder, names: Sequence[str], labels: Sequence[Label], fu
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Series:
-    """Kernels in one memory."""
-
     function: Function
     runs: Sequence[KernelRun]
     addresses: Sequence[int]  # where the operands of each kernel begin

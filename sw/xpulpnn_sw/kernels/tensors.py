@@ -59,14 +59,14 @@ class LayerTensors:
         return None if self.requantisation is None else self.requantisation.rule
 
     def in_software(self, precision: Precision) -> "LayerTensors":
-        """The same for a kernel without instructions for the exact rule, which has 64 bits then."""
+        """Operands for a kernel without instructions for the exact rule, which has 64 bits then."""
         after = self.requantisation
         if not isinstance(after, ExactRequantisation):
             return self
         return replace(self, requantisation=after.in_software(*self._sums(precision)))
 
     def with_one_shift(self, precision: Precision) -> "LayerTensors":
-        """The same results by the exact rule with one shift for all channels, where there are such parameters."""
+        """Operands with the same results by the exact rule with one shift for all channels, where there are any."""
         after = self.requantisation
         if not isinstance(after, ExactRequantisation):
             return self
@@ -82,7 +82,7 @@ class LayerTensors:
         return bias, np.abs(rows).sum(axis=1) << precision.x
 
     def shaped(self, layer: FilterLayer) -> "LayerTensors":
-        """The same in the shapes of another layer with as many activations and weights."""
+        """Operands in the shapes of another layer with as many activations and weights."""
         activations, weights = _shapes(layer)
         return replace(self, activations=self.activations.reshape(activations), weights=self.weights.reshape(weights))
 
@@ -126,7 +126,6 @@ def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
 
 
 def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of activations and of weights."""
     if isinstance(layer, DepthwiseLayer):
         return (layer.height, layer.width, layer.channels), (layer.channels, layer.kernel_height, layer.kernel_width)
     if isinstance(layer, ConvLayer):
@@ -157,12 +156,7 @@ def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *
 
 
 def random_tensors(
-    layer: ProductLayer,
-    precision: Precision,
-    rng: np.random.Generator,
-    *,
-    bias: bool = True,
-    rule: Rule = Rule.BN32,
+    layer: ProductLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True, rule: Rule = Rule.BN32
 ) -> LayerTensors:
     """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs.
 
@@ -236,7 +230,7 @@ class Spreading:
         return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
 
     def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int | Ints]:
-        """The others, and the mean of the accumulators that they centre."""
+        """A rule without an offset for each channel, and the mean of the accumulators that it centres."""
         match rule:
             case Rule.MULTIPLY:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))
@@ -250,8 +244,8 @@ class Spreading:
                 shifts, zero = np.maximum(ideal, 1), min(self._centre, (1 << 7) - 1)
                 # half a step below the code of 0, so that as many are rounded up to it as down to the one before
                 middle = -(1 << (shifts - 1)) // factors
-                kind = OneShiftRequantisation if is_one else ExactRequantisation
-                return kind(factors=factors, shifts=shifts, zero=zero), middle
+                requantisation = OneShiftRequantisation if is_one else ExactRequantisation
+                return requantisation(factors=factors, shifts=shifts, zero=zero), middle
             case Rule.SHIFT:
                 shift = self._shift(0, MAX_SHIFT)
                 return Shifting(shift=shift), self._centre << shift
@@ -261,6 +255,6 @@ class Spreading:
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
-                kind = SearchedThresholds if rule is Rule.QNT else Thresholds
+                requantisation = SearchedThresholds if rule is Rule.QNT else Thresholds
                 most = _HALF_RANGE - (2 if rule is Rule.QNT else 1)
-                return kind(values=np.clip(moved, -_HALF_RANGE, most)), 0
+                return requantisation(values=np.clip(moved, -_HALF_RANGE, most)), 0

@@ -31,8 +31,6 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Number(Term):
-    """A constant."""
-
     value: int
 
 
@@ -91,7 +89,6 @@ def positive(value: Term) -> Term:
 
 
 def arguments_of(value: Term) -> Iterator[Argument]:
-    """The arguments in a term."""
     match value:
         case Argument():
             yield value
@@ -142,11 +139,7 @@ def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
 def even_share(total: Term) -> dict[str, Term]:
     """``begin`` and ``count`` of the core's share of so many things; the last cores may have less, or none."""
     core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
-    return {
-        "piece": shared(total + cores - 1),
-        "begin": core * size,
-        "count": lesser(size, positive(total - begin)),
-    }
+    return {"piece": shared(total + cores - 1), "begin": core * size, "count": lesser(size, positive(total - begin))}
 
 
 def group_turns() -> dict[str, Term]:

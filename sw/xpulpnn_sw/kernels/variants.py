@@ -57,7 +57,6 @@ class Level:
         return True
 
     def computed(self, precision: Precision) -> Precision:
-        """The precision that the kernel computes with."""
         return precision
 
     def vectors(self, precision: Precision) -> frozenset[int]:

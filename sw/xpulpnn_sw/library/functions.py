@@ -87,7 +87,7 @@ class Selection:
     variants: Sequence[str] = ()  # Empty: the fastest that the core has
     windows: Sequence[str] = WINDOWS  # of pools, `KyxKx[:s=]`
     rule: Rule = Rule.BN32  # how results come of accumulators
-    outside: bool = False  # whether there are also functions that are told the value around the map
+    outside: bool = False  # whether there are also functions that take the value around the map
 
 
 def library_run(run: KernelRun) -> KernelRun:

@@ -45,8 +45,6 @@ _SOURCE = """\
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublicFunction:
-    """A function with a public name."""
-
     names: tuple[str, ...]
     kind: str  # what it computes: one of SIGNATURES
     parameters: list[str]  # as they are declared
@@ -55,7 +53,6 @@ class PublicFunction:
 
     @property
     def name(self) -> str:
-        """The name of its definition."""
         return self.names[0]
 
     def prototype(self, name: str) -> str:

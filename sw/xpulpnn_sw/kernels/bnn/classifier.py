@@ -227,8 +227,6 @@ _MINUS_ONES = 0xFFFF_FFFF  # a word of crumbs that are -1
 
 
 class CrumbClassifierCode(ClassifierCode):
-    """Writes the function."""
-
     fields = (*FIELDS, "buffer")
     map_pixel = PIXEL_WORDS * WORD
     extensions = ClassifierCode.extensions | {Extension.XPULPNN, Extension.XPULPML_NN}
@@ -325,8 +323,6 @@ channels to a word; the same, and in the second convolution 16 channels of two b
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classifier:
-    """The classifier of one image."""
-
     function: Function  # code and data
     outside: Words  # more data
     outside_base: int

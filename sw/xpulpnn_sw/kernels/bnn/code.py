@@ -37,8 +37,6 @@ _SHARED = {"pack": network.SIDE, "conv1": network.POOLED, "conv2": network.LAST,
 
 
 class ClassifierCode:
-    """Writes the function."""
-
     fields = FIELDS
     map_pixel = WORD
     strip_row = network.POOLED * WORD
@@ -83,7 +81,6 @@ class ClassifierCode:
         }
 
     def write(self) -> Program:
-        """The whole function."""
         b, frame = self._b, self._frame
         with frame.function():
             for name, layer in (

@@ -37,7 +37,6 @@ class Weights:
 
 
 def random_weights(random: np.random.Generator) -> Weights:
-    """Weights by chance."""
 
     def signs(*shape: int) -> Ints:
         return random.integers(0, 2, shape) * 2 - 1

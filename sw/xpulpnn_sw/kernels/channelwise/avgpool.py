@@ -28,9 +28,7 @@ _FACTOR_BITS = 8  # of random factors
 
 
 AVGPOOL_ARGUMENTS = argument_structure(
-    "avgpool",
-    *POOL,
-    notes="For the window and stride in the name only: the sum over the window's area, towards zero.",
+    "avgpool", *POOL, notes="For the window and stride in the name only: the sum over the window's area, towards zero."
 )
 AVGPOOL_SCALED_ARGUMENTS = argument_structure(
     "avgpool_scaled",
@@ -44,8 +42,6 @@ AVGPOOL_SCALED_ARGUMENTS = argument_structure(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AvgPoolTensors:
-    """Operands of an average pooling."""
-
     activations: Ints  # the map, `[height][width][channel]`
     factor: int  # factor of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
     summand: int  # its summand

@@ -200,13 +200,10 @@ IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second
 
 
 def repeated(element: int, bits: int) -> int:
-    """A word of equal elements."""
     return sum(element << place for place in range(0, WORD_BITS, bits))
 
 
 class Packed:
-    """Operations on words of ``bits``-bit elements."""
-
     def __init__(self, b: ElementBuilder, bits: int, registers: FreeRegisters, *, signed: bool) -> None:
         self._emit, self._bits, self._signed = b, bits, signed
         self._has_vectors = b.level.has_vectors(bits)
@@ -215,7 +212,6 @@ class Packed:
         self._high, self._low, self._a, self._b, self._mask = taken
 
     def begin(self) -> None:
-        """Load the constants."""
         if self._has_masks:
             self._emit.li(self._high, repeated(1 << (self._bits - 1), self._bits))
             self._emit("xori", self._low, self._high, -1)
@@ -276,8 +272,6 @@ def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
 
 
 class ConstantDivision:
-    """Divides numbers by a constant."""
-
     def __init__(
         self, b: ElementBuilder, divisor: int, greatest: int | None, registers: FreeRegisters, *, signed: bool
     ) -> None:
@@ -288,7 +282,6 @@ class ConstantDivision:
         self._constant = ZERO if self.shift is not None else registers.take_one()
 
     def begin(self) -> None:
-        """Load the constant."""
         if self.shift is None:
             self._b.li(self._constant, self._divisor if self._reciprocal is None else self._reciprocal[0])
 

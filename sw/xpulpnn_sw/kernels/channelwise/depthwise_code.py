@@ -33,8 +33,6 @@ _REGISTER_FIELD = 5  # bits of a position in ``p.insert``, below those of the le
 
 
 class DepthwiseCode:
-    """Writes the function."""
-
     def __init__(
         self,
         request: KernelRequest,
@@ -105,7 +103,6 @@ class DepthwiseCode:
         return terms
 
     def write(self) -> Program:
-        """The whole function."""
         b, frame = self._b, self._frame
         work, other, temporary, *_ = self._scratch
         start = Label()

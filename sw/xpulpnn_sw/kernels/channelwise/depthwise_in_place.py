@@ -69,8 +69,6 @@ def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Ru
 
 
 class InPlaceCode:
-    """Writes the function."""
-
     def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int], rule: Rule) -> None:
         self._layer: DepthwiseLayer = request.layer
         self._b, self._precision = ElementBuilder(request.level), request.precision
@@ -98,7 +96,6 @@ class InPlaceCode:
         self._finishing = ChannelResults(self._b, rule, self._precision, parameter, [parameter], [])
 
     def write(self) -> Program:
-        """The whole function."""
         b, frame = self._b, self._frame
         with frame.function(), b.skipped("beq", frame.register("count", self._work), ZERO, is_far=True):
             down = self._layer.out_width * self._pixel

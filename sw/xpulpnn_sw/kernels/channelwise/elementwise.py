@@ -141,8 +141,6 @@ class Scale:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AddTensors:
-    """Operands of an addition."""
-
     first: Ints  # one map, `[height][width][channel]`
     second: Ints  # the other map
     # of their elements, which are clipped to 8 bits afterwards, with the sign of the results

@@ -32,7 +32,6 @@ class PlacedMaps:
         self.padded = padded_channels(request.layer.channels, min(widths))
 
     def pixel_bytes(self, bits: int) -> int:
-        """Bytes of a pixel."""
         return self.padded * bits // BYTE_BITS
 
     def place(self, name: str, values: Ints, bits: int, *, spare: int = 0) -> int:
@@ -76,7 +75,6 @@ def random_maps(layer: MapLayer, precision: Precision, rng: np.random.Generator)
 
 
 def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Generator, *, signed: bool) -> Ints:
-    """A map of elements over their whole range."""
     return random_values(bits, rng, (layer.height, layer.width, layer.channels), signed=signed)
 
 

@@ -18,9 +18,7 @@ from xpulpnn_sw.layers.layer import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 MAXPOOL_ARGUMENTS = argument_structure(
-    "maxpool",
-    *POOL,
-    notes="For the window and stride in the name only. What lies outside the map is not looked at.",
+    "maxpool", *POOL, notes="For the window and stride in the name only. What lies outside the map is not looked at."
 )
 
 
@@ -38,7 +36,6 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
 
 
 def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """A random map."""
     return MapTensors(activations=random_map(layer, precision, rng))
 
 

@@ -164,7 +164,6 @@ class Pooling(ABC):
         }
 
     def write(self) -> Program:
-        """The whole function."""
         b = self.b
         extra = self.extra_terms
         self.frame = frame = b.frame(

@@ -65,13 +65,10 @@ _SCRATCH = 8  # registers for words, the first there are
 
 
 def turn_pixels(level: ElementLevel, bits: int) -> int:
-    """Pixels of a turn."""
     return (_GROUPS[bits] if level.xpulp else 1) * BYTE_BITS // bits
 
 
 class TransposeCode:
-    """Writes the function."""
-
     def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
         self._b, self._bits = ElementBuilder(level), bits
         # words of a group of pixels whose elements share bytes
@@ -117,7 +114,6 @@ class TransposeCode:
         }
 
     def write(self) -> Program:
-        """The function."""
         b, frame = self._b, self._frame
         with frame.function(), b.region("body"):
             for distance, mask in enumerate(self._masks):

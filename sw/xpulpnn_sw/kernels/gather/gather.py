@@ -41,7 +41,6 @@ class Gather:
             b.put_asides()
 
     def emit(self) -> None:
-        """Copy the rows of a group."""
         with self._b.region("im2col"):
             if self._down is None:
                 assert self._along is not None

@@ -70,8 +70,6 @@ copy_{name}:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
-    """The program for a configuration."""
-
     assembled: Assembled  # Instructions, from the start of the memory on
     source: Sequence[str]
     operands: Sequence[int]  # words to add up, at OPERANDS_AT
@@ -83,7 +81,6 @@ class ClusterCheck:
         return self.results[-1] | 1 << cluster.RETURN_DONE_BIT
 
     def image(self, words: int) -> list[int]:
-        """The memory outside before the start."""
         memory = [0] * words
         code = self.assembled.to_bytes()
         assert len(code) <= OPERANDS_AT
@@ -142,7 +139,6 @@ def _copy(config: ClusterConfig, *, inwards: bool) -> str:
 
 
 def cluster_check(config: ClusterConfig, operands: Sequence[int]) -> ClusterCheck:
-    """The program for a cluster."""
     if config.tcdm_bytes < TCDM_USED:
         raise ConfigError(f"tcdm_bytes must be at least {TCDM_USED} for the testbench, not {config.tcdm_bytes}")
     assert len(operands) == OPERANDS

@@ -130,7 +130,7 @@ class Tiling:
 
     # output rows of a tile, or its pixels where the input is a row for each of them; None: as it takes least time
     rows: int | None = None
-    channels: int | None = None  # output channels of a tile; None: likewise
+    channels: int | None = None  # output channels of a tile; None: as it takes least time
     overlap: bool = True  # whether tiles are moved while others are computed
 
 

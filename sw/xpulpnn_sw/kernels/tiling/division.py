@@ -17,8 +17,6 @@ def aligned(size: int) -> int:
 
 
 class TileOperand(Enum):
-    """Operands that are moved."""
-
     INPUT = "input"
     WEIGHTS = "weights"
     OUTPUT = "output"
@@ -26,8 +24,6 @@ class TileOperand(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A piece of the output."""
-
     lines: range
     channels: range
     in_lines: range  # of the input; empty where the tile has nothing but padding under it
@@ -88,7 +84,6 @@ class DmaTransfer:
 
     @property
     def bytes(self) -> int:
-        """Bytes that are moved."""
         return self.line * self.lines
 
     def commands(self) -> Iterator[list[int]]:
@@ -142,7 +137,6 @@ class LineMap:
         return self.planes * self.line
 
     def transfer(self, lines: range, inside: int, outside: int, *, inwards: bool) -> DmaTransfer:
-        """Move some lines."""
         size = len(lines) * self.line
         return DmaTransfer(
             inside=inside,

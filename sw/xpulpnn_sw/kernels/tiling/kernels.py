@@ -94,7 +94,6 @@ class MapDivision:
         return aligned(self._cores * self._rows_stride(lines)) if BUFFER in self.run.image.symbols else 0
 
     def filters(self, channels: range) -> Filters:
-        """The constants."""
         contents = [self.run.image.view(name).tobytes() for name in self._constants]
         starts = accumulate(map(len, contents[:-1]), initial=0)
         return Filters(
@@ -116,7 +115,6 @@ class MapDivision:
         return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
-        """The kernel for maps of any size."""
         return self.run.function
 
 

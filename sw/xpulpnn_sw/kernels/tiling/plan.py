@@ -50,7 +50,6 @@ class TilePlan:
 
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
-        """All tiles in their order."""
         return tiles_of(self.division.shape, self.lines, self.channels, channels_first=self.channels_first)
 
     @cached_property

@@ -8,7 +8,7 @@ from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _SCALAR_WORDS = 4  # packed words of an iteration where every loop costs a branch
-_SCALAR_COLUMNS = 8  # words of memory of an iteration, likewise
+_SCALAR_COLUMNS = 8  # words of memory of an iteration where every loop costs a branch
 _HALVES = 2  # half-words of a word
 _HALF_BITS = WORD_BITS // 2
 _EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2

@@ -157,8 +157,6 @@ class _BitSerialCode(ProductCode):
 
 
 class GemmCode(ProductCode):
-    """Writes the function."""
-
     fields = ("input", "packed", "weights", "corrections", "output")
     has_all_rows = True
 

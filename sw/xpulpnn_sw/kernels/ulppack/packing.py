@@ -149,14 +149,11 @@ ISAS = ("rv32im", "xpulpv2")  # instruction sets, the poorer first
 
 @dataclass(frozen=True, slots=True)
 class ResultBlock:
-    """Results computed together."""
-
     nch: int  # channels, a power of two
     npx: int  # pixels, a power of two
 
     @property
     def size(self) -> int:
-        """Results."""
         return self.nch * self.npx
 
     def __str__(self) -> str:
@@ -165,8 +162,6 @@ class ResultBlock:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to multiply."""
-
     isa: str
     register: int  # bits of a packed operand
     lanes: int  # packed operands that one instruction multiplies and adds up

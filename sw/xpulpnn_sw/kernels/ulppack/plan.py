@@ -49,8 +49,6 @@ class BlockedProduct:
 
 
 class ProductCode(ABC):
-    """Writes the function."""
-
     # the argument structure, a pointer per word: activations as bytes, room for packed ones and maybe for a word per
     # pixel, packed weights, results
     fields: tuple[str, ...] = ("input", "packed", "weights", "output")
@@ -91,7 +89,6 @@ class ProductCode(ABC):
         yield "out", Argument("output") + pixel * sizes.out_stride
 
     def write(self) -> Program:
-        """The whole function."""
         b, frame, sizes, (temporary, other) = self._b, self._frame, self._sizes, self._free
         with frame.function(), b.skipped("beq", frame.register("group", temporary), ZERO, is_far=True):
             with b.region("im2col"):
@@ -128,10 +125,7 @@ def packed_function(
         cores,
         function=code.write(),
         output=OutputLayout(
-            symbol="output",
-            bits=WORD_BITS,
-            shape=(layer.pixels, layer.out_channels),
-            pixel_bytes=product.out_stride,
+            symbol="output", bits=WORD_BITS, shape=(layer.pixels, layer.out_channels), pixel_bytes=product.out_stride
         ),
         macs=layer.macs,
         **known,

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "xp_nn.h"
+#include "xp_nn_common.h"
 
 enum { BANKED_WORDS = 32, BANKS_APART = 2 };
 

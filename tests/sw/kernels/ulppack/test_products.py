@@ -85,40 +85,6 @@ def test_one_more_iteration_overflows(scheme, register):
             assert most * largest < space <= (most + 1) * largest
 
 
-def test_places_of_elements():
-    packing = Packing(scheme=Scheme.P2, register=16, depth=2, w=3, a=3, lanes=2)
-    assert (packing.pitch, packing.position, packing.iterations) == (13, 13, 41)
-    elements = np.array([[1, 2, 3, 4]])
-    assert packing.pack_activations(elements).tolist() == [[1 | 2 << 13 | 3 << 16 | 4 << 29]]
-    assert packing.pack_weights(elements).tolist() == [[2 | 1 << 13 | 4 << 16 | 3 << 29]]
-    raised = Packing(scheme=Scheme.P1, register=32, depth=3, w=3, a=3)
-    assert (raised.pitch, raised.raised, raised.position) == (10, 2, 22)
-    assert raised.pack_weights(np.array([[1, 2, 3]])).tolist() == [[3 << 2 | 2 << 12 | 1 << 22]]
-
-
-def test_elements_of_an_operand_come_from_the_same_byte_of_several_words():
-    halves = Packing(scheme=Scheme.P2, register=16, depth=3, w=1, a=1, lanes=2)
-    assert halves.order.tolist() == [[0, 4, 8], [2, 6, 10], [1, 5, 9], [3, 7, 11]]
-    bytes_ = Packing(scheme=Scheme.P2, register=8, depth=2, w=1, a=1, lanes=4)
-    assert bytes_.order.tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]]
-    whole = Packing(scheme=Scheme.P1, register=32, depth=6, w=1, a=1)
-    assert whole.order.tolist() == [[0, 4, 8, 2, 6, 10], [1, 5, 9, 3, 7, 11]]
-    assert (halves.words(13), bytes_.words(13), whole.words(13)) == (4, 2, 4)
-    # odd depths of a word, and half-words of two, are packed one element after the other
-    odd = Packing(scheme=Scheme.P1, register=32, depth=3, w=3, a=3)
-    pairs = Packing(scheme=Scheme.P2, register=16, depth=2, w=3, a=3, lanes=2)
-    assert (odd.columns, odd.order.tolist(), pairs.columns) == (0, [[0, 1, 2]], 0)
-    for packing in (halves, bytes_, whole, odd, pairs):
-        assert sorted(packing.order.reshape(-1)) == list(range(packing.order.size))
-
-
-@pytest.mark.parametrize(("depth", "packing"), [(4, Packing(scheme=Scheme.P1, register=32, depth=4, w=2, a=2))])
-def test_packed_bytes_are_the_bytes(depth, packing):
-    assert packing.is_bytes
-    assert packing.pack_activations(np.arange(depth)[np.newaxis]).tolist() == [[0x0302_0100]]
-    assert not Packing(scheme=Scheme.P1, register=32, depth=3, w=2, a=2).is_bytes
-
-
 @pytest.mark.parametrize(
     ("named", "changes"),
     [

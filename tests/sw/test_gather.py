@@ -1,11 +1,11 @@
-"""Groups that follow each other down the columns of the output, each of which copies only rows that are new to it."""
+"""The gather: words that neighbours share are read once; groups down the columns copy only rows new to them."""
 
 from collections import Counter
 
 import pytest
 
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
-from xpulpnn_sw.kernels.kernel import kernel_call
+from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 
 from .runs import built, check_named
 
@@ -40,19 +40,32 @@ def test_layers(name: str, cores: int, specialise: bool):
     check_named("conv", layer, precision, "x3_4x4", cores=cores, specialise=specialise)
 
 
-@pytest.mark.flow
-@pytest.mark.parametrize("specialise", [False, True])
-def test_rows_of_the_input_are_read_once_in_a_strip(specialise: bool):
-    """Six columns of the twelve rows that ten groups meet, in each of two strips: half as many loads as stores."""
-    run, words = built("conv", "12x10x32:4x3x3:p=0", "4x4x4", "x3_4x4", specialise=specialise), 4
+def words_copied(run: KernelRun) -> tuple[int, int]:
+    """Words that the gather loads, and those that it stores."""
     function, seen = run.function, Counter[str]()
     for positions in executed(run, kernel_call(run), kernel_memory(run), products=False):
         for position in positions.tolist():
             if position < len(function) and function.regions[position] == "im2col":
                 seen[function.insns[position].mnemonic] += 1
-    strips, rows = 8 // 4, 12
-    assert seen["p.lw"] == strips * rows * 6 * words
-    assert seen["p.sw"] == strips * rows * 4 * 3 * words
+    return seen["p.lw"], seen["p.sw"]
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("specialise", [False, True])
+def test_rows_of_the_input_are_read_once_in_a_strip(specialise: bool):
+    """Six columns of the twelve rows that ten groups meet, in each of two strips: half as many loads as stores."""
+    words, strips, rows = 4, 8 // 4, 12
+    run = built("conv", "12x10x32:4x3x3:p=0", "4x4x4", "x3_4x4", specialise=specialise)
+    assert words_copied(run) == (strips * rows * 6 * words, strips * rows * 4 * 3 * words)
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(("bits", "words"), [(8, 8), (4, 4), (2, 2)])
+def test_words_are_read_once_in_a_group(bits: int, words: int):
+    """Four neighbours meet six columns: half as many loads as stores."""
+    groups, rows = 4 * 8 // 4, 3
+    run = built("conv", "6x10x32:4x3x3:p=0", f"{bits}x{bits}x{bits}", "nn_4x4", seed=bits)
+    assert words_copied(run) == (groups * rows * 6 * words, groups * rows * 4 * 3 * words)
 
 
 @pytest.mark.parametrize(("layer", "is_down"), [
