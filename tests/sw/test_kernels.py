@@ -281,6 +281,24 @@ def test_products(name: str):
 
 
 @pytest.mark.parametrize("bits", [8, 4, 2])
+@pytest.mark.parametrize("name", ["x2_4x2", "x2_4x4", "x3_4x4"])
+def test_requantisation(name: str, bits: int):
+    """An instruction for each result, two loads for each channel of a block, a store for each word of a pixel.
+
+    What else belongs to a block are the pointer of the next one's activations and their first word, or two.
+    """
+    this = counted(name, bits)
+    chosen, layer = this.run.variant, this.run.layer
+    results, groups = layer.pixels * layer.out_channels, layer.pixels // chosen.npx
+    blocks, stores = groups * layer.out_channels // chosen.nch, results * bits // 32
+    fetched = 2 if name == "x3_4x4" else 1
+    # with four pixels also the way back from the last one's word to the first one's next
+    back = stores // chosen.npx if bits < 8 and chosen.npx > 2 else 0
+    most = results + 2 * chosen.nch * blocks + stores + (1 + fetched) * blocks + back + 4 * groups
+    assert this.executions(this.program.region("quant")) <= most
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
 def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
     """Products of two channels, and the first of the next block, come between; at 8 bit its sums are still results."""
     this = counted("x3_4x4", bits)
