@@ -192,7 +192,9 @@ class _Emission:
         return self.style if component is self.top else replace(self.style, separator="__")
 
     def _module_name(self, component: wiring.Component, written: ModuleText) -> str:
-        kind = f"{self.style.prefix}{snake_case(type(component).__name__)}"
+        variant = getattr(component, "module_variant", "")
+        kind = "_".join(filter(None, (snake_case(type(component).__name__), variant)))
+        kind = f"{self.style.prefix}{kind}"
         name, number = kind, 1
         while name == self.name or (name in self.texts and self.texts[name] != written):
             number += 1

@@ -86,11 +86,11 @@ def test_cluster_has_one_module_of_each_kind():
     manifest = emitted.manifest
     assert emitted.modules["cluster"].count(".ext_events(") == config.cores
     modules = [name.rstrip("_0123456789") for name in manifest["modules"]]
-    for once in ("core", "core_demux", "bank_access", "tcdm_interconnect", "backend"):
+    for once in ("core", "core_demux", "bank_arbiter", "tcdm_interconnect", "backend"):
         assert modules.count(once) == 1
     instances = manifest["hierarchy"]
     assert [instances[f"cluster.core{number}"] for number in range(3)] == ["core"] * 3
-    assert [instances[f"cluster.tcdm.crossbar.bank{number}"] for number in range(4)] == ["bank_access"] * 4
+    assert [instances[f"cluster.tcdm.crossbar.bank{number}"] for number in range(4)] == ["bank_arbiter"] * 4
     ports = {port["name"]: port for port in manifest["ports"]}
     assert all(port["meaning"] for port in ports.values())
     assert ports["rvfi_2_pc_rdata"]["width"] == 32

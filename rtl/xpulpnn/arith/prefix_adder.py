@@ -61,6 +61,7 @@ class PrefixAdder(Component):
 
     def __init__(self, width: int, *, group: int = GROUP, complements: bool = False) -> None:
         self.width, self.group, self.complements = width, group, complements  # Bits of the words.
+        self.module_variant = f"{width}"
         #: a, b: Addends.
         #: result: Sum.
         ports = {"a": In(width), "b": In(width), "result": Out(width)}

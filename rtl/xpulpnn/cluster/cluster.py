@@ -4,20 +4,20 @@ from dataclasses import replace
 
 from amaranth.hdl import Cat, Const, Module, Signal
 
-from xpulpnn.cluster.debug_ways import DebugWays
+from xpulpnn.cluster.debug_router import DebugRouter
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
+from xpulpnn.cluster.error_responder import ErrorResponder
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
-from xpulpnn.cluster.fetch_watch import FetchWatch
-from xpulpnn.cluster.hole import Hole
+from xpulpnn.cluster.fetch_monitor import FetchMonitor
 from xpulpnn.cluster.icache.unit import InstructionCache
-from xpulpnn.cluster.kept_request import KeptRequest
-from xpulpnn.cluster.one_access import OneAccess
+from xpulpnn.cluster.outstanding_limiter import OutstandingLimiter
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, BankSignature, DmaPortSignature, RefillSignature
+from xpulpnn.cluster.skid_buffer import SkidBuffer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
@@ -87,7 +87,7 @@ class Cluster(Component):
             "ext": Out(ObiSignature()),  #: Data accesses of the cores to everything outside.
         }
         if config.core.debug:
-            #: debug_req: Cores that are to halt; only with debug mode of the cores, like the next two.
+            #: debug_req: Cores that are to halt; only with debug mode of the cores.
             #: debug_mode: Cores in debug mode.
             #: debug: Accesses of the cores to the memory of the debug module.
             ports |= {"debug_req": In(config.cores), "debug_mode": Out(config.cores), "debug": Out(ObiSignature())}
@@ -144,14 +144,14 @@ class Cluster(Component):
             m.d.comb += busy.eq(dma.busy)
         fetch_ports, data_ports = self._fetch_ports(m, targets), [demux.core for demux in demuxes]
         if config.core.debug:
-            m.submodules.debug_ways = ways = DebugWays(config.cores)
-            connect(m, ways.memory, flipped(self.debug))
+            m.submodules.debug_router = router = DebugRouter(config.cores)
+            connect(m, router.memory, flipped(self.debug))
             for inner, port in (
-                *zip(ways.others_instr, fetch_ports, strict=True),
-                *zip(ways.others_data, data_ports, strict=True),
+                *zip(router.others_instr, fetch_ports, strict=True),
+                *zip(router.others_data, data_ports, strict=True),
             ):
                 connect(m, inner, port)
-            fetch_ports, data_ports = ways.instr, ways.data
+            fetch_ports, data_ports = router.instr, router.data
         for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started, enabled = signals(config.cores, "started enabled")
@@ -203,16 +203,16 @@ class Cluster(Component):
 
     def _core(self, m, number, demux, control, event_unit, enabled, fetch_port, data_port):
         m.submodules[f"core{number}"] = core = Core(self.config.core)
-        m.submodules[f"fetches{number}"] = fetches = FetchWatch()
+        m.submodules[f"fetches{number}"] = fetches = FetchMonitor()
         connect(m, core.data, data_port)
         self._fetch(m, core.instr, fetch_port)
         if self.config.core.debug:
-            halt, asked = DEBUG_BASE + Place.ROM, Signal(name=f"asked{number}")
+            halt, halt_request = DEBUG_BASE + Place.ROM, Signal(name=f"halt_request{number}")
             # what the event unit has broken off must be made again: the request stays until the core is in debug mode
-            m.d.sync += asked.eq((asked | self.debug_req[number]) & ~core.debug_mode)
+            m.d.sync += halt_request.eq((halt_request | self.debug_req[number]) & ~core.debug_mode)
             m.d.comb += [
-                core.debug_req.eq(asked),
-                event_unit.halt[number].eq(asked | core.debug_mode),
+                core.debug_req.eq(halt_request),
+                event_unit.halt[number].eq(halt_request | core.debug_mode),
                 event_unit.debug_mode[number].eq(core.debug_mode),
                 self.debug_mode[number].eq(core.debug_mode),
                 core.debug_halt_addr.eq(Const(halt, XLEN)),
@@ -249,12 +249,12 @@ class Cluster(Component):
             connect(m, demux.dma, port)
         for number, (inner, port) in enumerate(zip(dma.tcdm, tcdm.ports[self.config.cores : -1], strict=True)):
             if self.config.core.late_results:
-                m.submodules[f"dma_kept{number}"] = kept = KeptRequest()
+                m.submodules[f"dma_request{number}"] = request = SkidBuffer()
                 m.d.comb += [
-                    *assign_by_name(kept.initiator, inner, "req", *REQUEST_FIELDS),
-                    *assign_by_name(inner, kept.initiator, "gnt"),
-                    *assign_by_name(port, kept.target, "req", *REQUEST_FIELDS),
-                    *assign_by_name(kept.target, port, "gnt"),
+                    *assign_by_name(request.initiator, inner, "req", *REQUEST_FIELDS),
+                    *assign_by_name(inner, request.initiator, "gnt"),
+                    *assign_by_name(port, request.target, "req", *REQUEST_FIELDS),
+                    *assign_by_name(request.target, port, "gnt"),
                     *assign_by_name(inner, port, "rvalid", *RESPONSE_FIELDS),
                 ]
             else:
@@ -263,7 +263,7 @@ class Cluster(Component):
 
     def _host(self, m, tcdm, peripherals, external):
         """The port for the outside: what a core sees, without what is its own; with debug mode also the outside."""
-        m.submodules.host_order = order = OneAccess()
+        m.submodules.host_order = order = OutstandingLimiter()
         m.submodules.host_demux = demux = CoreDemux(self.config)
         connect(m, flipped(self.host), order.initiator)
         connect(m, order.target, demux.core)
@@ -276,5 +276,5 @@ class Cluster(Component):
             *(() if self.config.core.debug else ("ext",)),
             *(("dma",) if self.config.dma else ()),
         ):
-            m.submodules[f"host_no_{name}"] = hole = Hole()
-            connect(m, getattr(demux, name), hole.port)
+            m.submodules[f"host_no_{name}"] = unmapped = ErrorResponder()
+            connect(m, getattr(demux, name), unmapped.port)

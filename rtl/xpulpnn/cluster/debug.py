@@ -5,7 +5,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.external_port import ExternalPort
-from xpulpnn.cluster.one_access import OneAccess
+from xpulpnn.cluster.outstanding_limiter import OutstandingLimiter
 from xpulpnn.component import Component, Out, connect, flipped, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
@@ -66,7 +66,7 @@ class ClusterDebug(Component):
         m.submodules.cluster = DomainRenamer("core")(cluster)
         m.submodules.dtm = dtm = JtagDtm(config)
         m.submodules.dm = dm = DebugModule(config)
-        m.submodules.host_order = order = OneAccess()
+        m.submodules.host_order = order = OutstandingLimiter()
         m.submodules.host_share = share = DomainRenamer("core")(ExternalPort(2))
         m.domains += ClockDomain("core", local=True)
         m.d.sync += held.eq(dm.ndmreset)

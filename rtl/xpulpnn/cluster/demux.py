@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.hole import Hole
-from xpulpnn.cluster.kept_request import KeptRequest
+from xpulpnn.cluster.error_responder import ErrorResponder
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
+from xpulpnn.cluster.skid_buffer import SkidBuffer
 from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
@@ -25,7 +25,7 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS
 class Destination(enum.Enum, shape=3):
     """The block that answers an access."""
 
-    TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, HOLE = range(6)
+    TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, UNMAPPED = range(6)
 
 
 def _within(addr, base, size):
@@ -41,7 +41,7 @@ class CoreDemux(Component):
     the private views of event unit and DMA and the shared peripherals follow; the rest of the three MiB from the base
     and of the MiB of the alias is nothing, all other addresses are outside. The core has at most one access
     outstanding: it requests again when it is answered, or in that cycle. With late results of the core, requests are
-    granted at once, and kept; only the TCDM sees them in the same cycle, all else in the next.
+    granted at once, and held; only the TCDM sees them in the same cycle, all else in the next.
     """
 
     def __init__(self, config: ClusterConfig):  # Size of the TCDM; whether there is a DMA engine.
@@ -63,38 +63,41 @@ class CoreDemux(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.hole = hole = Hole()
+        m.submodules.unmapped = unmapped = ErrorResponder()
         core, late = self.core, self.config.core.late_results
         # the request as the TCDM sees it, and as all else does
-        asked = others = core
+        tcdm_request = others = core
         if late:
-            m.submodules.kept = kept = KeptRequest()
-            m.d.comb += [*assign_by_name(kept.initiator, core, "req", *REQUEST_FIELDS), core.gnt.eq(kept.initiator.gnt)]
-            asked, others = kept.target, kept.request
+            m.submodules.request = request = SkidBuffer()
+            m.d.comb += [
+                *assign_by_name(request.initiator, core, "req", *REQUEST_FIELDS),
+                core.gnt.eq(request.initiator.gnt),
+            ]
+            tcdm_request, others = request.target, request.request
         places = {
             Destination.TCDM: self.tcdm,
             Destination.EVENT_UNIT: self.event_unit,
             Destination.PERIPHERALS: self.peripherals,
             Destination.EXT: self.ext,
-            Destination.HOLE: hole.port,
+            Destination.UNMAPPED: unmapped.port,
         }
         if self.config.dma:
             places[Destination.DMA] = self.dma
-        meant = self._decoded(m, others.addr, list(places))
+        selects = self._decoded(m, others.addr, list(places))
         if late:
-            at_base, at_alias, memory = self._in_tcdm(asked.addr)
-            # what is kept is known to go elsewhere
-            m.d.comb += self.claim.eq(asked.req & (meant[Destination.TCDM] | ~others.req))
-            meant[Destination.TCDM] = (at_base | at_alias) & memory
+            at_base, at_alias, memory = self._in_tcdm(tcdm_request.addr)
+            # a request in the skid buffer is known to go elsewhere
+            m.d.comb += self.claim.eq(tcdm_request.req & (selects[Destination.TCDM] | ~others.req))
+            selects[Destination.TCDM] = (at_base | at_alias) & memory
         answering = Signal(Destination)
         grants = []
         for destination, port in places.items():
-            shown = asked if destination is Destination.TCDM else others
-            m.d.comb += [port.req.eq(shown.req & meant[destination]), *assign_by_name(port, shown, *REQUEST_FIELDS)]
-            grants.append((shown.req & meant[destination] if late else meant[destination]) & port.gnt)
-            with m.If(shown.req & meant[destination] & port.gnt):
+            shown = tcdm_request if destination is Destination.TCDM else others
+            m.d.comb += [port.req.eq(shown.req & selects[destination]), *assign_by_name(port, shown, *REQUEST_FIELDS)]
+            grants.append((shown.req & selects[destination] if late else selects[destination]) & port.gnt)
+            with m.If(shown.req & selects[destination] & port.gnt):
                 m.d.sync += answering.eq(destination)
-        m.d.comb += asked.gnt.eq(Cat(grants).any())
+        m.d.comb += tcdm_request.gnt.eq(Cat(grants).any())
         with m.Switch(answering):
             for destination, port in places.items():
                 with m.Case(destination):
@@ -110,22 +113,23 @@ class CoreDemux(Component):
 
     def _decoded(self, m, addr, places):
         """For each place whether the address belongs to it; exactly one does."""
-        meant = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
+        selects = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
         at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()
         m.d.comb += [
             ours.eq(at_base | at_alias | _within(addr, CONTROL, TCDM_SPACE)),
-            meant[Destination.TCDM].eq((at_base | at_alias) & memory),
-            meant[Destination.EVENT_UNIT].eq(_within(addr, PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
-            meant[Destination.PERIPHERALS].eq(_within(addr, CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
-            meant[Destination.EXT].eq(~ours),
-            meant[Destination.HOLE].eq(
-                ours & ~Cat(meant[place] for place in places if place not in (Destination.EXT, Destination.HOLE)).any()
+            selects[Destination.TCDM].eq((at_base | at_alias) & memory),
+            selects[Destination.EVENT_UNIT].eq(_within(addr, PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
+            selects[Destination.PERIPHERALS].eq(_within(addr, CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
+            selects[Destination.EXT].eq(~ours),
+            selects[Destination.UNMAPPED].eq(
+                ours
+                & ~Cat(selects[place] for place in places if place not in (Destination.EXT, Destination.UNMAPPED)).any()
             ),
         ]
-        if Destination.DMA in meant:
-            m.d.comb += meant[Destination.DMA].eq(_within(addr, PRIVATE_DMA, BLOCK_BYTES))
-        return meant
+        if Destination.DMA in selects:
+            m.d.comb += selects[Destination.DMA].eq(_within(addr, PRIVATE_DMA, BLOCK_BYTES))
+        return selects
 
     def _events(self, m):
         ext, tcdm = self.ext, self.tcdm

@@ -19,6 +19,7 @@ class ExternalPort(Component):
 
     def __init__(self, cores: int):
         self.number = cores  # Number of cores.
+        self.module_variant = f"{cores}"
         ports = {
             "cores": In(ObiSignature()).array(cores),  #: Accesses of the cores.
             "ext": Out(ObiSignature()),  #: The outside.
@@ -43,7 +44,7 @@ class ExternalPort(Component):
             order.w_en.eq(ext.req & ext.gnt),
             order.r_en.eq(ext.rvalid),
         ]
-        m.d.sync += [kept.eq(getattr(ext, name)) for name, kept in response.items()]
+        m.d.sync += [stored.eq(getattr(ext, name)) for name, stored in response.items()]
         for number, core in enumerate(self.cores):
             request = funnel.requests[number]
             m.d.sync += answered[number].eq(ext.rvalid & (order.r_data == number))
@@ -51,6 +52,6 @@ class ExternalPort(Component):
                 *assign_by_name(request, core, "req", *REQUEST_FIELDS),
                 core.gnt.eq(request.gnt),
                 core.rvalid.eq(answered[number]),
-                *(getattr(core, name).eq(kept) for name, kept in response.items()),
+                *(getattr(core, name).eq(stored) for name, stored in response.items()),
             ]
         return m

@@ -17,6 +17,7 @@ class Funnel(Component):
 
     def __init__(self, inputs: int):
         self.inputs = inputs  # Number of initiators.
+        self.module_variant = f"{inputs}"
         ports = {
             "requests": In(RequestSignature()).array(inputs),  #: Initiators.
             "selected": Out(RequestSignature()),  #: The request taken.

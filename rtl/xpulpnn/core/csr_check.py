@@ -10,7 +10,7 @@ ADDRESS_BITS = 12
 
 
 class CsrCheck(Component):
-    """Decides whether a CSR may be accessed (guide, "Control and status registers"). Combinational."""
+    """Decides whether a CSR may be accessed. Combinational."""
 
     def __init__(self, config: CoreConfig):  # Decides which registers exist.
         ports = {

@@ -54,7 +54,7 @@ class StoredCsr:
 
 
 class CsrFile(Component):
-    """CSRs (guide, "Control and status registers") and the state of traps.
+    """CSRs and the state of traps.
 
     A CSR is read in EX and written at the end of the cycle in which the instruction leaves EX. Trap entry and return
     happen at the end of the cycle in which they are asserted, never together with a write. Reset gives the reset

@@ -181,7 +181,7 @@ class Decoder(Component):
     def __init__(self, config: CoreConfig):  # Decides which rows of the table are instructions.
         #: word: Instruction word.
         #: ctrl: Control word.
-        #: illegal: No enabled row of the table matches (guide, "Illegal instructions").
+        #: illegal: No enabled row of the table matches.
         ports = {"word": In(32), "ctrl": Out(IdCtrl), "illegal": Out(1)}
         if config.qnt:
             #: quantise: Control word of the quantiser; only with ``qnt``.

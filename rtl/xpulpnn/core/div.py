@@ -59,7 +59,8 @@ class Divider(Component):
         remainder would change its sign.
         """
         m = Module()
-        a_negative, b_negative = Signal(), Signal()
+        a_negative = Signal()
+        b_negative = Signal()
         m.d.comb += [a_negative.eq(self.ctrl.signed & self.op_a[-1]), b_negative.eq(self.ctrl.signed & self.op_b[-1])]
         # A one below the complement makes the leading ones count one less than there are.
         free = Mux(b_negative, Cat(Const(1, 1), ~self.op_b[:-1]), self.op_b)

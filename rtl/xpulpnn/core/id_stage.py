@@ -131,7 +131,7 @@ class IdStage(Component):
         ]
         if self.config.mac_load_pair:
             m.d.comb += [regfile.pair.eq(wb.pair), regfile.odd_a.eq(wb.odd)]
-        ex_we, ex_late_we = Signal(), Signal()
+        ex_we, ex_late_we = signals(1, "ex_we ex_late_we")
         m.d.comb += [ex_we.eq(id_ex.valid & id_ex.ex_we), ex_late_we.eq(id_ex.valid & id_ex.wb_we)]
         reads = {}
         rs2 = fields.rs2

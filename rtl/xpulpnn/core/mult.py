@@ -142,8 +142,7 @@ class Mult(Component):
         }
         if requantises:
             #: requantise: With ``start`` of a ``WORD`` operation that does not accumulate: the result is ``nn_kappa *
-            #:   op_b + nn_lambda``, the first half of a requantisation. Only if the multiplier requantises, like the
-            #:   next two.
+            #:   op_b + nn_lambda``, the first half of a requantisation. Only if the multiplier requantises.
             #: nn_kappa: Factor of the requantisation, in place of ``op_a``.
             #: nn_lambda: Summand of the requantisation.
             ports |= {"requantise": In(1), "nn_kappa": In(XLEN), "nn_lambda": In(XLEN)}

@@ -92,7 +92,8 @@ class RegFile(Component):
             writes_a |= odd << Cat(Const(1), place)
         else:
             memories["port_a"] = write_a, addr_a, self.data_a
-        written, in_a = Signal(REGISTERS), Signal(REGISTERS)
+        written = Signal(REGISTERS)
+        in_a = Signal(REGISTERS)
         writes_b = (write_b << self.addr_b)[:REGISTERS]
         m.d.sync += [written.eq(written | writes_a | writes_b), in_a.eq((in_a | writes_a) & ~writes_b)]
         ports = {}

@@ -141,7 +141,8 @@ class Requantiser(Component):
         upper = (self.sum[XLEN:] & self.rounds.replicate(XLEN)) | (lower[-1] & ~self.rounds).replicate(XLEN)
         # below the lowest bit is a 0
         shifted, above = self._shift(m, Cat(Const(0, 1), total), REACH, negative)
-        whole, zero = Signal(signed(REACH + 1)), Signal(signed(REACH + 1))
+        whole = Signal(signed(REACH + 1))
+        zero = Signal(signed(REACH + 1))
         moved = Signal(REACH + 1)
         carries = prefix_carries(m, whole & zero, whole ^ zero, self.rounds & shifted[0])
         m.d.comb += [

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 
-from xpulpnn.component import Component, In, Out, PortSignature, follow_case
+from xpulpnn.component import Component, In, Out, PortSignature, follow_case, signals
 from xpulpnn.core.control import MemSize
 from xpulpnn.core.insn_word import InsnWord
 from xpulpnn.core.pipeline import RetireInfoSignature
@@ -91,7 +91,7 @@ class RvfiTap(Component):
     def elaborate(self, platform):
         m = Module()
         widths = port_widths(pairs=self.pairs)
-        ex_valid, wb_valid = Signal(), Signal()
+        ex_valid, wb_valid = signals(1, "ex_valid wb_valid")
         id_values = self._id_values()
         in_ex = {name: Signal(widths[name], name=f"ex_{name}") for name in id_values}
         with m.If(self.ex_ready):

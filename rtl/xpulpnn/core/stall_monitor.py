@@ -32,7 +32,8 @@ class StallMonitor(Component):
 
     def elaborate(self, platform):
         m = Module()
-        redirect, id_wait = Signal(WaitCause), Signal(WaitCause)
+        redirect = Signal(WaitCause)
+        id_wait = Signal(WaitCause)
         empty, in_ex, in_wb = (
             Signal(WaitCause, init=WaitCause.START, name=name) for name in ("empty", "in_ex", "in_wb")
         )

@@ -193,7 +193,8 @@ class WbStage(Component):
         m.submodules.requantiser = requantiser = Requantiser(self.config)
         ex = self.ex
         ctrl = Signal(RequantiseCtrl, name="requantise")
-        lane, places = Signal.like(ex.lane, name="lane"), Signal.like(ex.shamt, name="places")
+        lane = Signal.like(ex.lane)
+        places = Signal.like(ex.shamt)
         with m.If(self.ex_ready):
             m.d.sync += ctrl.valid.eq(ex.valid & ex.requantise.valid)
             with m.If(ex.valid & ex.requantise.valid):

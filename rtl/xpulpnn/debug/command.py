@@ -82,11 +82,13 @@ class AbstractCommands(Component):
 
     def elaborate(self, platform):
         m = Module()
-        access, command, error = self.access, Signal(CommandWord), Signal(CommandError, name="error")
+        access = self.access
+        command = Signal(CommandWord)
+        error = Signal(CommandError)
         looked_at, under_way, going, failed, busy = signals(1, "looked_at under_way going failed busy")
         auto = Signal(DATA_WORDS + PROGRAM_WORDS)
         target = Signal.like(self.number, name="target")
-        chosen, selected = signals(self.config.harts, "chosen selected")
+        target_mask, selected = signals(self.config.harts, "target_mask selected")
         ends, lost = signals(1, "ends lost")
         touched = self._words(m, busy)
         writes = {
@@ -94,12 +96,12 @@ class AbstractCommands(Component):
         }
         m.d.comb += [
             busy.eq(looked_at | under_way),
-            chosen.eq(1 << target),
+            target_mask.eq(1 << target),
             selected.eq(1 << self.number),
-            self.go.eq(Mux(under_way & going, chosen, 0)),
+            self.go.eq(Mux(under_way & going, target_mask, 0)),
             self.runs_program.eq(command.postexec),
-            ends.eq(under_way & ~going & (self.halts & chosen).any()),
-            lost.eq(under_way & (self.reset & chosen).any()),
+            ends.eq(under_way & ~going & (self.halts & target_mask).any()),
+            lost.eq(under_way & (self.reset & target_mask).any()),
         ]
         with m.If(~busy):
             with m.If(writes["ABSTRACTCS"]):
@@ -175,7 +177,8 @@ class AbstractCommands(Component):
         """The two instructions that move a register or CSR from or to the first data register."""
         code = DebugCode.of(self.config)
         known, number = code.transfers, command.number
-        is_register, csr = Signal(), Signal(_NUMBER_BITS - 1)
+        is_register = Signal()
+        csr = Signal(_NUMBER_BITS - 1)
         m.d.comb += [is_register.eq(number[-1]), csr.eq(number)]
         for register, place in SAVED.items():
             with m.If(number == FIRST_REGISTER + register):

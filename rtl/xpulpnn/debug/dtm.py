@@ -1,7 +1,6 @@
 """The transport of the debug module by JTAG."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.cdc import FFSynchronizer
 
 from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.debug.config import DebugConfig
@@ -35,7 +34,8 @@ class _Dtm(Component):
     def _registers(self, m, tap, tdi):
         shifted = Signal(_SHIFTED_BITS)
         # the module may be looking at them while the port is reset
-        address, word = Signal(DMI_ADDRESS_BITS, reset_less=True), Signal(XLEN, reset_less=True)
+        address = Signal(DMI_ADDRESS_BITS, reset_less=True)
+        word = Signal(XLEN, reset_less=True)
         write, (request, answered, sticky) = Signal(reset_less=True), signals(1, "request answered sticky")
         lowest = shifted[0]
         status = Mux(sticky, DmiOp.BUSY, DmiOp.SUCCESS)
@@ -62,10 +62,10 @@ class _Dtm(Component):
         op = shifted[:_OP_BITS]
         with m.If(tap.update & is_dtmcs & (flag(shifted, DTMCS_DMIRESET) | flag(shifted, DTMCS_DMIHARDRESET))):
             m.d.tck += sticky.eq(0)
-        asked = tap.update & is_dmi & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~sticky
-        with m.If(asked & (request | answered)):
+        accessed = tap.update & is_dmi & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~sticky
+        with m.If(accessed & (request | answered)):
             m.d.tck += sticky.eq(1)
-        with m.Elif(asked):
+        with m.Elif(accessed):
             m.d.tck += [request.eq(1), write.eq(op == DmiOp.WRITE), Cat(word, address).eq(shifted[_OP_BITS:])]
         with m.Elif(answered):
             m.d.tck += request.eq(0)
@@ -73,12 +73,11 @@ class _Dtm(Component):
         m.d.comb += [self.dmi.write.eq(write), self.dmi.addr.eq(address), self.dmi.wdata.eq(word)]
 
     def _cross(self, m, request, answered):
-        """The handshake: the module is asked once for every request, and answers until it is taken back."""
-        asked, done = signals(1, "asked done")
-        m.submodules.to_module = FFSynchronizer(request, asked, reset_less=False)
-        m.submodules.to_port = FFSynchronizer(done, answered, o_domain="tck", reset_less=False)
-        m.d.comb += self.dmi.valid.eq(asked & ~done)
-        m.d.sync += done.eq(asked)
+        """The handshake: the module sees every request, and answers it until the request is taken back."""
+        request_sync_0, request_sync_1, done, done_sync_0 = signals(1, "request_sync_0 request_sync_1 done done_sync_0")
+        m.d.sync += [request_sync_0.eq(request), request_sync_1.eq(request_sync_0), done.eq(request_sync_1)]
+        m.d.tck += [done_sync_0.eq(done), answered.eq(done_sync_0)]
+        m.d.comb += self.dmi.valid.eq(request_sync_1 & ~done)
 
 
 class JtagDtm(_Dtm):

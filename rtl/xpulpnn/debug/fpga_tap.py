@@ -20,25 +20,26 @@ class FpgaTap(Component):
     jce: In(2)  #: The state is Capture-DR or Shift-DR and the instruction is that of ER1 (bit 0) or ER2.
     jtdo: Out(1)  #: Serial data out.
     instruction: Out(TapRegister)  #: DTMCS for ER1, DMI for ER2.
-    capture: Out(1)  #: The chosen data register takes its value at the next edge.
+    capture: Out(1)  #: The selected data register takes its value at the next edge.
     shift: Out(1)  #: It shifts, data coming in at the top.
     update: Out(1)  #: What has been shifted in takes effect.
-    data_out: In(1)  #: Lowest bit of the chosen data register behind the next edge.
+    data_out: In(1)  #: Lowest bit of the selected data register behind the next edge.
 
     def elaborate(self, platform):
         m = Module()
         m.domains += ClockDomain("jtdo", clk_edge="neg", reset_less=True, local=True)
         m.d.comb += ClockSignal("jtdo").eq(ClockSignal("tck"))
         m.d["jtdo"] += self.jtdo.eq(self.data_out)
-        is_dmi, chosen = Signal(), Signal()
+        is_dmi = Signal()
+        is_selected = Signal()
         with m.If(self.jce.any()):
-            m.d.tck += [is_dmi.eq(self.jce[1]), chosen.eq(1)]
+            m.d.tck += [is_dmi.eq(self.jce[1]), is_selected.eq(1)]
         with m.Elif(self.jupdate):
-            m.d.tck += chosen.eq(0)
+            m.d.tck += is_selected.eq(0)
         m.d.comb += self.instruction.eq(Mux(is_dmi, TapRegister.DMI, TapRegister.DTMCS))
         m.d.tck += [
             self.capture.eq(self.jce.any() & ~self.jshift),
             self.shift.eq(self.jshift),
-            self.update.eq(self.jupdate & chosen),
+            self.update.eq(self.jupdate & is_selected),
         ]
         return m

@@ -61,17 +61,17 @@ class HartControl(Component):
         harts, access = self.config.harts, self.access
         hasel, hart_reset, ndmreset, works = signals(1, "hasel hart_reset ndmreset works")
         have_reset = Signal(harts, init=-1)
-        resume_ack, mask, selected, chosen = signals(harts, "resume_ack mask selected chosen")
+        resume_ack, mask, selected, addressed = signals(harts, "resume_ack mask selected addressed")
         self._select(m, self.number, hasel, mask, selected)
-        wanted = access.wdata[HARTSELLO_LSB:][: len(self.number)]
-        self._select(m, wanted, flag(access.wdata, Control.HASEL), mask, chosen)
+        new_number = access.wdata[HARTSELLO_LSB:][: len(self.number)]
+        self._select(m, new_number, flag(access.wdata, Control.HASEL), mask, addressed)
         halt, resume = flag(access.wdata, Control.HALTREQ), flag(access.wdata, Control.RESUMEREQ)
         changed = Signal(harts)
         m.d.comb += [
             self.controls.eq(access.writes & (access.addr == DmReg.DMCONTROL)),
             self.activate.eq(flag(access.wdata, Control.DMACTIVE)),
             works.eq(self.active & (self.activate | ~self.controls)),
-            changed.eq(Mux(self.controls & works, chosen, 0)),
+            changed.eq(Mux(self.controls & works, addressed, 0)),
             self.ndmreset.eq(ndmreset),
             self.reset.eq(ndmreset.replicate(harts) | hart_reset.replicate(harts) & selected),
         ]
@@ -85,8 +85,8 @@ class HartControl(Component):
                 hasel.eq(flag(access.wdata, Control.HASEL)),
                 hart_reset.eq(flag(access.wdata, Control.HARTRESET) & self.config.hart_reset),
                 ndmreset.eq(flag(access.wdata, Control.NDMRESET)),
-                self.number.eq(wanted),
-                self.debug_req.eq(Mux(halt, self.debug_req | chosen, self.debug_req & ~chosen)),
+                self.number.eq(new_number),
+                self.debug_req.eq(Mux(halt, self.debug_req | addressed, self.debug_req & ~addressed)),
             ]
         with m.Elif(access.writes & (access.addr == DmReg.HAWINDOW)):
             m.d.sync += mask.eq(access.wdata)

@@ -46,30 +46,31 @@ class DebugMemory(Component):
     def elaborate(self, platform):
         m = Module()
         port, harts = self.port, self.config.harts
-        number, write = Signal(range(DEBUG_BYTES // WORD_BYTES)), Signal()
+        number = Signal(range(DEBUG_BYTES // WORD_BYTES))
+        write = Signal()
         m.d.comb += [port.gnt.eq(1), port.err.eq(0), self.wdata.eq(port.wdata)]
         m.d.sync += [port.rvalid.eq(port.req), number.eq(port.addr[_WORD_LSB:])]
         m.d.comb += write.eq(port.req & port.we)
-        here = port.addr[_WORD_LSB:][: len(number)]
+        word_number = port.addr[_WORD_LSB:][: len(number)]
 
         def of_hart(at, place):
             """Return whether a word is one of those that every hart has there."""
             return at[_HART_BITS:] == place // WORD_BYTES >> _HART_BITS
 
         hart_bits = (harts - 1).bit_length()
-        hart, asked = here[:hart_bits], number[:hart_bits]
+        hart, read_hart = word_number[:hart_bits], number[:hart_bits]
         for name, place in (("halts", Place.HALTED), ("resumes", Place.RESUMING)):
-            m.d.comb += getattr(self, name).eq(Mux(write & of_hart(here, place), 1 << hart, 0))
+            m.d.comb += getattr(self, name).eq(Mux(write & of_hart(word_number, place), 1 << hart, 0))
         m.d.comb += [
-            self.going.eq(write & (here == Place.GOING // WORD_BYTES)),
-            self.exception.eq(write & (here == Place.EXCEPTION // WORD_BYTES)),
-            *(self.data_writes[n].eq(write & (here == Place.DATA // WORD_BYTES + n)) for n in range(DATA_WORDS)),
+            self.going.eq(write & (word_number == Place.GOING // WORD_BYTES)),
+            self.exception.eq(write & (word_number == Place.EXCEPTION // WORD_BYTES)),
+            *(self.data_writes[n].eq(write & (word_number == Place.DATA // WORD_BYTES + n)) for n in range(DATA_WORDS)),
         ]
         for at, word in self._words().items():
             with m.If(number == at // WORD_BYTES):
                 m.d.comb += port.rdata.eq(word)
         with m.If(of_hart(number, Place.FLAGS)):
-            going, resuming = (words.bit_select(asked, 1) for words in (self.go, self.resuming))
+            going, resuming = (words.bit_select(read_hart, 1) for words in (self.go, self.resuming))
             m.d.comb += port.rdata.eq(Mux(going, Flag.GO, Mux(resuming, Flag.RESUME, 0)))
         return m
 

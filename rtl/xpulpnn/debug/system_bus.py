@@ -53,9 +53,11 @@ class SystemBus(Component):
     def elaborate(self, platform):
         m = Module()
         access, bus = self.access, self.bus
-        state, size, error = Signal(BusState), Signal(AccessSize, init=AccessSize.WORD), Signal(SBERROR_BITS)
+        state = Signal(BusState)
+        size = Signal(AccessSize, init=AccessSize.WORD)
+        error = Signal(SBERROR_BITS)
         settings = {bit: Signal(name=bit.name.lower()) for bit in _KEPT}
-        busy_error, busy, write, wanted = signals(1, "busy_error busy write wanted")
+        busy_error, busy, write, starts = signals(1, "busy_error busy write starts")
         address, word = signals(XLEN, "address word")
         at = {name: access.addr == DmReg[name] for name in ("SBCS", "SBADDRESS0", "SBDATA0")}
         places = at["SBADDRESS0"] & access.writes, at["SBDATA0"] & (access.writes | access.reads)
@@ -71,13 +73,13 @@ class SystemBus(Component):
             ]
         with m.If(access.writes & at["SBADDRESS0"] & ~busy):
             m.d.sync += address.eq(access.wdata)
-            m.d.comb += wanted.eq(settings[Sbcs.READONADDR])
+            m.d.comb += starts.eq(settings[Sbcs.READONADDR])
         with m.If(access.writes & at["SBDATA0"] & ~busy):
             m.d.sync += word.eq(access.wdata)
-            m.d.comb += [wanted.eq(1), write.eq(1)]
+            m.d.comb += [starts.eq(1), write.eq(1)]
         with m.If(access.reads & at["SBDATA0"]):
-            m.d.comb += wanted.eq(settings[Sbcs.READONDATA])
-        with m.If(wanted & ~busy & ~busy_error & (error == SbError.NONE)):
+            m.d.comb += starts.eq(settings[Sbcs.READONDATA])
+        with m.If(starts & ~busy & ~busy_error & (error == SbError.NONE)):
             m.d.sync += [state.eq(BusState.REQUESTED), bus.we.eq(write)]
         self._access(m, state, size, error, address, word)
         with m.If(state == BusState.GRANTED), m.If(bus.rvalid & ~bus.err & settings[Sbcs.AUTOINCREMENT]):

@@ -61,7 +61,9 @@ class Tap(Component):
         # the falling edge of the same clock
         m.domains += ClockDomain("tdo", clk_edge="neg", reset_less=True, local=True)
         m.d.comb += ClockSignal("tdo").eq(ClockSignal("tck"))
-        state, bypass, shifted = Signal(TapState), Signal(), Signal(IR_BITS)
+        state = Signal(TapState)
+        bypass = Signal()
+        shifted = Signal(IR_BITS)
         instruction = Signal(IR_BITS, init=TapRegister.IDCODE)
         with m.Switch(state):
             for now, (low, high) in NEXT.items():

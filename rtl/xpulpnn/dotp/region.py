@@ -35,6 +35,7 @@ class DotpRegion(Component):
     def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders, signed_products: bool = False) -> None:
         #: load: The factors are sampled at the end of this cycle; ``registered`` only.
         self.fmt = fmt  # The element format.
+        self.module_variant = fmt.name.lower()
         # registered: Puts an operand register in front of the multipliers, so that the region is quiet unless it is
         # loaded.
         self.registered = registered

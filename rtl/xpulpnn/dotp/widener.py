@@ -24,7 +24,8 @@ class WeightWidener(Component):
 
     def elaborate(self, platform):
         m = Module()
-        half, quarter = Signal(XLEN // 2), Signal(XLEN // 4)
+        half = Signal(XLEN // 2)
+        quarter = Signal(XLEN // 4)
         low = Mux(self.quarter, self.part[1], self.part[0])
         m.d.comb += [
             half.eq(Mux(low, self.word[XLEN // 2 :], self.word[: XLEN // 2])),

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from xpulpnn.emit.expr import verilog_literal
-from xpulpnn.emit.layout import INDENT, declared_range
+from xpulpnn.emit.layout import INDENT, declared_range, rows
 from xpulpnn.emit.nets import Nets
 from xpulpnn.emit.process import Note, ProcessPrinter, guarded, if_else
 from xpulpnn.emit.rtlil import MEMORY_READ, MEMORY_WRITE, REGISTER, Assign, Cell, Statement, Switch
@@ -22,13 +22,21 @@ _LITERAL = re.compile(r"(\d+)'h([0-9a-f]+)")
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """Statements for some elements of an array, in terms of a loop variable."""
+
+    elements: range
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayOfRegisters:
     """An array that stands for registers."""
 
     name: str  # what the names of the elements begin with
     first: int  # numbers of the elements
     last: int  # numbers of the elements
-    lines: tuple[str, ...]  # what element `{index}` does at a clock edge
+    loops: tuple[Loop, ...]  # assignments at a clock edge
 
 
 def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | None:
@@ -41,17 +49,38 @@ def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | N
     return None if None in result else tuple("".join(filter(None, result)).split("\n"))
 
 
+def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
+    """Loops over all elements, or over the even and the odd ones, of which the first may differ; none without."""
+    numbers = sorted(texts)
+    for step in (1, 2):
+        loops: list[Loop] = []
+        for elements in (numbers[start::step] for start in range(step)):
+            common = _common(name, {number: texts[number] for number in elements}, index)
+            if common is None:
+                first, *elements = elements
+                alone = re.sub(rf"\b{name}{first}\b", f"{name}[{first}]", texts[first]).split("\n")
+                common = _common(name, {number: texts[number] for number in elements}, index) if step > 1 else None
+                loops += [Loop(range(first, first + 1), tuple(alone))] if common else []
+            loops += [Loop(range(elements[0], elements[-1] + 1, step), common)] if common else []
+        if sum(len(loop.elements) for loop in loops) == len(texts):
+            return tuple(loops)
+    return ()
+
+
 def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
     """One token of all elements in terms of ``index``."""
     if len({token for _, token in column}) == 1:
         return column[0][1]
     if all(token == f"{name}{number}" for number, token in column):
         return f"{name}[{index}]"
-    literals = [(number, _LITERAL.fullmatch(token)) for number, token in column]
-    if all(match is not None and int(match[2], 16) == number for number, match in literals):
-        widths = {match[1] for _, match in literals if match is not None}
-        return f"{index}[{int(widths.pop()) - 1}:0]" if len(widths) == 1 else None
-    return None
+    literals = [(number, match) for number, token in column if (match := _LITERAL.fullmatch(token))]
+    widths = {int(match[1]) for _, match in literals}
+    offsets = {number - int(match[2], 16) for number, match in literals}
+    if len(literals) < len(column) or len(widths) > 1 or offsets not in ({0}, {1}):
+        return None
+    width = widths.pop()
+    value = f"{index}[{width - 1}:0]"
+    return value if offsets == {0} else f"({value} - {verilog_literal(f'{1:0{width}b}')})"
 
 
 @dataclass(slots=True)
@@ -89,16 +118,18 @@ class Clocked:
         for name, run in groupby(numbered, key=lambda match: match[1]):
             members = {int(match[2]): wires[match[0]] for match in run}
             first, last = min(members), max(members)
-            if len(members) < MIN_ELEMENTS or last - first + 1 != len(members):
+            if len(members) < MIN_ELEMENTS or last - first + 1 != len(members) or not nets.space.is_free(name):
                 continue
             of = [(nets.wires[wire], self._blocks[wire]) for wire in members.values()]
             if len({(wire.width, wire.init, block.event, block.reset) for wire, block in of}) > 1:
                 continue
-            lines = _common(name, {number: texts[nets.names[wire]] for number, wire in members.items()}, index)
-            if lines is None:
+            bodies = {number: texts[nets.names[wire]] for number, wire in members.items()}
+            loops = _loops(name, bodies, index)
+            if not loops:
                 continue
             self._index = self._index or nets.space.take(index)
-            array = ArrayOfRegisters(name, first, last, lines)
+            nets.space.take(name)
+            array = ArrayOfRegisters(name, first, last, loops)
             for number, wire in members.items():
                 nets.names[wire] = f"{name}[{number}]"
                 self.arrays[wire] = array, number
@@ -107,13 +138,13 @@ class Clocked:
         """Name, width and reset value of each register."""
         wires = [self._nets.wires[cell.result] for cell in self._cells]
         inits = [None if wire.init is None else int(wire.init, 2) for wire in wires]
-        rows = zip(wires, inits, strict=True)
-        return [{"name": self._nets.names[wire.name], "width": wire.width, "reset": init} for wire, init in rows]
+        pairs = zip(wires, inits, strict=True)
+        return [{"name": self._nets.names[wire.name], "width": wire.width, "reset": init} for wire, init in pairs]
 
     def declarations(self) -> list[str]:
         """Memories, and registers that are not ports."""
         nets = self._nets
-        rows = [
+        lines = [
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
             for memory in nets.module.memories.values()
         ]
@@ -121,45 +152,50 @@ class Clocked:
         for wire in (*self._blocks, *(cell.result for cell in self._reads)):
             if wire not in nets.ports and wire not in self.arrays:
                 kinds.setdefault(nets.wires[wire].width, []).append(nets.names[wire])
-        rows += [f"reg {declared_range(width)}{', '.join(names)};" for width, names in kinds.items()]
-        rows += [
+        lines += [f"reg {declared_range(width)}{', '.join(names)};" for width, names in kinds.items()]
+        lines += [
             f"reg {declared_range(nets.wires[wire].width)}{array.name} [{array.first}:{array.last}];"
             for array, wire in self._array_wires()
         ]
-        return [*rows, *([f"integer {self._index};"] if self._index else [])]
+        return [*lines, *([f"integer {self._index};"] if self._index else [])]
 
     def _array_wires(self) -> list[tuple[ArrayOfRegisters, str]]:
         return [(array, wire) for wire, (array, number) in self.arrays.items() if number == array.first]
 
-    def _loop(self, first: int, last: int, lines: list[str]) -> list[str]:
-        head = f"for ({self._index} = {first}; {self._index} <= {last}; {self._index} = {self._index} + 1)"
-        return guarded(head, lines)
+    def _loop(self, loop: Loop) -> list[str]:
+        first, last, step = loop.elements[0], loop.elements[-1], loop.elements.step
+        if first == last:
+            return list(loop.lines)
+        head = f"for ({self._index} = {first}; {self._index} <= {last}; {self._index} = {self._index} + {step})"
+        return guarded(head, loop.lines)
 
     def initial(self) -> list[str]:
         """Values before the first clock edge."""
-        nets, rows = self._nets, []
+        nets = self._nets
+        single, loops = [], []
         if nets.style.initial:
             for cell in self._cells:
                 wire = nets.wires[cell.result]
                 if wire.init is not None and wire.name not in self.arrays:
                     value = nets.enumerations.label(wire.enumeration, wire.init) or verilog_literal(wire.init)
-                    rows.append(f"{nets.names[wire.name]} = {value};")
+                    single.append(f"{nets.names[wire.name]} = {value};")
             for array, name in self._array_wires():
                 init = nets.wires[name].init
                 if init is not None:
                     line = f"{array.name}[{self._index}] = {verilog_literal(init)};"
-                    rows += self._loop(array.first, array.last, [line])
+                    loops += self._loop(Loop(range(array.first, array.last + 1), (line,)))
         for memory in nets.module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
             if len(set(words)) == 1 and len(words) >= MIN_ELEMENTS:
                 self._index = self._index or nets.space.take("i")
                 line = f"{name}[{self._index}] = {verilog_literal(words[0])};"
-                rows += self._loop(0, len(words) - 1, [line])
+                loops += self._loop(Loop(range(len(words)), (line,)))
                 continue
-            rows += [f"{name}[{index}] = {verilog_literal(word)};" for index, word in enumerate(reversed(words))]
+            single += [f"{name}[{index}] = {verilog_literal(word)};" for index, word in enumerate(reversed(words))]
+        lines = [*rows(single), *loops]
         # initial values in declarations would be set before any process waits for their change
-        return ["initial begin", *(INDENT + row for row in rows), "end"] if rows else []
+        return ["initial begin", *(INDENT + line for line in lines), "end"] if lines else []
 
     def lines(self) -> list[str]:
         """The blocks."""
@@ -176,7 +212,9 @@ class Clocked:
                 blocks.append(block)
         lines = [line for block in blocks for line in _at(block.event, self._body(block), one=block.reset is not None)]
         for array, wire in self._array_wires():
-            lines += _at(self._blocks[wire].event, self._loop(array.first, array.last, list(array.lines)))
+            block = self._blocks[wire]
+            for loop in array.loops:
+                lines += _at(block.event, self._loop(loop), one=block.reset is not None)
         return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:

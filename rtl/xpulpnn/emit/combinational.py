@@ -106,7 +106,8 @@ class Combinational:
         text = self._left(nodes, target)
         wire = self._nets.wires[target]
         head = f"wire {declared_range(wire.width)}{self._nets.names[target]} = "
-        return text if text is not None and len(head) + len(text) < COLUMNS else None
+        lines = 1 if _arms(nodes) > 1 else 2
+        return text if text is not None and len(head) + len(text) < lines * COLUMNS else None
 
     def _left(self, nodes: Sequence[Node], target: str) -> str | None:
         """Text of what is left in the net after the statements, which must set all of it."""

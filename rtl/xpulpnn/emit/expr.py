@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from xpulpnn.emit.names import Enumerations
-from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
+from xpulpnn.emit.operators import ARITHMETIC, BITWISE, CHAINED, COMPARISONS, REDUCTIONS, SHIFTS, UNARY
 from xpulpnn.emit.rtlil import MEMORY_READ, Cell, Enumeration
 from xpulpnn.emit.values import Const, Sig, Slice, const_bits, sig_width
 from xpulpnn.errors import ToolError
 
-_CHAINED = frozenset({"&", "|", "^", "+"})
-"""Operators that need no parentheses around a left operand with the same operator."""
+_CHAINED_SIGNS = frozenset((BITWISE | ARITHMETIC)[kind] for kind in CHAINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Text:
 
     def left_of(self, operator: str) -> str:
         """The expression as left operand of an operator."""
-        return self.text if self.operator == operator and operator in _CHAINED else self.operand
+        return self.text if self.operator == operator and operator in _CHAINED_SIGNS else self.operand
 
 
 def verilog_literal(bits: str) -> str:

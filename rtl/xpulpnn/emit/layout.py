@@ -1,6 +1,6 @@
 """Style, lines and order of the text: choices of the caller, breaks of lines, nets declared before they are read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -111,21 +111,23 @@ def broken_lines(line: str) -> list[str]:
     margin = line[: len(line) - len(line.lstrip())]
     if len(line) - len(margin) <= COLUMNS or line.lstrip().startswith("//"):
         return [line]
-    lines, rest = [], line
+    first = len(margin) + len(INDENT) + 1
+    assigned = 0 if line.startswith("assign {", len(margin)) else line.find("= ", first) + 2
+    lines, rest, begin = [], line, max(first, assigned)
     while len(rest) - len(margin) > COLUMNS:
-        place = _place(rest, len(margin))
+        place = _place(rest, begin, len(margin) + COLUMNS)
         if place is None:
             break
         lines.append(rest[:place].rstrip())
-        rest = f"{margin}{INDENT}{rest[place:].lstrip()}"
+        rest, begin = f"{margin}{INDENT}{rest[place:].lstrip()}", first
     return [*lines, rest]
 
 
-def _place(line: str, start: int) -> int | None:
+def _place(line: str, begin: int, end: int) -> int | None:
+    """The best place between two columns to break a line."""
     best: tuple[int, int, int, int] | None = None
     depth = 0
-    begin = line.find("= ", start) + 2 if "= " in line[start:] else start + len(INDENT) + 1
-    for place, letter in enumerate(line[: start + COLUMNS]):
+    for place, letter in enumerate(line[:end]):
         depth += (letter in "({[") - (letter in ")}]")
         if place <= begin:
             continue
@@ -134,3 +136,14 @@ def _place(line: str, start: int) -> int | None:
                 candidate = depth, rank, -place, place + 1 if letter == "," else place
                 best = candidate if best is None else min(best, candidate)
     return best[3] if best else None
+
+
+def rows(statements: Iterable[str]) -> list[str]:
+    """Short statements side by side on as few lines as they need."""
+    lines: list[str] = []
+    for statement in statements:
+        if lines and len(lines[-1]) + len(statement) + 1 <= COLUMNS - len(INDENT):
+            lines[-1] += f" {statement}"
+        else:
+            lines.append(statement)
+    return lines

@@ -57,7 +57,9 @@ class ModuleWriter:
         pieces += combinational.pieces()
         # naming a part of a net when it is first read adds to the nets that are shown
         after = clocked.lines()
+        unpacked = self._unpacked()
         pieces += self._aliases()
+        pieces = [*unpacked, *pieces]
         hidden = self._hidden()
         body = ordered(pieces, {name for name in nets.names if name in nets.wires and name not in hidden})
         procedural = clocked.targets | combinational.targets
@@ -139,19 +141,15 @@ class ModuleWriter:
         return nets.piece(cell.result, text, nets.sources(nets.netlist.inputs(cell)))
 
     def _aliases(self) -> list[TextPiece]:
+        """Further names of values, as far as something reads them: what reads them may be another of them."""
         nets, pieces = self._nets, []
-        done: set[str] = set()
+        done = set(nets.unpacked_fields)
         while True:
-            rest = [name for name in (*nets.aliases, *nets.shown_fields) if name not in done]
-            if not rest:
-                return pieces
-            for name in reversed(dict.fromkeys(rest)):
+            rest = dict.fromkeys(name for name in (*nets.aliases, *nets.shown_fields) if name not in done)
+            needed = [name for name in reversed(rest) if nets.read[name] or name in nets.ports]
+            for name in needed:
                 done.add(name)
                 sig = nets.aliases.get(name) or nets.fields[name]
-                if not nets.read[name] and name not in nets.ports and len(sig) == 1 and "__" in name:
-                    # a member of an interface that is wired straight through, such as that of a memory's port
-                    nets.forget(name)
-                    continue
                 if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in nets.inlined:
                     # a part bears its own name, so it is written as the select it stands for
                     text = nets.select(sig[0])
@@ -159,6 +157,20 @@ class ModuleWriter:
                     own = nets.enumerations.of((Slice(name, 0, nets.wires[name].width),))
                     text = nets.printer.sig(sig, own).text
                 pieces.append(nets.piece(name, text, nets.sources([sig])))
+            if not needed:
+                for name in rest:
+                    nets.forget(name)
+                return pieces
+
+    def _unpacked(self) -> list[TextPiece]:
+        """Assignments of structures to nets of their fields."""
+        nets, pieces = self._nets, []
+        for assignment in nets.unpack():
+            names = [nets.names[nets.part_names[field]] for field in assignment.fields]
+            structure = nets.part_names.get(assignment.structure, assignment.structure.wire)
+            nets.note_read(Slice(structure, 0, assignment.structure.width))
+            pieces.append(TextPiece("", [f"assign {{{', '.join(names)}}} = {nets.names[structure]};"], {structure}))
+        return pieces
 
     def _unused(self, clocked: Clocked) -> list[str]:
         """One net that reads what nothing else does."""
@@ -176,4 +188,4 @@ class ModuleWriter:
         if not parts:
             return []
         name = nets.space.take("unused")
-        return ["// What this module has no use for.", f"wire {name} = &{{1'b0, {', '.join(parts)}}};"]
+        return [f"wire {name} = &{{1'b0, {', '.join(parts)}}};"]

@@ -139,6 +139,7 @@ class Enumerations:
             values = ", ".join(f"{int(bits, 2)} {member}" for bits, member in enumeration.members)
             width = len(next(iter(names)))
             constants = ", ".join(f"{names[bits]} = {width}'h{int(bits, 2):x}" for bits in sorted(names))
-            lines += comment(f"{enumeration.name}: {values}.")
+            if len(names) < len(enumeration.members):
+                lines += comment(f"{enumeration.name}: {values}.")
             lines.append(f"localparam {declared_range(width)}{constants};")
         return lines

@@ -1,13 +1,15 @@
 """Simplifies one module before it is written: narrows operators, folds comparisons, picks names for nets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cache
 from itertools import chain
 
 from xpulpnn.emit.fold import absorb_literals, inverted, known_result, normalise
 from xpulpnn.emit.names import is_private
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, LOW_BITS_SUFFICE, REDUCTIONS, UNARY
 from xpulpnn.emit.rtlil import (
+    MEMORY_READ,
     Assign,
     Cell,
     Module,
@@ -51,6 +53,7 @@ class Netlist:
             for cell in self.module.cells:
                 normalise(cell)
             changed = self._fold()
+        self._merge_replicas()
 
     def sigs(self) -> Iterator[Sig]:
         """Every value that something reads, further names aside."""
@@ -185,8 +188,8 @@ class Netlist:
         """Drop anonymous results and result bits nobody reads, and operand bits that cannot matter."""
         changed = True
         while changed:
+            changed = self._drop_unread()
             needed = self._needed()
-            changed = self._drop_unread(needed)
             for cell in self.module.cells:
                 if cell.type not in LOW_BITS_SUFFICE:
                     continue
@@ -197,15 +200,63 @@ class Netlist:
                     changed = True
                 changed |= self._trim_operands(cell)
 
-    def _drop_unread(self, needed: Counter[str]) -> bool:
-        def unread(wire: str) -> bool:
-            return is_private(wire) and not needed[wire]
-
-        cells = [cell for cell in self.module.cells if not cell.has_result or not unread(cell.result)]
-        processes = [process for process in self.module.processes if not unread(process_target(process))]
+    def _drop_unread(self) -> bool:
+        """Drop operators and processes on which no output, register or instance depends, and other names of them."""
+        sources: dict[str, list[str]] = {name: wires_of(sig) for name, sig in self.aliases.items()}
+        stack = [name for name, wire in self.wires.items() if wire.port == "output"]
+        for cell in self.module.cells:
+            if cell.is_operator:
+                sources[cell.result] = wires_of(*self.inputs(cell))
+            else:
+                stack += wires_of(*self.inputs(cell))
+        for process in self.module.processes:
+            sources[process_target(process)] = wires_of(*statement_sigs(process))
+        live: set[str] = set()
+        while stack:
+            wire = stack.pop()
+            if wire not in live:
+                live.add(wire)
+                stack += sources.get(wire, ())
+        cells = [cell for cell in self.module.cells if not cell.is_operator or cell.result in live]
+        processes = [process for process in self.module.processes if process_target(process) in live]
         dropped = len(cells) < len(self.module.cells) or len(processes) < len(self.module.processes)
+        dead = {cell.result for cell in self.module.cells if cell.is_operator} - live
+        dead.update(target for target in map(process_target, self.module.processes) if target not in live)
         self.module.cells, self.module.processes = cells, processes
+        for name in [name for name, sig in self.aliases.items() if not dead.isdisjoint(wires_of(sig))]:
+            del self.aliases[name]
         return dropped
+
+    def _merge_replicas(self) -> None:
+        """Let one operator stand for those that give the bits of ``{32{a == b}}``: Amaranth makes one for each."""
+        drivers = {cell.result: cell for cell in self.module.cells if cell.is_operator and is_private(cell.result)}
+
+        @cache
+        def structure(wire: str) -> Hashable:
+            cell = drivers.get(wire)
+            if cell is None or cell.type == MEMORY_READ:
+                return wire
+            inputs = [
+                (structure(chunk.wire), chunk.low, chunk.width) if isinstance(chunk, Slice) else chunk
+                for sig in self.inputs(cell)
+                for chunk in sig
+            ]
+            return cell.type, self.wires[wire].width, tuple(cell.params.items()), *inputs
+
+        twins: dict[str, str] = {}
+        for sig in (*self.sigs(), *self.aliases.values()):
+            first: dict[Hashable, str] = {}
+            for wire in wires_of(sig) if len(sig) > 1 else ():
+                twin = first.setdefault(structure(wire), wire)
+                if twin != wire:
+                    twins.setdefault(wire, twin)
+        self.merge({wire: twin for wire, twin in twins.items() if twin not in twins})
+        self._drop_unread()
+
+    def merge(self, twins: Mapping[str, str]) -> None:
+        """Let the readers of some nets read others that are equal to them."""
+        self.module.cells = [cell for cell in self.module.cells if not (cell.is_operator and cell.result in twins)]
+        self._rewrite({twin: (Slice(name, 0, self.wires[name].width),) for twin, name in twins.items()})
 
     def share(self, names: Mapping[Sig, str]) -> None:
         """Let readers of a composed value use the net that has it under a name."""
@@ -226,10 +277,10 @@ _WORDS = {
     "$sub": "difference",
     "$mul": "product",
     **dict.fromkeys(("$shl", "$shr", "$sshr"), "shifted"),
-    "$mux": "choice",
-    "$and": "part",
-    "$or": "union",
-    "$xor": "flipped",
+    "$mux": "mux",
+    "$and": "and",
+    "$or": "or",
+    "$xor": "xor",
     "$not": "inverted",
     "$neg": "negated",
 }
@@ -289,7 +340,7 @@ class Purposes:
         if decides:
             return "condition"
         if cell is None:
-            return "value"
+            return "selected"
         if cell.type in COMPARISONS:
             return "match"
         if cell.type in REDUCTIONS:

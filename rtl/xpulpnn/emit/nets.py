@@ -1,18 +1,39 @@
 """Nets of a module that the text shows, and their names there."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
 
 from xpulpnn.emit.expr import Printer, self_width
 from xpulpnn.emit.layout import Style, TextPiece, declared_range
 from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import Netlist, Purposes
-from xpulpnn.emit.operators import COMPARISONS, REDUCTIONS
-from xpulpnn.emit.rtlil import MEMORY_WRITE, REGISTER, Cell, Statement, process_target
+from xpulpnn.emit.operators import CHAINED, COMPARISONS, REDUCTIONS
+from xpulpnn.emit.rtlil import (
+    MEMORY_READ,
+    MEMORY_WRITE,
+    REGISTER,
+    Cell,
+    Statement,
+    Switch,
+    all_statements,
+    process_target,
+)
+from xpulpnn.emit.unpack import Unpacked, unpacked
 from xpulpnn.emit.values import Sig, Slice, wires_of
 
-_MAX_OPERATORS = 6  # operators in one expression, beyond which an intermediate net reads better
+_MAX_OPERATORS, _MAX_DEPTH = 12, 4  # operators in one expression, and in one another: a net reads better beyond
+_MAX_CHAINED = 60  # operators in an AND-OR selection of one of several words
 _MAX_COPIES = 3  # places where a single operator is repeated rather than given a net
+
+
+class _Size(NamedTuple):
+    """Size of an expression."""
+
+    operators: int
+    depth: int  # operators in one another; a chain such as ``a | b | c`` is one
 
 
 class Nets:
@@ -33,9 +54,10 @@ class Nets:
         self.fields = {name: sig for name, sig in shown.items() if field_base(name) is not None}
         self.enumerations = Enumerations(self.wires, shown, self.space)
         self.shown_fields: list[str] = []
+        self.unpacked_fields: set[str] = set()
         self.next_state: dict[str, list[Statement]] = {}
         self.read: Counter[str] = Counter()
-        self._part_names: dict[Slice, str] = {}
+        self.part_names: dict[Slice, str] = {}
         self.printer = Printer(self._slice, self.enumerations)
         self.inlined, self.memories = self.printer.inlined, self.printer.memories
 
@@ -51,6 +73,9 @@ class Nets:
         self._share_aliases()
         self._claim_next_states()
         self._choose_inlined()
+        while twins := self._twins():
+            self.netlist.merge(twins)
+            self._choose_inlined()
         self._name_rest()
 
     def is_inverted(self, wire: str | None) -> bool:
@@ -106,7 +131,7 @@ class Nets:
             if len(sig) > 1 and any(isinstance(chunk, Slice) for chunk in sig):
                 composed.setdefault(sig, name)
             elif len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width < self.wires[sig[0].wire].width:
-                self._part_names.setdefault(sig[0], name)
+                self.part_names.setdefault(sig[0], name)
         self.netlist.share(composed)
         used = set(wires_of(*self.netlist.sigs()))
         self.shown_fields += [name for name in self.fields if name in used]
@@ -149,7 +174,7 @@ class Nets:
         if self.is_inverted(chunk.wire):
             self.note_read(chunk)
             return f"~{self.names[chunk.wire]}"
-        name = self._part_names.get(chunk)
+        name = self.part_names.get(chunk)
         if name is None:
             return self.select(chunk)
         if name not in self.names:
@@ -157,6 +182,27 @@ class Nets:
             self.shown_fields.append(name)
         self.note_read(Slice(name, 0, chunk.width))
         return self.names[name]
+
+    def unpack(self) -> list[Unpacked]:
+        """Take structures apart of which most fields are read; those fields need no further definition."""
+        read: dict[str, set[Slice]] = {}
+        for name in self.shown_fields:
+            chunk, *others = self.fields[name]
+            if not others and isinstance(chunk, Slice) and self.part_names.get(chunk) == name:
+                read.setdefault(chunk.wire, set()).add(chunk)
+        assignments: list[Unpacked] = []
+        for wire, parts in read.items():
+            if wire not in self.names:
+                continue
+            known = [part for part in self.part_names if part.wire == wire]
+            assignments += unpacked(Slice(wire, 0, self.wires[wire].width), known, parts)
+        for field in (field for assignment in assignments for field in assignment.fields):
+            name = self.part_names[field]
+            self.unpacked_fields.add(name)
+            if name not in self.names:
+                self.names[name] = self._field_name(name)
+                self.shown_fields.append(name)
+        return assignments
 
     def select(self, chunk: Slice) -> str:
         """Text of a slice of its net that is read."""
@@ -189,6 +235,12 @@ class Nets:
         high = chunk.low + chunk.width - 1
         return f"{name}[{high}:{chunk.low}]" if chunk.width > 1 else f"{name}[{high}]"
 
+    def field_of(self, chunk: Slice) -> str:
+        """Name of the field that a part of a structure is; empty for other parts."""
+        name = self.part_names.get(chunk, "")
+        base = field_base(name) if name else None
+        return "" if base is None else name[len(base) :].lstrip(".")
+
     def sources(self, sigs: Iterable[Sig]) -> set[str]:
         """The nets that the text of some values reads."""
         found: set[str] = set()
@@ -199,7 +251,7 @@ class Nets:
                     continue
                 cell = self.inlined.get(chunk.wire)
                 if cell is None:
-                    found.add(self._part_names.get(chunk, chunk.wire))
+                    found.add(self.part_names.get(chunk, chunk.wire))
                 else:
                     stack += self.netlist.inputs(cell)
         return found
@@ -212,8 +264,24 @@ class Nets:
     # Which nets disappear
 
     def _uses(self) -> Counter[str]:
+        """Count the places that read each net; blocks of registers ask for the same condition in one place."""
         shown = [self.fields[name] for name in self.shown_fields]
-        return Counter(wires_of(*self.netlist.sigs(), *self.aliases.values(), *shown))
+        uses = Counter(
+            chunk.wire
+            for sig in (*self.netlist.sigs(), *self.aliases.values(), *shown)
+            for chunk, _repeats in groupby(sig)
+            if isinstance(chunk, Slice)
+        )
+        conditions = Counter(
+            statement.selector
+            for process in self.next_state.values()
+            for statement in all_statements(process)
+            if isinstance(statement, Switch)
+        )
+        for condition, count in conditions.items():
+            for wire in wires_of(condition):
+                uses[wire] -= count - 1
+        return uses
 
     def _claim_next_states(self) -> None:
         """Move processes that compute nothing but a register's next state into the register's block."""
@@ -226,33 +294,67 @@ class Nets:
 
     def _choose_inlined(self) -> None:
         """Write operators where they are read: up to a readable size if once, single ones also if a few times."""
+        self.inlined.clear()
         uses = self._uses()
-        sizes: dict[str, int] = {}
+        sizes: dict[str, _Size] = {}
         cells = {cell.result: cell for cell in self.module.cells if cell.is_operator}
         clocked = (cell for cell in self.module.cells if cell.is_clocked or cell.type == MEMORY_WRITE)
         held = set(wires_of(*(cell.ports["CLK"] for cell in clocked)))
         for sig in (*self.netlist.sigs(), *self.aliases.values(), *self.fields.values()):
             held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}
 
-        def size(name: str) -> int:
-            """Operators in the text of ``name``: 0 for a net with a name."""
-            if name not in sizes:
-                cell = cells.get(name)
-                sizes[name] = 0
-                if cell is not None and is_private(name) and name not in self.names and name not in held:
-                    count = 1 + sum(map(size, wires_of(*self.netlist.inputs(cell))))
-                    if self_width(cell) == self.wires[name].width and self._fits(cell, count, uses[name]):
-                        sizes[name] = count
+        def measure(name: str) -> _Size:
+            """Size of the text of a net where it is read; none for a net with a name."""
+            if name in sizes:
+                return sizes[name]
+            sizes[name] = _Size(0, 0)
+            cell = cells.get(name)
+            if cell is not None and is_private(name) and name not in self.names and name not in held:
+                operators, depth = 1, 0
+                for wire in dict.fromkeys(wires_of(*self.netlist.inputs(cell))):
+                    inner = measure(wire)
+                    is_chain = inner.operators and cell.type in CHAINED and cells[wire].type == cell.type
+                    operators += inner.operators
+                    depth = max(depth, inner.depth - 1 if is_chain else inner.depth)
+                size = _Size(operators, depth + (cell.type not in COMPARISONS and cell.type != "$not"))
+                if self_width(cell) == self.wires[name].width and self._fits(cell, size, uses[name]):
+                    sizes[name] = size
             return sizes[name]
 
         for name, cell in cells.items():
-            if size(name):
+            if measure(name).operators:
                 self.inlined[name] = cell
 
+    def _twins(self) -> dict[str, str]:
+        """Anonymous nets that would be declared although another is equal to them, and that one."""
+        cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ}
+
+        def expression(sig: Sig) -> Hashable:
+            """What is written for a value, in terms of declared nets."""
+            return tuple(
+                (operator(chunk.wire), chunk.low, chunk.width)
+                if isinstance(chunk, Slice) and chunk.wire in self.inlined and chunk.wire in cells
+                else chunk
+                for chunk in sig
+            )
+
+        @cache
+        def operator(name: str) -> Hashable:
+            cell = cells[name]
+            ports = tuple((port, expression(sig)) for port, sig in cell.ports.items() if port != cell.result_port)
+            return cell.type, tuple(cell.params.items()), self.wires[name].width, ports
+
+        first: dict[Hashable, str] = {}
+        for name in sorted(cells.keys() - self.inlined.keys(), key=is_private):
+            first.setdefault(operator(name), name)
+        declared = (name for name in cells if name not in self.inlined and name not in self.names and is_private(name))
+        return {name: twin for name in declared if (twin := first[operator(name)]) != name}
+
     @staticmethod
-    def _fits(cell: Cell, operators: int, uses: int) -> bool:
+    def _fits(cell: Cell, size: _Size, uses: int) -> bool:
         """Return whether an operator is better written where it is read."""
         if uses <= 1:
-            return operators < _MAX_OPERATORS
+            operators = _MAX_CHAINED if cell.type == "$or" else _MAX_OPERATORS
+            return size.operators <= operators and size.depth <= _MAX_DEPTH
         repeats_well = cell.type in COMPARISONS or cell.type in REDUCTIONS or cell.type == "$not"
-        return operators <= 1 and (repeats_well or uses <= _MAX_COPIES)
+        return size.operators <= 1 and (repeats_well or uses <= _MAX_COPIES)

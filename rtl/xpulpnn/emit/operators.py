@@ -9,3 +9,6 @@ SHIFTS = {"$shl": "<<", "$shr": ">>", "$sshr": ">>>"}
 
 LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
 """Operators whose low result bits depend on the low operand bits alone."""
+
+CHAINED = frozenset({*BITWISE, "$add"})
+"""Operators that need no parentheses around a left operand with the same operator."""

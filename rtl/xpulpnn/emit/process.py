@@ -35,7 +35,8 @@ class ProcessPrinter:
     def _node(self, node: Node, path: Path) -> list[str]:
         if isinstance(node, Assign):
             value = self._printer.sig(node.value, self._enumerations.of((node.target,))).text
-            return [f"{self._nets.target(node.target)} {self._operator} {value};"]
+            field = self._nets.field_of(node.target)
+            return [f"{self._nets.target(node.target)} {self._operator} {value};" + (f" // {field}" if field else "")]
         if node.selector is None:
             return self._chain(node.arms, node.default, path)
         return self._choice(node, node.selector, path)
@@ -101,7 +102,7 @@ class ProcessPrinter:
         return self._enumerations.label(self._enumerations.of(selector), pattern) or verilog_literal(pattern)
 
 
-def guarded(head: str, lines: list[str]) -> list[str]:
+def guarded(head: str, lines: Sequence[str]) -> list[str]:
     """``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
     # the else after an if within an if would belong to the inner one
     if len(lines) == 1 and not lines[0].startswith("if ("):

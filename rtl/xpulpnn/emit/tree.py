@@ -167,15 +167,12 @@ def _shared(one: Node, other: Node) -> Node | None:
         return ChoiceNode(one.selector, arms, _merge(one.default, other.default))
     if one.selector is None or not is_empty(one.default) or not is_empty(other.default):
         return None
-    # all cases are single values that exclude each other
+    # only cases that exclude all different ones can be put among them in any order
     table = dict(one.arms)
     for patterns, body in other.arms:
-        if patterns in table:
-            table[patterns] = _merge(table[patterns], body)
-        elif any(overlap(mine, yours) for known in table for mine in known for yours in patterns):
+        if any(_collide(known, patterns) for known in table if known != patterns):
             return None
-        else:
-            table[patterns] = body
+        table[patterns] = _merge(table[patterns], body) if patterns in table else body
     return ChoiceNode(one.selector, list(table.items()))
 
 

@@ -17,6 +17,7 @@ class WishboneBridge(Component):
 
     def __init__(self, signature: PortSignature, *, registered: bool = False):
         self.words = len(signature.create().rdata) // XLEN  # of an access
+        self.module_variant = f"{XLEN * self.words}"
         # registered: Answers come from registers, a cycle later, and grants do not depend on Wishbone's.
         self.registered = registered
         #: port: Requests.
@@ -31,8 +32,9 @@ class WishboneBridge(Component):
         # an address may be the number of what is accessed
         place = Signal(len(bus.adr) - len(word))
         # what the transfers before have read, the oldest lowest, and which of them failed; all of them if registered
-        kept = self.words if self.registered else self.words - 1
-        words, failed = Signal(XLEN * kept), Signal(kept)
+        stored_words = self.words if self.registered else self.words - 1
+        words = Signal(XLEN * stored_words)
+        failed = Signal(stored_words)
         read, failures = Cat(words, bus.dat_r), Cat(failed, bus.err)
         answer, answer_failures = (words, failed) if self.registered else (read, failures)
         parts = self.words // len(port.err)
@@ -55,7 +57,7 @@ class WishboneBridge(Component):
         set_and_clear(m, under_way, granted, last)
         with m.If(granted):
             m.d.sync += place.eq(port.addr[-len(place) :])
-        if kept:
+        if stored_words:
             with m.If(ended):
                 next_word = [word.eq(word + 1)] if self.words > 1 else []
                 m.d.sync += [*next_word, words.eq(read[XLEN:]), failed.eq(failures[1:])]
@@ -64,7 +66,8 @@ class WishboneBridge(Component):
         if "we" not in port.signature.members:
             m.d.comb += bus.sel.eq(Const(-1, WORD_BYTES))
             return m
-        data, enables = Signal.like(port.wdata, name="data"), Signal.like(port.be, name="enables")
+        data = Signal.like(port.wdata)
+        enables = Signal.like(port.be)
         m.d.comb += [
             bus.dat_w.eq(data.word_select(word, XLEN)),
             bus.sel.eq(enables.word_select(word, WORD_BYTES)),

@@ -87,10 +87,13 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         board.equal(responders[port].log, expected, f"accesses of {port}")
     before = {place: PortMemory(place, bad) for place in set(places)}
     expected = [
-        obi.expected_data(t, before[place], absent=place == "hole") for t, place in zip(transfers, places, strict=True)
+        obi.expected_data(t, before[place], absent=place == "unmapped")
+        for t, place in zip(transfers, places, strict=True)
     ]
     board.equal([t.data for t in core.completed], expected, "data read")
-    failing = [place == "hole" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)]
+    failing = [
+        place == "unmapped" or memories[place].fails(t.address) for t, place in zip(transfers, places, strict=True)
+    ]
     board.equal([t.failed for t in core.completed], failing, "failed accesses")
     if timing is obi.PROMPT:
         took = {(place == "tcdm", t.answered - t.requested) for t, place in zip(core.completed, places, strict=True)}

@@ -19,7 +19,7 @@ _NNRF = "core.backend.ex_stage.nnrf"
 _REGFILE = "core.backend.id_stage.regfile"
 
 CORE_NETS: Mapping[str, str] = {
-    "core": "intr",
+    "core": "intr=backend_info__intr",
     "core.backend": "ex_leaves=flow__ex_leaves taken=branch__valid",
     "core.backend.ex_stage": "ex_done=done ex_unit=ctrl_unit",
     _NNRF: "kappa=nn_kappa lambda=nn_lambda second=act2",
@@ -30,14 +30,14 @@ CORE_NETS: Mapping[str, str] = {
     " ex_wb_base=id_ex__wb_base ex_requantise=id_ex__requantise ex_pair=id_ex__pair ex_later_pair=id_ex__later_pair",
     "core.backend.lsu": "lsu_outstanding=outstanding lsu_wb_busy=wb_busy lsu_second=second lsu_crosses=crosses"
     " lsu_wb_crosses=wb_crosses lsu_fault__store=fault__store lsu_wb_byte=wb_byte lsu_wb_size=wb_size lsu_first=first"
-    " lsu_ex_address=ex_address",
-    # the emitted text names the first register after what it becomes
-    "core.backend.rvfi_tap": "has_ex=wb_valid_value has_wb=wb_valid id_leaves=id_issue ex_ready ex_insn ex_pc_rdata"
+    " lsu_first=kept lsu_ex_address=ex_address",
+    "core.backend.rvfi_tap": "has_ex=ex_valid has_wb=wb_valid id_leaves=id_issue ex_ready ex_insn ex_pc_rdata"
     " ex_pc_wdata ex_trap ex_cause ex_intr ex_rs1_rdata ex_rs2_rdata ex_rd_rdata ex_nn_act_rdata ex_nn_wgt_rdata"
     " wb_rd_we wb_rd_addr wb_rd_wdata wb_base_we wb_base_addr wb_base_wdata",
     # the old value of an access may share a register with the unit that requantises, whose name it then has
     "core.backend.wb_stage": "wb_late_we=wb__we wb_late_addr=wb__addr wb_old=old wb_old=requantiser_old"
-    " wb_old_addr=old_addr wb_wrote=wrote wb_restores=restores wb_loads=nn_pending wb_pair=wb__pair",
+    " wb_old_addr=old_addr wb_wrote=wrote wb_restores=restores wb_loads=nn_pending wb_loads=wb_is_base"
+    " wb_pair=wb__pair",
     "core.controller": "enter enter_interrupt enter_pc asking_pc=ex_pc granted_pc=access_pc sleeping any_pending"
     " booted=started faulted debug_mode=debug__mode debug_enters=debug__enter stepped halt_dropped=dropped"
     " halt_aborted=aborted id_ready",
@@ -91,7 +91,7 @@ BACKEND_NETS: Mapping[str, str] = _table(
     "id_goes=id_stage.id_goes id_kill=id_stage.kill id_excepted=id_stage.excepted id_issue=id_stage.issue"
     " read_rs1=id_stage.regfile.rs1 read_rs2=id_stage.regfile.rs2 read_rs3=id_stage.regfile.rs3"
     # records of EX and WB
-    " ex_ready=rvfi_tap.ex_ready ex_valid=rvfi_tap.wb_valid_value wb_valid=rvfi_tap.wb_valid wb_trap=rvfi_tap.wb_trap"
+    " ex_ready=rvfi_tap.ex_ready ex_valid=rvfi_tap.ex_valid wb_valid=rvfi_tap.wb_valid wb_trap=rvfi_tap.rvfi__trap"
     " lsu_busy=lsu.wb_busy lsu_outstanding=lsu.outstanding"
     # control words and operands in EX
     " ex_unit=ex_stage.ctrl_unit ex_pair=id_stage.id_ex__pair ex_lsu_valid=id_stage.id_ex__lsu_valid"

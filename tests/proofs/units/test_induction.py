@@ -64,7 +64,7 @@ FAULTS = {
     "two are granted, the counter stands still": (
         COUNTER,
         ("assign gnt = ", "assign gnt = req[0] ? 4'b0011 & req : ", "one"),
-        ("named + 2'h1", "named", "bounded"),
+        ("preferred + 2'h1", "preferred", "bounded"),
     ),
     "somebody is granted who does not ask": (COUNTER, ("assign gnt = ", "assign gnt = 4'b1 ^ ", "asked")),
     "nobody is granted, the last winner is forgotten": (
@@ -85,7 +85,7 @@ FAULTS = {
     ),
     "what is told stays": (
         CORE,
-        ("event_buffer & ~cleared & ~event_buffer_part", "event_buffer & ~cleared", "genuine"),
+        ("& ~(active & {32{wait_over & (waits_for == WAIT_EVENT_CLEAR)}})", "", "genuine"),
     ),
     "an event wakes nobody": (CORE, ("wait_over = |active", "wait_over = &active", "waits")),
     "a core waits for the wrong thing": (CORE, ("begins = WAIT_WORD", "begins = WAIT_EVENT", "honest")),
@@ -111,8 +111,8 @@ FAULTS = {
         QUEUE,
         ("((place_1 ^ tail) == 2'h2) ? 1'b1 : ", "", "room"),
         ("pushing & (-pushing)", "pushing", "one"),
-        ("popping[0] & here_0", "popping[0]", "waits"),
-        ("place_0 <= place_0 + 2'h1", "place_0 <= place_0 + {1'h0, mine_1}", "passes"),
+        ("popping[0] & has_word_0", "popping[0]", "waits"),
+        ("place_0 <= place_0 + 2'h1", "place_0 <= place_0 + {1'h0, in_team_1}", "passes"),
     ),
     "a way asks both places, in the wrong half, too early, counts no answers, loses some": (
         WAY,
@@ -125,8 +125,8 @@ FAULTS = {
     "the bus is asked for another address, before the answer, in spite of an error, which is not told": (
         BUS,
         ("(access__addr == 7'h39) & ~busy) address", "(access__addr == 7'h39)) address", "steady"),
-        ("if (busy_value == BUS_STATE_REQUESTED) bus__req", "if (busy_value != BUS_STATE_IDLE) bus__req", "alone"),
-        ("GRANTED: if (bus__rvalid) busy_value", "GRANTED: if (bus__rvalid & ~bus__err) busy_value", "busy"),
+        ("if (state == BUS_STATE_REQUESTED) bus__req", "if (state != BUS_STATE_IDLE) bus__req", "alone"),
+        ("GRANTED: if (bus__rvalid) state", "GRANTED: if (bus__rvalid & ~bus__err) state", "busy"),
         ("& ~busy_error & (error == 3'h0)", "& ~busy_error", "silent"),
         ("if (bus__rvalid & bus__err) error", "if (bus__rvalid & bus__err & ~bus__we) error", "told"),
         ("{10'h0, busy, 21'h0}", "{10'h0, bus__req, 21'h0}", "read"),
@@ -134,27 +134,27 @@ FAULTS = {
     "a core that is to halt waits on, what is broken off is forgotten, or is not triggered by others": (
         HALTS,
         ("port__rvalid <= 1'b1", "port__rvalid <= ~debug_mode", "ends"),
-        ("if (waited_at_condition_2) kept <= 1'b1", "if (aborted) kept <= waits_for == WAIT_EVENT", "remembered"),
-        ("repeats_part & ~debug_mode", "repeats_part", "all"),
+        (" wait_aborted <= 1'b1", " wait_aborted <= waits_for == WAIT_EVENT", "remembered"),
+        ("(access__offset == waited_at) & ~debug_mode", "(access__offset == waited_at)", "all"),
     ),
     "an access is made twice, is another, is refused in silence, and so is an outcome": (
         TRANSPORT,
-        ("dmi__valid = asked & ~done", "dmi__valid = asked", "once"),
+        ("dmi__valid = request_sync_1 & ~done", "dmi__valid = request_sync_1", "once"),
         ("dmi__addr <= shifted[40:34]", "dmi__addr <= shifted[39:33]", "same"),
-        ("if (sticky_condition) sticky <= 1'b1", "if (sticky_condition) sticky <= sticky", "refused"),
+        (" sticky <= 1'b1", " sticky <= sticky", "refused"),
         ("sticky <= sticky | request", "sticky <= sticky", "told"),
     ),
     "an access is taken back before it is made, while the module looks at it": (
         TRANSPORT,
-        ("stage0_2 <= done;", "stage0_2 <= stage0;", "made"),
+        ("done_sync_0 <= done;", "done_sync_0 <= request_sync_0;", "made"),
         ("else if (answered) request <= 1'b0", "else request <= 1'b0", "steady"),
     ),
     "an access is never made, an answer comes by itself": (
         TRANSPORT,
-        ("asked <= stage0;", "asked <= stage0 & asked;", "prompt"),
-        ("done <= asked;", "done <= ~done;", "order"),
+        ("request_sync_1 <= request_sync_0;", "request_sync_1 <= request_sync_0 & request_sync_1;", "prompt"),
+        (" done <= request_sync_1;", " done <= ~done;", "order"),
     ),
-    "an answer never comes": (TRANSPORT, ("done <= asked;", "done <= 1'b0;", "settles")),
+    "an answer never comes": (TRANSPORT, (" done <= request_sync_1;", " done <= 1'b0;", "settles")),
     "a fetch is granted beside an access, is a store, an answer is the other's": (
         SHARE,
         ("instr__gnt = memory__gnt & ~data__req", "instr__gnt = memory__gnt", "one"),
@@ -163,7 +163,7 @@ FAULTS = {
     ),
     "a request to halt stays, resumed harts are halted, running ones resume, nothing asks for another answer": (
         HARTS,
-        ("(debug_req & ~chosen)", "debug_req", "asked"),
+        ("(debug_req & ~addressed)", "debug_req", "asked"),
         ("(halted | halts) & ~resumes & ~reset", "(halted | halts) & ~reset", "halted"),
         ("2'h0) & halted))", "2'h0)))", "resumes"),
         ("(resume_ack | resumes) & ~((", "(resume_ack | resumes) & ~(2'h0 & (", "acknowledged"),
@@ -171,11 +171,11 @@ FAULTS = {
     "commands are lost, begin on harts that run, begin again, end with others, are changed, in silence": (
         COMMANDS,
         (" | (|(touched & auto));", ";", "taken"),
-        ("= ~(|(halted & selected))", "= 1'b0", "looked"),
+        ("(!(|(halted & selected)))", "(1'b0)", "looked"),
         ("if (going | exception) going_2", "if (exception) going_2", "told"),
-        ("(|(halts & chosen))", "(|halts)", "ends"),
+        ("(|(halts & target_mask))", "(|halts)", "ends"),
         ("(access__addr == 7'h24) & ~busy) program__4", "(access__addr == 7'h24)) program__4", "steady"),
-        ("else if (error_condition) error", "else if (error_condition & access__reads) error", "refused"),
+        (" error <= COMMAND_ERROR_BUSY", " error <= access__reads ? COMMAND_ERROR_BUSY : error", "refused"),
         ("{15'h4000, busy, 12'h0}", "{15'h4000, under_way, 12'h0}", "read"),
     ),
     "a barrier is triggered twice": (

@@ -62,7 +62,7 @@ WRONG_SUM = r"sum \d: .*must be 0x\w{8}, not 0x\w{8}"
 FAULTS = {
     "mult": (
         ("carried <= half_adder_result[15:0]", "carried <= half_adder_result[31:16]", "mulhsu", WRONG_SUM),
-        (">> result_part;", ">> (result_part & ~5'd16);", "mulN mac", WRONG_SHIFT),
+        ("{5{ctrl_op == MULT_OP_HALF}});", "{5{ctrl_op == MULT_OP_HALF}} & ~5'd16);", "mulN mac", WRONG_SHIFT),
     ),
     "div": (("| (~(|difference))", "", "each step", ""), ("(opposite & (|op_b))", "opposite", "result", "")),
     "quantiser": (

@@ -33,6 +33,7 @@ class AxiBridge(Component):
 
     def __init__(self, bits: int):
         self.bits = bits  # Width of the data: 64 for the port of the DMA engine, 32 for an OBI port.
+        self.module_variant = f"{bits}"
         self.has_runs = bits == EXT_DATA_BITS
         port = DmaPortSignature() if self.has_runs else ObiSignature()
         #: port: Requests.
@@ -43,7 +44,8 @@ class AxiBridge(Component):
         m = Module()
         port, axi = self.port, self.axi
         m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=OUTSTANDING)
-        kind, oldest = Signal(_KIND), Signal(_KIND)
+        kind = Signal(_KIND)
+        oldest = Signal(_KIND)
         channel, first, _ends = self._burst(m, "r", port.req & port.gnt & ~port.we, RUN_BYTES)
         may_read = channel.free | ~first
         may_write = self._writes(m, port.req & port.gnt & port.we, kind.last)

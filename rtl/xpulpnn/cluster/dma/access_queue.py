@@ -34,6 +34,7 @@ class AccessQueue(Component):
     def __init__(self, writes: bool):
         # writes: It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
         self.writes = writes
+        self.module_variant = "writes" if writes else "reads"
         ports = {
             "access": In(stream.Signature(_access_layout(writes))),  #: Accesses, in their order at each port.
             "idle": Out(1),  #: Nothing waits, and everything is answered.
@@ -58,14 +59,15 @@ class AccessQueue(Component):
         new_needs = Signal(len(ports))
         m.d.comb += [new_needs.eq(Mux(new.external, 1 << HALVES, Cat(words))), self.access.ready.eq(occupied != PLACES)]
         earlier = Const(0, len(ports))
-        for still, wanted in zip(left, needs, strict=True):
-            m.d.comb += still.eq(wanted & ~(granted & ~earlier))
-            earlier = earlier | wanted
+        for still, need in zip(left, needs, strict=True):
+            m.d.comb += still.eq(need & ~(granted & ~earlier))
+            earlier = earlier | need
         waiting = [Signal(range(OUTSTANDING + 1), name=f"under_way{number}") for number in range(len(ports))]
         for count, port, served in zip(waiting, ports, granted, strict=True):
             m.d.sync += count.eq(count + served - port.rvalid)
         m.d.comb += self.idle.eq(~Cat(occupied, *waiting).any())
-        taken, leaves = Signal(), Signal()
+        taken = Signal()
+        leaves = Signal()
         behind = Signal.like(occupied)
         m.d.comb += [
             taken.eq(self.access.valid & self.access.ready),
@@ -85,13 +87,13 @@ class AccessQueue(Component):
 
         for number, (port, under_way) in enumerate(zip(ports, waiting, strict=True)):
             shown = Signal(layout, name=f"shown{number}")
-            wanted = [flags[number] for flags in needs]
+            flags_of_port = [flags[number] for flags in needs]
             m.d.comb += shown.eq(places[-1])
-            for place, wants in reversed(list(zip(places[:-1], wanted[:-1], strict=True))):
+            for place, wants in reversed(list(zip(places[:-1], flags_of_port[:-1], strict=True))):
                 with m.If(wants):
                     m.d.comb += shown.eq(place)
             m.d.comb += [
-                port.req.eq(Cat(wanted).any() & (under_way != OUTSTANDING)),
+                port.req.eq(Cat(flags_of_port).any() & (under_way != OUTSTANDING)),
                 port.we.eq(int(self.writes)),
                 granted[number].eq(port.req & port.gnt),
             ]

@@ -47,7 +47,7 @@ class CommandQueue(Component):
     """
 
     def __init__(self, tag):
-        # tag: What is kept with a command.
+        # tag: Layout of the data stored with a command.
         ports = {
             "write": In(1),  #: A word is written; the first one of a command only if there is room.
             "word": In(XLEN),  #: The word.
@@ -58,7 +58,7 @@ class CommandQueue(Component):
             "sources": Out(stream.Signature(Errand)),  #: Where the bytes of the next transfer come from.
             "targets": Out(stream.Signature(Errand)),  #: Where they go to; taking it makes room.
             "command": Out(WIDTHS[Word.COMMAND]),  #: First word of the command of ``targets``.
-            "target_tag": Out(tag),  #: What was kept with it.
+            "target_tag": Out(tag),  #: Data that were stored with that command.
         }
         super().__init__(ports=ports)
 
@@ -98,19 +98,19 @@ class CommandQueue(Component):
         m.submodules[name] = memory = Memory(shape=shape, depth=DEPTH, init=[])
         written = memory.write_port()
         m.d.comb += [written.en.eq(write), written.addr.eq(end), written.data.eq(value)]
-        found = {}
+        reads = {}
         for place, number in places.items():
             read = memory.read_port(domain="comb")
             m.d.comb += read.addr.eq(number)
-            found[place] = read.data
-        return found
+            reads[place] = read.data
+        return reads
 
     def _sequence(self, m, expected):
         """Build the choice of the next word; the strides follow their counts."""
-        kept = Signal(WIDTHS[Word.COMMAND])
+        command_word = Signal(WIDTHS[Word.COMMAND])
         with m.If(self.begins):
-            m.d.sync += kept.eq(self.word)
-        external, inside = flag(kept, DmaCommand.EXTERNAL_2D), flag(kept, DmaCommand.TCDM_2D)
+            m.d.sync += command_word.eq(self.word)
+        external, inside = flag(command_word, DmaCommand.EXTERNAL_2D), flag(command_word, DmaCommand.TCDM_2D)
         follower = Signal(Word)
         m.d.comb += self.last.eq(follower == Word.COMMAND)
         followers = {

@@ -33,13 +33,14 @@ class Reader(Component):
             connect(m, inner, flipped(outer))
         connect(m, accesses.ext, flipped(self.ext))
         # places in the ring, with one bit more to tell a full one from an empty one
-        asked, given = Signal(range(2 * ROWS)), Signal(range(2 * ROWS))
+        requested = Signal(range(2 * ROWS))
+        delivered = Signal(range(2 * ROWS))
         external, may_go = signals(1, "external may_go")
         chunk, row = self.chunk.payload, self.row.payload
         access = accesses.access
-        occupied = Signal.like(asked)
+        occupied = Signal.like(requested)
         m.d.comb += [
-            occupied.eq(asked - given),
+            occupied.eq(requested - delivered),
             may_go.eq((occupied != ROWS) & ((chunk.external == external) | accesses.idle)),
             access.valid.eq(self.chunk.valid & may_go),
             self.chunk.ready.eq(access.ready & may_go),
@@ -52,21 +53,21 @@ class Reader(Component):
         written, read = parts.write_port(), parts.read_port(domain="comb")
         m.d.comb += [
             written.en.eq(access.valid & access.ready),
-            written.addr.eq(asked),
+            written.addr.eq(requested),
             written.data.offset.eq(chunk.address),
             written.data.size.eq(chunk.size),
-            read.addr.eq(given),
+            read.addr.eq(delivered),
             *assign_by_name(row, read.data, "offset", "size"),
         ]
         with m.If(access.valid & access.ready):
-            m.d.sync += [asked.eq(asked + 1), external.eq(chunk.external)]
-        filled = [self._half(m, half, given) for half in range(HALVES)]
-        m.d.comb += self.row.valid.eq(Cat(place != given for place in filled).all())
+            m.d.sync += [requested.eq(requested + 1), external.eq(chunk.external)]
+        filled = [self._half(m, half, delivered) for half in range(HALVES)]
+        m.d.comb += self.row.valid.eq(Cat(place != delivered for place in filled).all())
         with m.If(self.row.valid & self.row.ready):
-            m.d.sync += given.eq(given + 1)
+            m.d.sync += delivered.eq(delivered + 1)
         return m
 
-    def _half(self, m, half, given):
+    def _half(self, m, half, delivered):
         port = self.tcdm[half]
         filled = Signal(range(2 * ROWS), name=f"filled{half}")
         m.submodules[f"words{half}"] = words = Memory(shape=XLEN, depth=ROWS, init=[])
@@ -74,7 +75,7 @@ class Reader(Component):
         m.d.comb += [
             write.en.eq(self.ext.rvalid | port.rvalid),
             write.addr.eq(filled),
-            read.addr.eq(given),
+            read.addr.eq(delivered),
             self.row.payload.data.word_select(half, XLEN).eq(read.data),
         ]
         with m.If(self.ext.rvalid):

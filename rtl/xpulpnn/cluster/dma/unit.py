@@ -54,7 +54,8 @@ class Dma(Component):
         connect(m, queue.sources, engine.sources)
         connect(m, queue.targets, engine.targets)
         current = Signal(tag)
-        event, interrupt = Signal(), Signal()
+        event = Signal()
+        interrupt = Signal()
         m.d.comb += [
             *assign_by_name(queue, commands, "write", "word"),
             queue.tag.cores.eq(Mux(flag(commands.word, DmaCommand.BROADCAST), (1 << cores) - 1, commands.port)),

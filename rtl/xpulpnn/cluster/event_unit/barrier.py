@@ -37,24 +37,24 @@ class BarrierUnit(Component):
         complete = Signal()
         # of the assignments that apply the last one counts
         for core, access in reversed(list(enumerate(self.accesses))):
-            here = Signal(name=f"here_{core}")
+            selected = Signal(name=f"selected_{core}")
             triggers = Signal(self.cores, name=f"named_by_{core}")
             region = Cat(self.number, Const(EventRegister.BARRIER // BARRIER_BYTES >> NUMBER_BITS))
-            m.d.comb += here.eq(access.offset[ceil_log2(BARRIER_BYTES) :] == region)
+            m.d.comb += selected.eq(access.offset[ceil_log2(BARRIER_BYTES) :] == region)
             with m.Switch(access.offset[: ceil_log2(BARRIER_BYTES)]):
                 with m.Case(Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR):
-                    m.d.comb += own[core].eq(here & access.read)
+                    m.d.comb += own[core].eq(selected & access.read)
                 with m.Case(Barrier.TRIGGER):
-                    m.d.comb += triggers.eq(access.data & (here & access.write).replicate(self.cores))
-                with m.Case(Barrier.TRIGGER_MASK), m.If(here & access.write):
+                    m.d.comb += triggers.eq(access.data & (selected & access.write).replicate(self.cores))
+                with m.Case(Barrier.TRIGGER_MASK), m.If(selected & access.write):
                     m.d.sync += self.state.trigger_mask.eq(access.data)
-                with m.Case(Barrier.TARGET_MASK), m.If(here & access.write):
+                with m.Case(Barrier.TARGET_MASK), m.If(selected & access.write):
                     m.d.sync += self.state.target_mask.eq(access.data)
             named |= triggers
         m.d.comb += [
             complete.eq(self.state.trigger_mask.any() & (self.state.status == self.state.trigger_mask)),
             self.events.eq(self.state.target_mask & complete.replicate(self.cores)),
         ]
-        kept = self.state.status & ~complete.replicate(self.cores)
-        m.d.sync += self.state.status.eq(kept | own | named)
+        waiting = self.state.status & ~complete.replicate(self.cores)
+        m.d.sync += self.state.status.eq(waiting | own | named)
         return m

@@ -16,7 +16,7 @@ class Wait(enum.Enum, shape=3):
 
     NONE = 0
     EVENT = 1
-    EVENT_CLEAR = 2  # Likewise; the events it is told are cleared.
+    EVENT_CLEAR = 2  # An event; the events that the answer reports are cleared.
     MUTEX = 3
     WORD = 4  # Word of the dispatch queue.
     ROOM = 5  # Room in the dispatch queue.
@@ -64,18 +64,18 @@ class CoreUnit(Component):
             #: popping, popped: The core waits for a word, and gets it in this cycle.
             "popping": Out(1),
             "popped": In(1),
-            "found": In(XLEN),  #: The word.
+            "found": In(XLEN),  #: Word of the dispatch queue that the core gets, valid with ``popped``.
             #: pushing, pushed: The core waits to push a word, and it is taken in this cycle.
             "pushing": Out(1),
             "pushed": In(1),
-            "word": Out(XLEN),  #: The word.
+            "word": Out(XLEN),  #: Word that the core pushes into the dispatch queue.
             "irq": Out(1),  #: An event is in buffer and interrupt mask.
             "fetch_idle": In(1),  #: No instruction fetch of the core is outstanding.
             #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
             "core_clock_en": Out(1),
         }
         if config.core.debug:
-            #: halt: The core is to halt, or is in debug mode; only with debug mode, like the next one.
+            #: halt: The core is to halt, or is in debug mode; only with debug mode.
             #: debug_mode: The core is in debug mode.
             ports |= {"halt": In(1), "debug_mode": In(1)}
         super().__init__(config, ports)
@@ -126,15 +126,15 @@ class CoreUnit(Component):
 
     def _halting(self, m, own, wait, begins, done):
         """Answer what waits with an error while the core is to halt, and remember a load that waited for events."""
-        aborted, kept, repeats = signals(1, "aborted kept repeats")
-        where = Signal.like(self.access.offset, name="waited_at")
+        aborted, wait_aborted, repeats = signals(1, "aborted wait_aborted repeats")
+        waited_at = Signal.like(self.access.offset, name="waited_at")
 
-        def for_events(kind):
-            return (kind == Wait.EVENT) | (kind == Wait.EVENT_CLEAR)
+        def for_events(cause):
+            return (cause == Wait.EVENT) | (cause == Wait.EVENT_CLEAR)
 
         m.d.comb += [
             aborted.eq((wait != Wait.NONE) & self.halt & ~done),
-            repeats.eq(own & kept & for_events(begins) & (self.access.offset == where) & ~self.debug_mode),
+            repeats.eq(own & wait_aborted & for_events(begins) & (self.access.offset == waited_at) & ~self.debug_mode),
         ]
         with m.If(aborted):
             m.d.comb += self.core_clock_en.eq(1)
@@ -143,22 +143,22 @@ class CoreUnit(Component):
             m.d.comb += self.access.read.eq(0)
         with m.If(~self.debug_mode):
             with m.If(own & for_events(begins)):
-                m.d.sync += [where.eq(self.access.offset), kept.eq(0)]
+                m.d.sync += [waited_at.eq(self.access.offset), wait_aborted.eq(0)]
             with m.Elif(aborted & for_events(wait)):
-                m.d.sync += kept.eq(1)
+                m.d.sync += wait_aborted.eq(1)
 
     def _barrier_registers(self, active):
-        found = {}
+        registers = {}
         for number, barrier in enumerate(self.barriers):
             base = EventRegister.BARRIER + BARRIER_BYTES * number
-            found |= {
+            registers |= {
                 base + Barrier.TRIGGER_MASK: barrier.trigger_mask,
                 base + Barrier.STATUS: barrier.status,
                 base + Barrier.SUMMARY: self.summary,
                 base + Barrier.TARGET_MASK: barrier.target_mask,
                 base + Barrier.TRIGGER_SELF: active,
             }
-        return found
+        return registers
 
     def _masks(self, m, write, wdata, mask, irq_mask, targets):
         """The three masks; each can be written, and bits of it cleared or set."""
@@ -177,41 +177,41 @@ class CoreUnit(Component):
                 with m.Case(register + 2 * WORD_BYTES):
                     m.d.sync += held.eq(held | given)
 
-    def _buffer(self, m, write, wdata, buffer, active, told):
+    def _buffer(self, m, write, wdata, buffer, active, answer):
         """The buffer; what is cleared is what was there before this cycle's events."""
         cleared = Signal(XLEN)
         with m.If(write & (self.access.offset == EventRegister.BUFFER_CLEAR)):
             m.d.comb += cleared.eq(wdata)
         arriving = self.events & Const(event_lines(self.config), XLEN)
-        m.d.sync += buffer.eq(buffer & ~cleared & ~(active & told.replicate(XLEN)) | arriving)
+        m.d.sync += buffer.eq(buffer & ~cleared & ~(active & answer.replicate(XLEN)) | arriving)
 
     def _waiting(self, m, own, wait, done, active):
         config = self.config
         begins = Signal(Wait)
-        told = Signal(XLEN)
-        for kind, offsets in self._waiting_loads().items():
+        answer = Signal(XLEN)
+        for cause, offsets in self._waiting_loads().items():
             with m.Switch(self.access.offset), m.Case(*offsets), m.If(~self.port.we):
-                m.d.comb += begins.eq(kind)
+                m.d.comb += begins.eq(cause)
         with m.If(self.port.we & (self.access.offset == EventRegister.DISPATCH_FIFO)):
             m.d.comb += begins.eq(Wait.ROOM)
 
         with m.Switch(wait):
             with m.Case(Wait.EVENT, Wait.EVENT_CLEAR):
-                m.d.comb += [done.eq(active.any()), told.eq(active)]
+                m.d.comb += [done.eq(active.any()), answer.eq(active)]
             with m.Case(Wait.MUTEX):
                 m.d.comb += done.eq(self.granted.any())
                 for number, message in enumerate(self.messages):
                     with m.If(self.granted[number]):
-                        m.d.comb += told.eq(message)
+                        m.d.comb += answer.eq(message)
             with m.Case(Wait.WORD):
-                m.d.comb += [done.eq(self.popped), told.eq(self.found)]
+                m.d.comb += [done.eq(self.popped), answer.eq(self.found)]
             with m.Case(Wait.ROOM):
                 m.d.comb += done.eq(self.pushed)
         # which mutex is remembered here; while the core does not wait for one it is none
-        wanted = Signal(config.mutexes)
+        mutex_selected = Signal(config.mutexes)
         for number in range(config.mutexes):
             offset = EventRegister.MUTEX + WORD_BYTES * number
-            m.d.comb += wanted[number].eq(~self.port.we & (self.access.offset == offset))
+            m.d.comb += mutex_selected[number].eq(~self.port.we & (self.access.offset == offset))
         m.d.comb += [
             self.popping.eq(wait == Wait.WORD),
             self.pushing.eq(wait == Wait.ROOM),
@@ -222,10 +222,10 @@ class CoreUnit(Component):
         with m.Switch(self.access.offset), m.Case(*self._registers()):
             m.d.comb += exists.eq(1)
         with m.If(own):
-            # a word to push is kept where the answer goes
+            # a word to push is stored where the answer goes
             m.d.sync += [
                 wait.eq(begins),
-                self.locking.eq(wanted),
+                self.locking.eq(mutex_selected),
                 self.port.rvalid.eq(begins == Wait.NONE),
                 self.port.err.eq(~exists),
                 self.port.rdata.eq(Mux(self.port.we, self.port.wdata, self.shared.rdata)),
@@ -233,7 +233,7 @@ class CoreUnit(Component):
         with m.Else():
             m.d.sync += self.port.rvalid.eq(done)
             with m.If(done):
-                m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rdata.eq(told), self.port.err.eq(0)]
+                m.d.sync += [wait.eq(Wait.NONE), self.locking.eq(0), self.port.rdata.eq(answer), self.port.err.eq(0)]
         return begins
 
     def _registers(self):

@@ -45,7 +45,7 @@ class Dispatch(Component):
                 m.d.sync += self.team.eq(access.data)
 
         words = [Signal(XLEN, name=f"stored{entry}") for entry in range(self.depth)]
-        teams = [Signal(self.cores, name=f"wanted{entry}") for entry in range(self.depth)]
+        teams = [Signal(self.cores, name=f"teams{entry}") for entry in range(self.depth)]
         # one bit more than an index tells a full queue from an empty one
         tail = Signal(ceil_log2(self.depth) + 1)
         places = [Signal.like(tail, name=f"place_{core}") for core in range(self.cores)]
@@ -62,14 +62,14 @@ class Dispatch(Component):
             m.d.sync += [self._at(words, tail).eq(word), self._at(teams, tail).eq(self.team), tail.eq(tail + 1)]
 
         for core, place in enumerate(places):
-            here, mine = signals(1, f"here_{core} mine_{core}")
+            has_word, in_team = signals(1, f"has_word_{core} in_team_{core}")
             m.d.comb += [
-                here.eq(place != tail),
-                mine.eq(self._at(teams, place).bit_select(core, 1)),
-                self.popped[core].eq(self.popping[core] & here & mine),
+                has_word.eq(place != tail),
+                in_team.eq(self._at(teams, place).bit_select(core, 1)),
+                self.popped[core].eq(self.popping[core] & has_word & in_team),
                 self.found[core].eq(self._at(words, place)),
             ]
-            with m.If(here & (self.popping[core] | ~mine)):
+            with m.If(has_word & (self.popping[core] | ~in_team)):
                 m.d.sync += place.eq(place + 1)
         return m
 

@@ -33,8 +33,8 @@ class MutexUnit(Component):
         # of the assignments that apply the last one counts
         for core, access in reversed(list(enumerate(self.accesses))):
             unlocks = Signal(name=f"unlocks{core}")
-            here = access.offset == Cat(Const(0, WORD_SHIFT), self.number, Const(MUTEX_REGION))
-            m.d.comb += unlocks.eq(access.write & here)
+            selected = access.offset == Cat(Const(0, WORD_SHIFT), self.number, Const(MUTEX_REGION))
+            m.d.comb += unlocks.eq(access.write & selected)
             with m.If(unlocks):
                 m.d.sync += [locked.eq(0), self.message.eq(access.data)]
         with m.If(self.granted.any()):

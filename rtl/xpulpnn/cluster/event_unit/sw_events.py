@@ -29,7 +29,7 @@ class SwEvents(Component):
         m = Module()
         stored, waiting, clearing = TRIGGER_REGIONS
         named = [Signal(self.cores, name=f"named_{event}") for event in range(self.number)]
-        found = [0] * self.number
+        targets_of = [0] * self.number
         for core, access in enumerate(self.accesses):
             triggers = Signal(name=f"triggers_{core}")
             targets = Signal(self.cores, name=f"targets_{core}")
@@ -42,8 +42,8 @@ class SwEvents(Component):
             m.d.comb += targets.eq(Mux(mask.any(), mask, -1) & triggers.replicate(self.cores))
             for event in range(self.number):
                 hit = access.offset[:REGION_BITS] == WORD_BYTES * event
-                found[event] |= targets & hit.replicate(self.cores)
-        m.d.comb += [lines.eq(value) for lines, value in zip(named, found, strict=True)]
+                targets_of[event] |= targets & hit.replicate(self.cores)
+        m.d.comb += [lines.eq(value) for lines, value in zip(named, targets_of, strict=True)]
         for core in range(self.cores):
             for event in range(self.number):
                 m.d.sync += self.events[core][event].eq(named[event][core])

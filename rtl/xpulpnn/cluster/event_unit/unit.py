@@ -42,8 +42,7 @@ class EventUnit(Component):
             **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
         }
         if config.core.debug:
-            #: halt: Cores that are to halt or are in debug mode, which wait for nothing; only with debug mode, like the
-            #:   next one.
+            #: halt: Cores that are to halt or are in debug mode, which wait for nothing; only with debug mode.
             #: debug_mode: Cores in debug mode.
             ports |= {"halt": In(cores), "debug_mode": In(cores)}
         super().__init__(config, ports)

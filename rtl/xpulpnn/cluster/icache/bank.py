@@ -23,7 +23,7 @@ class CacheBank(Component):
     A request granted in cycle t is looked up; a hit is answered in t + 2, and requests may be granted in every cycle.
     A miss asks memory in t + 2, and is answered in the cycle after the last part of the line has come; that cycle
     stores the line, and from the next one on requests are granted again. Among several requests the counter arbiter
-    chooses. A line of which a part could not be read, or that was requested before a flush, is answered and not kept.
+    chooses. A line of which a part could not be read, or that was requested before a flush, is answered and not stored.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -90,9 +90,9 @@ class CacheBank(Component):
         for number in range(LINE_BEATS):
             comes = self.part_valid & (beat == number)
             stays = beat > number
-            kept = self.rdata.word_select(number, REFILL_BITS)
+            part = self.rdata.word_select(number, REFILL_BITS)
             m.d.sync += [
-                kept.eq(chosen([comes, stays], [self.part, kept]) | data.word_select(number, REFILL_BITS)),
+                part.eq(chosen([comes, stays], [self.part, part]) | data.word_select(number, REFILL_BITS)),
                 self.err[number].eq(chosen([comes, stays], [self.part_err, self.err[number]])),
             ]
         with m.If(self.miss | flushed):

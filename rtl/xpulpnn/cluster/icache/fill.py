@@ -18,6 +18,7 @@ class CacheFill(Component):
 
     def __init__(self, sets: int, ways: int, *, ahead: bool):
         self.sets = sets  # Sets, a power of two of at least 2.
+        self.module_variant = f"{sets}_sets"
         self.ways = ways  # Lines of a set, a power of two.
         self.ahead = ahead  # Whether a lookup looks in a second set too.
         index_bits = (sets - 1).bit_length()
@@ -40,14 +41,14 @@ class CacheFill(Component):
         m = Module()
         width = exact_log2(self.ways)
         states = Array(Signal(width + 1, name=f"set{number}") for number in range(self.sets))
-        looks = [("found", self.index, self.valid)]
+        looks = [("read_state", self.index, self.valid)]
         if self.ahead:
-            looks.append(("next_found", self.next_index, self.next_valid))
+            looks.append(("next_read_state", self.next_index, self.next_valid))
         for name, index, valid in looks:
-            found = Signal(width + 1, name=name)
+            read_state = Signal(width + 1, name=name)
             with m.If(self.lookup):
-                m.d.sync += found.eq(states[index])
-            m.d.comb += valid.eq(Cat(found[width] | (found[:width] > way) for way in range(self.ways)))
+                m.d.sync += read_state.eq(states[index])
+            m.d.comb += valid.eq(Cat(read_state[width] | (read_state[:width] > way) for way in range(self.ways)))
         now, behind = signals(width + 1, "now behind")
         m.d.comb += [
             now.eq(states[self.write_index]),

@@ -36,7 +36,7 @@ class RefillPort(Component):
         m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, 2))
         # whose line is being requested
         owner = Signal(self.banks)
-        asked, answered = signals(range(LINE_BEATS), "asked answered")
+        requested, answered = signals(range(LINE_BEATS), "requested answered")
         m.d.comb += [
             arbiter.req.eq(Mux(owner.any(), 0, self.req)),
             self.gnt.eq(arbiter.gnt),
@@ -45,14 +45,14 @@ class RefillPort(Component):
             order.r_en.eq(refill.rvalid & answered.all()),
             self.part_valid.eq(order.r_data & refill.rvalid.replicate(self.banks)),
             refill.req.eq(owner.any()),
-            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(asked)), asked, chosen(owner, self.lines))),
+            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(requested)), requested, chosen(owner, self.lines))),
         ]
         with m.If(arbiter.gnt.any()):
             m.d.sync += owner.eq(arbiter.gnt)
-        with m.Elif(refill.gnt & asked.all()):
+        with m.Elif(refill.gnt & requested.all()):
             m.d.sync += owner.eq(0)
         with m.If(refill.req & refill.gnt):
-            m.d.sync += asked.eq(asked + 1)
+            m.d.sync += requested.eq(requested + 1)
         with m.If(refill.rvalid):
             m.d.sync += answered.eq(answered + 1)
         return m

@@ -16,6 +16,7 @@ class CacheWay(Component):
 
     def __init__(self, sets: int, tag_bits: int, *, ahead: bool):
         self.sets = sets  # Sets, a power of two of at least 2.
+        self.module_variant = f"{sets}_sets"
         self.tag_bits = tag_bits  # Width of a tag.
         self.ahead = ahead  # Whether a lookup looks in a second set too.
         index_bits = (sets - 1).bit_length()
@@ -48,16 +49,16 @@ class CacheWay(Component):
             m.d.comb += [port.en.eq(self.write), port.addr.eq(self.write_index), port.data.eq(value)]
         read_line = lines.read_port()
         m.d.comb += [read_line.en.eq(self.lookup), read_line.addr.eq(self.index), self.line.eq(read_line.data)]
-        looks = [("found", self.index, self.tag, self.valid, self.hit)]
+        looks = [("read", self.index, self.tag, self.valid, self.hit)]
         if self.ahead:
-            looks.append(("next_found", self.next_index, self.next_tag, self.next_valid, self.next_hit))
+            looks.append(("next_read", self.next_index, self.next_tag, self.next_valid, self.next_hit))
         for name, index, tag, valid, hit in looks:
             read_tag = tags.read_port()
-            found_tag = Signal(self.tag_bits, name=f"{name}_tag")
+            stored_tag = Signal(self.tag_bits, name=f"{name}_tag")
             m.d.comb += [
                 read_tag.en.eq(self.lookup),
                 read_tag.addr.eq(index),
-                found_tag.eq(read_tag.data),
-                hit.eq(valid & (found_tag == tag)),
+                stored_tag.eq(read_tag.data),
+                hit.eq(valid & (stored_tag == tag)),
             ]
         return m

@@ -19,6 +19,7 @@ class CacheWays(Component):
 
     def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False):
         self.sets = sets  # Sets, a power of two of at least 2.
+        self.module_variant = f"{sets}_sets"
         self.ways = ways  # Lines of a set, a power of two.
         self.common = common  # Low bits of the line number that are the same for all lines of this cache.
         self.ahead = ahead  # Whether each lookup also tells about the next line; needs ``common`` 0.

@@ -3,8 +3,8 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.utils import exact_log2
 
+from xpulpnn.cluster.error_responder import ErrorResponder
 from xpulpnn.cluster.funnel import Funnel
-from xpulpnn.cluster.hole import Hole
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.component import Component, In, Out, assign_by_name
 from xpulpnn.core.obi import ObiSignature
@@ -33,17 +33,19 @@ class PeripheralBus(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.funnel = funnel = Funnel(self.number)
-        m.submodules.hole = hole = Hole()
+        m.submodules.unmapped = unmapped = ErrorResponder()
         selected = funnel.selected
-        meant = [selected.addr[exact_log2(size) :] == base >> exact_log2(size) for base, size in self.blocks]
-        meant.append(~Cat(meant).any())
+        selects = [selected.addr[exact_log2(size) :] == base >> exact_log2(size) for base, size in self.blocks]
+        selects.append(~Cat(selects).any())
         grants, answers = [], []
-        for index, (peripheral, here) in enumerate(zip((*self.peripherals, hole.port), meant, strict=True)):
+        for index, (peripheral, is_selected) in enumerate(
+            zip((*self.peripherals, unmapped.port), selects, strict=True)
+        ):
             outstanding = Signal(name=f"outstanding{index}")
             owner = Signal(MASTER_BITS, name=f"owner{index}")
             free = ~outstanding | peripheral.rvalid
             m.d.comb += [
-                peripheral.req.eq(selected.req & here & free),
+                peripheral.req.eq(selected.req & is_selected & free),
                 *assign_by_name(peripheral, selected, *REQUEST_FIELDS),
             ]
             taken = peripheral.req & peripheral.gnt
@@ -56,14 +58,14 @@ class PeripheralBus(Component):
         m.d.comb += selected.gnt.eq(Cat(grants).any())
         for number, initiator in enumerate(self.initiators):
             request = funnel.requests[number]
-            mine = Signal(len(answers), name=f"answered{number}")
+            own_answers = Signal(len(answers), name=f"answered{number}")
             m.d.comb += [
-                mine.eq(Cat(peripheral.rvalid & (owner == number) for peripheral, owner in answers)),
+                own_answers.eq(Cat(peripheral.rvalid & (owner == number) for peripheral, owner in answers)),
                 *assign_by_name(request, initiator, "req", *REQUEST_FIELDS),
                 initiator.gnt.eq(request.gnt),
-                initiator.rvalid.eq(mine.any()),
+                initiator.rvalid.eq(own_answers.any()),
             ]
-            for (peripheral, _), answered in zip(answers, mine, strict=True):
+            for (peripheral, _), answered in zip(answers, own_answers, strict=True):
                 with m.If(answered):
                     m.d.comb += assign_by_name(initiator, peripheral, *RESPONSE_FIELDS)
         return m

@@ -23,7 +23,7 @@ class ClusterControl(Component):
         ports = {
             "port": In(ObiSignature()),  #: Access to the registers; bits 9 to 2 of the address count.
             "boot_addr": In(XLEN),  #: Address of the first instruction of every core that has no other.
-            "boot_addresses": Out(XLEN).array(cores),  #: That of each core.
+            "boot_addresses": Out(XLEN).array(cores),  #: Boot address of each core.
             "fetch_enable": Out(cores),  #: Which cores software has started.
             "clock_gate": Out(1, init=1),  #: The clocks of waiting cores may stop.
             "eoc": Out(1),  #: End of computation: software says that it is done.

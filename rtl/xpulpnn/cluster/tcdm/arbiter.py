@@ -19,6 +19,7 @@ class Arbiter(Component):
     def __init__(self, inputs: int, kind: ArbiterKind):
         self.inputs = inputs  # Number of requests, at least 1.
         self.kind = kind  # Who wins.
+        self.module_variant = f"{inputs}"
         #: req: Requests.
         #: gnt: The one that is granted; 0 without a request.
         super().__init__(ports={"req": In(inputs), "gnt": Out(inputs)})
@@ -39,25 +40,27 @@ class Arbiter(Component):
         each of its nodes and on the counter only, so that all levels are decided at once.
         """
         levels = (self.inputs - 1).bit_length()
-        named = Signal(levels)
+        preferred = Signal(levels)
         with m.If(self.req.any()):
             if self.inputs == 1 << levels:
-                m.d.sync += named.eq(named + 1)
+                m.d.sync += preferred.eq(preferred + 1)
             else:
-                m.d.sync += named.eq(Mux(named == self.inputs - 1, 0, named + 1))
-        asking = {}
+                m.d.sync += preferred.eq(Mux(preferred == self.inputs - 1, 0, preferred + 1))
+        half_requests = {}
         for level in range(levels):
             for low in range(0, self.inputs, 1 << level):
                 half = self.req[low : low + (1 << level)]
-                asking[level, low] = asks = Signal(name=f"asks{low}_{low + len(half) - 1}" if level else f"asks{low}")
-                m.d.comb += asks.eq(half.any())
+                half_requests[level, low] = requests = Signal(
+                    name=f"req{low}_{low + len(half) - 1}" if level else f"req{low}"
+                )
+                m.d.comb += requests.eq(half.any())
         for number in range(self.inputs):
             loses = Signal(levels, name=f"loses{number}")
             for level in range(levels):
                 other = (number >> level ^ 1) << level
                 if other < self.inputs:
-                    prefers_other = ~named[level] if number >> level & 1 else named[level]
-                    m.d.comb += loses[level].eq(asking[level, other] & prefers_other)
+                    prefers_other = ~preferred[level] if number >> level & 1 else preferred[level]
+                    m.d.comb += loses[level].eq(half_requests[level, other] & prefers_other)
             m.d.comb += self.gnt[number].eq(self.req[number] & ~loses.any())
 
     def _strict(self, m):

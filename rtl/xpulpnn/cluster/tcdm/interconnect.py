@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.ports import BankSignature
-from xpulpnn.cluster.tcdm.bank_access import BankAccess, access_layout
+from xpulpnn.cluster.tcdm.bank_arbiter import BankArbiter, access_layout
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
@@ -49,11 +49,11 @@ class TcdmInterconnect(Component):
         word_bits = exact_log2(self.config.tcdm_bytes) - word_lsb
         accesses = Signal(data.ArrayLayout(access_layout(self.config.bank_words), self.masters))
         hashed = self.config.bank_hash and banks > 1
-        wanted = []
+        bank_indices = []
         for number, port in enumerate(self.ports):
             word = Signal(word_bits, name=f"word{number}")
             # a single bank has a number too
-            bank = Signal(max(bank_bits, 1), name=f"wanted{number}")
+            bank = Signal(max(bank_bits, 1), name=f"bank_index{number}")
             access = accesses[number]
             m.d.comb += [
                 word.eq(port.addr[word_lsb:]),
@@ -62,27 +62,27 @@ class TcdmInterconnect(Component):
                 access.test_set.eq(port.addr[TEST_SET_BIT]),
                 *assign_by_name(access, port, "we", "be", "wdata"),
             ]
-            wanted.append(bank)
+            bank_indices.append(bank)
         late = self.config.core.late_results
         requests = Cat(port.req for port in self.ports)
         claims = self.claims if late else requests
         granted = []
         for number in range(banks):
-            m.submodules[f"bank{number}"] = place = BankAccess(self.config, self.masters)
-            connect(m, place.bank, flipped(self.banks[number]))
+            m.submodules[f"bank{number}"] = arbiter = BankArbiter(self.config, self.masters)
+            connect(m, arbiter.bank, flipped(self.banks[number]))
             m.d.comb += [
-                place.req.eq(Cat(claim & (bank == number) for claim, bank in zip(claims, wanted, strict=True))),
-                place.access.eq(accesses),
+                arbiter.req.eq(Cat(claim & (bank == number) for claim, bank in zip(claims, bank_indices, strict=True))),
+                arbiter.access.eq(accesses),
             ]
             if late:
-                m.d.comb += place.asking.eq(requests)
+                m.d.comb += arbiter.asking.eq(requests)
             if self.config.rvfi:
-                m.d.comb += self.bank_masters[number].eq(place.master)
+                m.d.comb += self.bank_masters[number].eq(arbiter.master)
                 if self.config.broadcast:
-                    m.d.comb += self.bank_sharers[number].eq(place.sharers)
-            granted.append(place.gnt)
+                    m.d.comb += self.bank_sharers[number].eq(arbiter.sharers)
+            granted.append(arbiter.gnt)
         answers = Array(bank.rdata for bank in self.banks)
-        for number, (port, bank) in enumerate(zip(self.ports, wanted, strict=True)):
+        for number, (port, bank) in enumerate(zip(self.ports, bank_indices, strict=True)):
             source = Signal.like(bank, name=f"source{number}")
             m.d.comb += [port.gnt.eq(Cat(gnt[number] for gnt in granted).any()), port.rdata.eq(answers[source])]
             m.d.sync += [port.rvalid.eq(port.gnt), source.eq(bank)]

@@ -62,10 +62,10 @@ SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
         _EX: "valid ctrl_unit op_a op_b op_c done result comparison mult_start div_start "
         "dotp_fmt dotp_form dotp_format dotp2_format dotp_a dotp_b dotp_result first second "
         "id_nn_act_addr id_nn_act id_nn_wgt_addr id_nn_wgt",
-        _BACKEND: "ex_fires branch__valid branch__target",
+        _BACKEND: "flow__ex_leaves branch__valid branch__target",
     },
     "WB": {
-        _TAP: "wb_valid wb_pc_rdata wb_insn:instruction",
+        _TAP: "wb_valid rvfi__pc_rdata rvfi__insn:instruction",
         _WB: "lsu_done wb__we wb__addr:register wb__data wb_is_base nn_we nn_addr",
         _EX: "wb_nn_data",
     },

@@ -157,7 +157,7 @@ class ArbiterClaims(Obligation):
             f"arbiter {kind}, {inputs} inputs",
             Arbiter(inputs, kind),
             {name: text for name, text in _ARBITER_CLAIMS.items() if not fixed or name != "valid"},
-            {"counter": {"state": ("named", index)}, "strict": {"state": ("above", inputs)}, "fixed": {}}[kind],
+            {"counter": {"state": ("preferred", index)}, "strict": {"state": ("above", inputs)}, "fixed": {}}[kind],
             ports={"req": In(inputs), "watched": In(index)},
             depth=inputs,
             refuted={"bounded"} if fixed else (),

@@ -74,7 +74,7 @@ class SystemBusClaims(Obligation):
     """The debug module's access to the system's bus, and a record of its request and of the answer that is owed."""
 
     def __init__(self):
-        registers = {"state": ("busy_value", 2), "error": ("error", SBERROR_BITS)}
+        registers = {"state": ("state", 2), "error": ("error", SBERROR_BITS)}
         super().__init__("system bus of the debug module", SystemBus(), _BUS_CLAIMS, registers)
 
     def claim(self, m):
@@ -117,7 +117,7 @@ class HaltClaims(CoreUnitClaims):
 
     def __init__(self, config):
         self.config = config
-        registers = {"waits_for": ("waits_for", 3), "kept": ("kept", 1), "waited_at": ("waited_at", 10)}
+        registers = {"waits_for": ("waits_for", 3), "kept": ("wait_aborted", 1), "waited_at": ("waited_at", 10)}
         title = f"halts of a core in the event unit, {config.cores} cores"
         Obligation.__init__(self, title, CoreUnit(config), _HALT_CLAIMS, registers)
 

@@ -77,8 +77,10 @@ class TransportClaims(Obligation):
     """
 
     def __init__(self):
-        names = ("request", "sticky", "asked", "done", "answered")
-        registers = {**{name: (name, 1) for name in names}, "to_module": ("stage0", 1), "to_port": ("stage0_2", 1)}
+        names = {name: name for name in ("request", "sticky", "done")}
+        names |= {"to_module": "request_sync_0", "asked": "request_sync_1"}
+        names |= {"to_port": "done_sync_0", "answered": "answered"}
+        registers = {name: (register, 1) for name, register in names.items()}
         registers["shifted"] = ("shifted", 1 + _ACCESS_BITS)
         ports = {name: In(1) for name in ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi")}
         ports |= {"step": In(TapStep), "instruction": In(TapRegister), "rdata": In(XLEN)}

@@ -55,9 +55,9 @@ def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
     are those of the ports of the demultiplexer; the later of two ranges that overlap counts."""
     tcdm = config.tcdm_bytes
     inside = [
-        (0x0000_0000, _MIB, "hole"),
+        (0x0000_0000, _MIB, "unmapped"),
         (0x0000_0000, tcdm, "tcdm"),
-        (0x1000_0000, 3 * _MIB, "hole"),
+        (0x1000_0000, 3 * _MIB, "unmapped"),
         (0x1000_0000, tcdm, "tcdm"),
         (0x1010_0000, tcdm, "tcdm"),
         (0x1020_0000, 0x4000, "peripherals"),
@@ -90,7 +90,7 @@ class Request(NamedTuple):
 
 
 class _BankAccess(NamedTuple):
-    """BankAccess that a bank makes in a cycle."""
+    """Access that a bank makes in a cycle."""
 
     master: int
     bank: int

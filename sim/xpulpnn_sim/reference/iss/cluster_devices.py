@@ -130,7 +130,7 @@ class ClusterMemory(Memory):
         if kind == "fetch" or self.inside(address, size):
             return False
         ends = (address, (address + size - 1) % ADDRESS_SPACE)
-        return any(not self.inside(at, 1) and destination(at, self._config) == "hole" for at in ends)
+        return any(not self.inside(at, 1) and destination(at, self._config) == "unmapped" for at in ends)
 
     def _access(self, address: int, size: int, value: int | None, kind: str) -> int:
         if not self.exact:

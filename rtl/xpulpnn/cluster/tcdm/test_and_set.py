@@ -7,7 +7,7 @@ from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.isa.machine import XLEN
 
 
-class TestSet(Component):
+class TestAndSet(Component):
     """Writes all ones to the word that a load has just read.
 
     In the cycle after an access with ``start`` the bank is written with the address and the byte enables of that

@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.funnel import Funnel
-from xpulpnn.cluster.one_access import OneAccess
+from xpulpnn.cluster.outstanding_limiter import OutstandingLimiter
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -12,7 +12,7 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.port_demux import PortDemux
 
 
-class DebugWays(Component):
+class DebugRouter(Component):
     """Leads fetches and data accesses of the cores to the debug module's memory, and all others on.
 
     Combinational for the others; the memory takes two cycles more than it needs, for fetches three, and more for
@@ -37,7 +37,7 @@ class DebugWays(Component):
         for core in range(self.number):
             instr = m.submodules[f"instr{core}"] = PortDemux(DebugConfig(), InstructionPortSignature())
             data = m.submodules[f"data{core}"] = PortDemux(DebugConfig(), ObiSignature())
-            fetch = m.submodules[f"fetch{core}"] = OneAccess()
+            fetch = m.submodules[f"fetch{core}"] = OutstandingLimiter()
             connect(m, flipped(self.instr[core]), instr.hart)
             connect(m, flipped(self.data[core]), data.hart)
             connect(m, instr.others, flipped(self.others_instr[core]))

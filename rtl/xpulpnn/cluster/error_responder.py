@@ -6,7 +6,7 @@ from xpulpnn.component import Component, In
 from xpulpnn.core.obi import ObiSignature
 
 
-class Hole(Component):
+class ErrorResponder(Component):
     """Grants every access at once and answers it in the next cycle, with an error: reads give 0, writes have no
     effect.
     """

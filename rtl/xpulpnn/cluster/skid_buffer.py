@@ -6,7 +6,7 @@ from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature
 from xpulpnn.component import Component, In, Out
 
 
-class KeptRequest(Component):
+class SkidBuffer(Component):
     """Grants requests from a register, so that no grant depends on where a request leads.
 
     A request is offered in its own cycle; if it is not granted then, it is kept and offered until it is, and meanwhile

@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from xpulpnn.cluster.ports import BankSignature, chosen
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
-from xpulpnn.cluster.tcdm.test_set import TestSet
+from xpulpnn.cluster.tcdm.test_and_set import TestAndSet
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
@@ -19,7 +19,7 @@ def access_layout(words: int) -> data.StructLayout:
     return data.StructLayout({"row": (words - 1).bit_length(), "test_set": 1, "we": 1, "be": WORD_BYTES, "wdata": XLEN})
 
 
-class BankAccess(Component):
+class BankArbiter(Component):
     """One bank: arbitration among the masters, the choice of the winner's access, the second half of test&set.
 
     Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test&set nobody
@@ -52,7 +52,7 @@ class BankAccess(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.test_set = test_set = TestSet(self.config.bank_words)
+        m.submodules.test_set = test_set = TestAndSet(self.config.bank_words)
         connect(m, test_set.bank, flipped(self.bank))
         req, wins = signals(self.masters, "req wins")
         m.d.comb += req.eq(self.req & ~test_set.busy.replicate(self.masters))

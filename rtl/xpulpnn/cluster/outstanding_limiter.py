@@ -7,7 +7,7 @@ from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.core.obi import ObiSignature
 
 
-class OneAccess(Component):
+class OutstandingLimiter(Component):
     """Grants a request when the one before has been answered, or in the cycle of its answer.
 
     Combinational otherwise. Reset forgets the access that is outstanding.

@@ -6,7 +6,7 @@ from xpulpnn.component import Component, In, Out
 from xpulpnn.core.prefetch import DEPTH
 
 
-class FetchWatch(Component):
+class FetchMonitor(Component):
     """Counts what a core has fetched and not received yet."""
 
     #: req, gnt, rvalid: Of the core's instruction port.
