@@ -84,10 +84,20 @@ def test_numbers(seed: int, xpulp: bool):
     rng.shuffle(free)
     homes = dict(zip(rng.sample(list(terms), 3), free, strict=False))
     spare = free[3:5]
-    used = [*SAVED] if seed % 2 else homes.values()
-    passing = set(rng.sample(list(terms), 2)) - {*homes}
-    shown = [name for name in terms if name not in passing]
-    frame = Frame(b, list(VALUES), known, terms, homes, rng.sample(shown, 4), spare, used, passing)
+    clobbered = [*SAVED] if seed % 2 else homes.values()
+    intermediates = set(rng.sample(list(terms), 2)) - {*homes}
+    shown = [name for name in terms if name not in intermediates]
+    frame = Frame(
+        b,
+        list(VALUES),
+        terms,
+        known=known,
+        homes=homes,
+        preferred=rng.sample(shown, 4),
+        spare=spare,
+        clobbered=clobbered,
+        intermediates=intermediates,
+    )
     named: dict[str, int] = {}
     for name, chosen in terms.items():
         named[name] = value_of(chosen, named)
@@ -99,5 +109,5 @@ def test_two_numbers_in_one_register():
     product, total = Argument("a") * Argument("b"), Argument("c") + 1
     terms = {"x": product, "first": total, "second": product, "y": total}
     b, home = Builder(TEXT_BASE, xpulp=True), FREE[-2]
-    frame = Frame(b, list(VALUES), {}, terms, {"first": home, "second": home}, (), [], ())
+    frame = Frame(b, list(VALUES), terms, homes={"first": home, "second": home}, clobbered=())
     assert computed(frame, b, ["x", "second", "y"]) == [448, 448, 4]

@@ -7,6 +7,7 @@ when the function starts.
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
@@ -29,25 +30,40 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right sides that leave t
 _WORKING = 4  # registers that are left to compute a term with
 
 
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Numbers of which one group is computed, by a flag that is a number too."""
+
+    flag: str
+    if_set: Collection[str]
+    if_clear: Collection[str]
+
+
 class Frame:
-    """The numbers of one kernel."""
+    """The numbers of one kernel.
+
+    Numbers live in the registers of ``homes``, the ``preferred`` ones in ``spare`` registers as far as there are any,
+    which are taken from that list, others on the stack. The function changes the registers ``clobbered``, or all if
+    that is None. Only other numbers are made of ``intermediates``.
+    """
 
     def __init__(
         self,
         b: Builder,
         fields: Sequence[str],
-        known: Mapping[str, int],
         terms: Mapping[str, Term],
-        homes: Mapping[str, int],
-        preferred: Sequence[str],
-        spare: list[int],
-        used: Collection[int] | None = None,
-        passing: Collection[str] = (),
-        either: tuple[str, Collection[str], Collection[str]] = ("", (), ()),
+        *,
+        known: Mapping[str, int] | None = None,
+        homes: Mapping[str, int] | None = None,
+        preferred: Sequence[str] = (),
+        spare: list[int] | None = None,
+        clobbered: Collection[int] | None = None,
+        intermediates: Collection[str] = (),
+        alternatives: Alternatives | None = None,
     ) -> None:
-        self._b, self._known, self._terms, self._homes = b, known, terms, dict(homes)
-        # a number, those that are computed only if it is not 0, and those only if it is
-        self._either = either
+        homes, spare = homes or {}, [] if spare is None else spare
+        self._b, self._known, self._terms, self._homes = b, known or {}, terms, dict(homes)
+        self._alternatives = alternatives
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
         for name, value in terms.items():
@@ -57,15 +73,15 @@ class Frame:
         for name in preferred:
             if name not in self._constants and name not in homes and spare:
                 self._homes[name] = spare.pop(0)
-        changed = {*(SAVED if used is None else used), *self._homes.values()}
+        changed = {*(SAVED if clobbered is None else clobbered), *self._homes.values()}
         self._saved = tuple(register for register in SAVED if register in changed)
-        self._passing = [name for name in terms if name in passing and name not in self._constants]
-        missing = max(0, len(self._passing) + _WORKING - len(self._free()))
+        self._intermediates = [name for name in terms if name in intermediates and name not in self._constants]
+        missing = max(0, len(self._intermediates) + _WORKING - len(self._free()))
         # those that must be saved for it
         changed |= {*spare[:missing]}
         self._saved = tuple(register for register in SAVED if register in changed)
-        self._passing = self._passing[: max(0, len(self._free()) - _WORKING)]
-        elsewhere = {*self._constants, *self._homes, *self._passing}
+        self._intermediates = self._intermediates[: max(0, len(self._free()) - _WORKING)]
+        elsewhere = {*self._constants, *self._homes, *self._intermediates}
         in_memory = [name for name in terms if name not in elsewhere]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(self._saved) * WORD
@@ -157,12 +173,14 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        choice, first, others = self._either
-        self._compute([name for name in self._terms if name not in first and name not in others])
-        if first:
-            write_others = partial(self._compute, others)
-            with self._b.replaced("beq", self.register(choice, self._free()[0]), ZERO, write_others):
-                self._compute(first)
+        choice = self._alternatives
+        if choice is None:
+            self._compute(self._terms)
+            return
+        self._compute([name for name in self._terms if name not in choice.if_set and name not in choice.if_clear])
+        write_others = partial(self._compute, choice.if_clear)
+        with self._b.replaced("beq", self.register(choice.flag, self._free()[0]), ZERO, write_others):
+            self._compute(choice.if_set)
 
     def _compute(self, names: Collection[str]) -> None:
         allocator = RegisterAllocator(self._free())
@@ -174,7 +192,7 @@ class Frame:
             # straight to where it lives, unless it is somewhere already
             home = self._homes.get(name)
             register = self._evaluate(value, allocator, home)
-            if name in self._passing:
+            if name in self._intermediates:
                 self._homes[name] = register
                 continue
             if home is not None and home != register:
@@ -182,7 +200,7 @@ class Frame:
             self.store(name, register)
             allocator.holds[Name(name)] = register
             allocator.give_back(register)
-        for name in self._passing:
+        for name in self._intermediates:
             del self._homes[name]
 
     def _free(self) -> list[int]:

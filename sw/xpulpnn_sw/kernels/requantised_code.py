@@ -11,13 +11,13 @@ from functools import partial
 from itertools import zip_longest
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn_sw.kernels.block_store import BlockStore
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
-from xpulpnn_sw.kernels.code import KernelCode
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.loops import CrossLoop, PairLoop
+from xpulpnn_sw.kernels.matmul_code import KernelCode
+from xpulpnn_sw.kernels.nn_loops import CrossLoop, PairLoop
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.quant import BlockStore
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term

@@ -22,7 +22,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 from xpulpnn_sim.reference.golden.network import classify
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier import Classifier, classifier
-from xpulpnn_sw.kernels.bnn.code import MAP_SIDE
+from xpulpnn_sw.kernels.bnn.classifier_code import MAP_SIDE
 from xpulpnn_sw.kernels.bnn.network import random_weights, synthetic_image
 from xpulpnn_sw.kernels.layout import Image
 from xpulpnn_sw.kernels.programs.bare import bare_program, cluster_program

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sw.kernels.bnn import network
-from xpulpnn_sw.kernels.bnn.code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
+from xpulpnn_sw.kernels.bnn.classifier_code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Words, banked_words, pack_words
-from xpulpnn_sw.kernels.loops import NnLoop
+from xpulpnn_sw.kernels.nn_loops import NnLoop
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS

@@ -11,7 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.code import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision, repeated
+from xpulpnn_sw.kernels.channelwise.elements import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision, repeated
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, drawn_window, element_kernel
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name

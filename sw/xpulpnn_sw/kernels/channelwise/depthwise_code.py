@@ -16,9 +16,9 @@ from functools import partial
 from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, fits_immediate
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.channelwise.depthwise_results import PARAMETER_REGISTERS, ChannelResults, merge, parameter_bytes
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import COPY_REGISTERS, RowCopy
+from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters

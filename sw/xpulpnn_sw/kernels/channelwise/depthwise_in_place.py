@@ -11,8 +11,8 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value, fits_immediate
-from xpulpnn_sw.kernels.channelwise.code import ElementBuilder
 from xpulpnn_sw.kernels.channelwise.depthwise_results import ChannelResults, parameter_bytes
+from xpulpnn_sw.kernels.channelwise.elements import ElementBuilder
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
@@ -92,7 +92,7 @@ class InPlaceCode:
         if rule is not Rule.EXACT:
             homes["shift"] = parameter
             terms |= given("shift")
-        self._frame = self._b.frame(structure, known, terms, homes, registers, passing=("piece", "begin"))
+        self._frame = self._b.frame(structure, known, terms, homes, registers, intermediates=("piece", "begin"))
         self._finishing = ChannelResults(self._b, rule, self._precision, parameter, [parameter], [])
 
     def write(self) -> Program:

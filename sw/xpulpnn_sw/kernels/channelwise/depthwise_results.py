@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import ElementBuilder
+from xpulpnn_sw.kernels.channelwise.elements import ElementBuilder
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.precision import Precision

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import INTERLEAVED, UPPER_HALVES, ElementBuilder, repeated, side_by_side
+from xpulpnn_sw.kernels.channelwise.elements import INTERLEAVED, UPPER_HALVES, ElementBuilder, repeated, side_by_side
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Placement, banked_words
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, given

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder, Packed
+from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder, Packed
 from xpulpnn_sw.kernels.channelwise.maps import (
     MOST_CHANNELS,
     MapTensors,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
-from xpulpnn_sw.kernels.channelwise.code import ARGUMENT_REGISTERS, ElementBuilder
+from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import RA
 from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Program
@@ -174,7 +174,7 @@ class Pooling(ABC):
             self.registers,
             preferred=(*extra, "source", "target", "y", "left", "count", "height", "width"),
             calls=True,
-            passing=("oy", "word", "row_step"),
+            intermediates=("oy", "word", "row_step"),
         )
         start, self._edge = Label(), Label()
         with frame.function():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.code import (
+from xpulpnn_sw.kernels.channelwise.elements import (
     ARGUMENT_REGISTERS,
     INTERLEAVED,
     UPPER_HALVES,

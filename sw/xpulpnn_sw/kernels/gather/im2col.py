@@ -9,7 +9,7 @@ store waits for its data.
 from collections.abc import Collection, Mapping
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
-from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.frame import Alternatives, Frame
 from xpulpnn_sw.kernels.gather.row_copy import STATE, OneRowCopy, group_terms
 from xpulpnn_sw.kernels.gather.row_format import RowFormat
 from xpulpnn_sw.kernels.gather.row_reuse import FIRST, REGISTERS, GroupOrder, group_order, reuse_terms
@@ -105,13 +105,13 @@ class Im2colFormat(RowFormat):
             return {name: value for name, value in terms.items() if name in _SHARED or name.startswith("strip")}
         return terms
 
-    def either(self, names: Collection[str]) -> tuple[Collection[str], Collection[str]]:
+    def alternatives(self, names: Collection[str]) -> Alternatives | None:
         """Numbers that only groups down the columns need, and those that only groups along the rows need."""
         if self.order is not GroupOrder.BY_ARGUMENTS:
-            return (), ()
+            return None
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
         down = [name for name in names if name.startswith("strip") and name not in FIRST]
-        return down, [name for name in names if name in along and not name.startswith("strip")]
+        return Alternatives("strips", down, [name for name in names if name in along and not name.startswith("strip")])
 
     def _written(self, words: Term) -> Term:
         """Bytes from the first to behind the last word written for so many words read, in each plane."""

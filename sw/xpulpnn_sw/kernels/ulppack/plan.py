@@ -59,7 +59,7 @@ class ProductCode(ABC):
         # registers: where the results of the next block go, and two that are free around the blocks
         self._sizes, self._out, self._free = product, out, free[:2]
         self._b = Builder(TEXT_BASE, xpulp=xpulp, is_long=True)
-        self._frame = Frame(self._b, self.fields, {}, dict(self._terms()), {"out": self._out}, [], [])
+        self._frame = Frame(self._b, self.fields, dict(self._terms()), homes={"out": self._out})
 
     @abstractmethod
     def _pack(self) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
-from xpulpnn_sw.kernels.inner import (
+from xpulpnn_sw.kernels.inner_loops import (
     ComputeUpdateLoop,
     CountLoop,
     InnerLoop,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn_sw.kernels.block_store import Store, temporaries
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
 from xpulpnn_sw.kernels.gather.gather import Gather
@@ -10,9 +11,8 @@ from xpulpnn_sw.kernels.gather.im2col import PREFERRED, SPARE_WORDS, Im2colForma
 from xpulpnn_sw.kernels.gather.row_reuse import ALONG, STATE, GroupOrder, first_pixel_terms, order_shares
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.loops import CrossLoop, inner_loop
+from xpulpnn_sw.kernels.nn_loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.quant import Store, temporaries
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import (
@@ -29,7 +29,7 @@ from xpulpnn_sw.kernels.terms import (
 )
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
-_PASSING = (
+_INTERMEDIATES = (
     *("all_steps", "first_step", "weight_stride"),
     *("groups", "first_group", "first_pixel"),
     *("parts", "member", "members"),
@@ -88,21 +88,32 @@ class KernelCode:
         preferred = ["iterations", "shift", *self._preferred, repeated] if variant.xpulp else ["shift", repeated]
         if im2col is not None:
             preferred += PREFERRED if self._order is GroupOrder.ALONG_ROWS else STATE
-        used: set[int] | None = None
+        clobbered: set[int] | None = None
         if im2col is None:
-            used = {*FREE} - {*spare}
+            clobbered = {*FREE} - {*spare}
             if blocking.by_channels:
                 # set once for good, but for those that the arguments are in
                 once = dict(zip([f"weights{lane}" for lane in inner.lanes], inner.weights, strict=True))
                 once["parameters"] = self._parameters
                 taken = (ARGUMENTS_POINTER, CORE, CORES)
                 homes |= {name: register for name, register in once.items() if register not in taken}
-        passing = _PASSING if im2col is None else ()
+        intermediates = _INTERMEDIATES if im2col is None else ()
         terms = self._terms()
         if self._is_bare:
             del terms["parameters"]
-        either = ("", (), ()) if im2col is None else ("strips", *im2col.either(terms))
-        self._frame = Frame(b, names, known, terms, homes, preferred, spare, used, passing, either)
+        self._frame = Frame(
+            b,
+            names,
+            terms,
+            known=known,
+            homes=homes,
+            preferred=preferred,
+            spare=spare,
+            clobbered=clobbered,
+            intermediates=intermediates,
+            alternatives=None if im2col is None else im2col.alternatives(terms),
+        )
+        # what is left of them
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:

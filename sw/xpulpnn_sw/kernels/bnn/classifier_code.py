@@ -45,7 +45,7 @@ class ClassifierCode:
     def __init__(self, *, software: bool) -> None:
         self._software = software
         self._b = Builder(TEXT_BASE, xpulp=True)
-        self._frame = Frame(self._b, self.fields, {}, self._terms(), {}, [], [])
+        self._frame = Frame(self._b, self.fields, self._terms())
         self._masks: list[int] = []
         self._words: list[int] = []
         self._part = ZERO

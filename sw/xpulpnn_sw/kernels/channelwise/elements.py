@@ -47,19 +47,28 @@ class ElementBuilder(Builder):
         preferred: Sequence[str] = (),
         *,
         calls: bool = False,
-        passing: Sequence[str] = (),
+        intermediates: Sequence[str] = (),
     ) -> Frame:
         """The numbers of a function that uses the registers taken from ``registers``, and ``preferred`` more.
 
-        If it ``calls`` parts of itself, the return address is saved and no number lives there. Numbers that are
-        ``passing`` are needed by others only.
+        If it ``calls`` parts of itself, the return address is saved and no number lives there. Only other numbers
+        are made of ``intermediates``.
         """
         free = registers.rest()
         if calls:
             free.remove(RA)
         spare = free[: len(preferred)]
-        used = {*FREE} - {*free[len(preferred) :]}
-        return Frame(self, structure.names, known, terms, homes, preferred, spare, used, passing)
+        return Frame(
+            self,
+            structure.names,
+            terms,
+            known=known,
+            homes=homes,
+            preferred=preferred,
+            spare=spare,
+            clobbered={*FREE} - {*free[len(preferred) :]},
+            intermediates=intermediates,
+        )
 
     # -- memory
 
