@@ -2,10 +2,32 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import FieldKind, Operand, Token, parse_operands
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
+
+
+class InsnClass(IntEnum):
+    """Classes of instructions that the pipeline executes in the same way; every row has one."""
+
+    ALU = 0
+    MULTIPLY = 1
+    MULTIPLY_HIGH = 2
+    DIVISION = 3
+    LOAD = 4
+    STORE = 5
+    BRANCH = 6
+    JUMP = 7
+    LOOP = 8
+    CSR = 9
+    SYSTEM = 10
+    MAC_LOAD = 11  # Mac&Load that accesses memory; a product of NN-RF entries alone is MULTIPLY
+    PARAMETER = 12
+    REQUANTISE = 13
+    QUANTISE = 14
+
 
 LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
 STORE_OPS = frozenset({"sb", "sh", "sw"})
@@ -16,6 +38,7 @@ EXACT_OPS = frozenset({"pv.rqxu", "pv.rqxs"})  # Requantisation with a product o
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"}) | EXACT_OPS
 DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for signs in ("up", "usp", "sp"))
 HIGH_PRODUCT_OPS = frozenset({"mulh", "mulhsu", "mulhu"})
+WORD_PRODUCT_OPS = frozenset({"mul", "mac", "msu"})
 HALF_PRODUCT_OPS = frozenset(  # products of half-words, which are shifted
     f"{stem}{half}{sign}N{rounds}"
     for stem in ("mul", "mac")
@@ -23,21 +46,48 @@ HALF_PRODUCT_OPS = frozenset(  # products of half-words, which are shifted
     for sign in "us"
     for rounds in ("", "R")
 )
-_KINDS = {
+_NORMALISED_SUM_OPS = frozenset(
+    f"{name}{unsigned}{form}" for name in ("add", "sub") for unsigned in ("", "u") for form in ("N", "RN")
+)
+_CLASSES = {
+    InsnClass.MULTIPLY: WORD_PRODUCT_OPS | HALF_PRODUCT_OPS | DOT_PRODUCT_OPS | MAC_LOAD_OPS,
+    InsnClass.MULTIPLY_HIGH: HIGH_PRODUCT_OPS,
+    InsnClass.DIVISION: frozenset({"div", "divu", "rem", "remu"}),
+    InsnClass.LOAD: LOAD_OPS,
+    InsnClass.STORE: STORE_OPS,
+    InsnClass.BRANCH: frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"}),
+    InsnClass.JUMP: frozenset({"jal", "jalr"}),
+    InsnClass.LOOP: frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"}),
+    InsnClass.CSR: frozenset({"csrrw", "csrrs", "csrrc"}),
+    InsnClass.SYSTEM: frozenset({"ecall", "ebreak", "mret", "dret", "wfi", "fence", "fence.i"}),
+    InsnClass.PARAMETER: frozenset({"pv.rqld"}),
+    InsnClass.REQUANTISE: REQUANTISE_OPS,
+    InsnClass.QUANTISE: frozenset({"pv.qnt"}),
+}
+_CLASS_OF_OP = {op: insn_class for insn_class, ops in _CLASSES.items() for op in ops}
+_PROPERTIES = {
     "is_load": LOAD_OPS,
     "is_store": STORE_OPS,
-    "is_branch": frozenset({"beq", "bne", "blt", "bge", "bltu", "bgeu"}),
-    "is_jump": frozenset({"jal", "jalr"}),
+    "is_byte_access": frozenset({"lb", "lbu", "sb"}),
+    "is_branch": _CLASSES[InsnClass.BRANCH],
+    "is_jump": _CLASSES[InsnClass.JUMP],
     "is_mac_load": MAC_LOAD_OPS,
     "is_nn_form": NN_FORM_OPS,
     "is_pair": PAIR_OPS,
     "uses_dotp": DOT_PRODUCT_OPS | MAC_LOAD_OPS,
     "multiplies_high": HIGH_PRODUCT_OPS,
     "multiplies_late": HIGH_PRODUCT_OPS | HALF_PRODUCT_OPS,
-    "divides": frozenset({"div", "divu", "rem", "remu"}),
+    "divides": _CLASSES[InsnClass.DIVISION],
     "requantises": REQUANTISE_OPS,
     "is_exact": EXACT_OPS,
-    "loads_parameter": frozenset({"pv.rqld"}),
+    "loads_parameter": _CLASSES[InsnClass.PARAMETER],
+    "is_early": frozenset({"lui", "auipc", "add", "sub", "and", "or", "xor", "pv.and", "pv.or", "pv.xor"}),
+    "has_late_step": _NORMALISED_SUM_OPS
+    | {"pv.avg", "pv.avgu", "ff1", "fl1", "clb", "cnt"}
+    | WORD_PRODUCT_OPS
+    | HIGH_PRODUCT_OPS
+    | HALF_PRODUCT_OPS
+    | REQUANTISE_OPS,
 }
 """Operations for which a property of the row holds."""
 
@@ -76,40 +126,45 @@ class Insn:
     #:   ``pv.cusdot*``: a = NN-RF entry, b = rs2.
     a_signed: bool = False
     b_signed: bool = False
-    entry: int | None = (
-        None  #: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``, slice.
-    )
-    wgt_fmt: ElemFmt | None = (
-        None  #: Element format of the weights, where it is narrower than ``fmt``; ``entry`` is the slice.
-    )
-    also: Extension | None = None  #: A second one that it needs.
+    #: entry: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``, slice.
+    entry: int | None = None
+    #: wgt_fmt: Element format of the weights, where it is narrower than ``fmt``; ``entry`` is the slice.
+    wgt_fmt: ElemFmt | None = None
+    also: Extension | None = None  #: A second extension that the row needs.
     #: mask, match: A word fits the pattern if ``word & mask == match``.
     mask: int = field(init=False, repr=False, compare=False)
     match: int = field(init=False, repr=False, compare=False)
     tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: The fields of the operands.
-    restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: Those with excluded values.
+    restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: Fields with excluded values.
+    insn_class: InsnClass = field(init=False, repr=False, compare=False)  #: Its class in the pipeline.
     #: is_load: Memory is loaded into rd; false for Mac&Load, which loads into the NN-RF.
     is_load: bool = field(init=False, repr=False, compare=False)
     is_store: bool = field(init=False, repr=False, compare=False)  #: Memory is written.
-    is_branch: bool = field(init=False, repr=False, compare=False)  #: It is a conditional branch.
-    is_jump: bool = field(init=False, repr=False, compare=False)  #: It is an unconditional jump.
-    is_mac_load: bool = field(init=False, repr=False, compare=False)  #: It is a Mac&Load of any form.
-    #: is_nn_form: It is one of one product, both factors in the NN-RF.
+    is_byte_access: bool = field(init=False, repr=False, compare=False)  #: A single byte is loaded or stored.
+    is_branch: bool = field(init=False, repr=False, compare=False)  #: Conditional branch.
+    is_jump: bool = field(init=False, repr=False, compare=False)  #: Unconditional jump.
+    is_mac_load: bool = field(init=False, repr=False, compare=False)  #: Mac&Load of any form.
+    #: is_nn_form: Mac&Load of one product, both factors in the NN-RF.
     is_nn_form: bool = field(init=False, repr=False, compare=False)
-    #: is_pair: It is one of two products, a weight with both activations of a pair; the sums are in rd and the next.
+    #: is_pair: Mac&Load of two products, a weight with both activations of a pair; the sums are in rd and the next.
     is_pair: bool = field(init=False, repr=False, compare=False)
     uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes its result.
     multiplies_high: bool = field(init=False, repr=False, compare=False)  #: The upper half of a product is written.
-    #: multiplies_late: That, or a shifted product of half-words: on the arrays of dot products WB writes it.
+    #: multiplies_late: mulh* or a shifted product of half-words, which WB writes on the arrays of dot products.
     multiplies_late: bool = field(init=False, repr=False, compare=False)
     divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes its result.
-    #: reloads_other: It is a Mac&Load that reloads the activation it does not use: both update bits are set.
+    #: reloads_other: Mac&Load that reloads the activation it does not use: both update bits are set.
     reloads_other: bool = field(init=False, repr=False, compare=False)
     #: loads_parameter: It loads a parameter of the requantisation into the NN-RF.
     loads_parameter: bool = field(init=False, repr=False, compare=False)
     #: requantises: It multiplies, adds, shifts, clips and puts the result into a lane of rd.
     requantises: bool = field(init=False, repr=False, compare=False)
-    is_exact: bool = field(init=False, repr=False, compare=False)  #: It does so by a product of 64 bits, rounded once.
+    #: is_exact: It requantises by a product of 64 bits, rounded once.
+    is_exact: bool = field(init=False, repr=False, compare=False)
+    #: is_early: With late results, the next instruction has the result at once: sums of words, and logic.
+    is_early: bool = field(init=False, repr=False, compare=False)
+    #: has_late_step: With late results, it takes a cycle more.
+    has_late_step: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         fixed = self.pattern.replace("0", "1").replace("-", "0")
@@ -118,8 +173,12 @@ class Insn:
         object.__setattr__(self, "match", int(self.pattern.replace("-", "0"), 2))
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "restricted", tuple(token for token in tokens if token.restricted))
-        for name, ops in _KINDS.items():
+        for name, ops in _PROPERTIES.items():
             object.__setattr__(self, name, self.op in ops)
+        loads_entry = self.is_mac_load and self.writes_base
+        object.__setattr__(
+            self, "insn_class", InsnClass.MAC_LOAD if loads_entry else _CLASS_OF_OP.get(self.op, InsnClass.ALU)
+        )
         object.__setattr__(self, "reloads_other", self.extension is Extension.XPULPML_CROSS)
 
     @property
@@ -166,7 +225,7 @@ class Insn:
 
     @property
     def uses_nnrf(self) -> bool:
-        """Return whether it reads or writes the NN-RF."""
+        """Return whether the instruction reads or writes the NN-RF."""
         return self.is_mac_load or self.loads_parameter or self.requantises
 
     @property
@@ -196,8 +255,8 @@ class Insn:
         """
         names = [token.field.name for token in self.tokens]
         if values.keys() != set(names):
-            wanted = ", ".join(names) or "none"
-            raise EncodingError(f"operands of {self.mnemonic} must be {wanted}, not {', '.join(values) or 'none'}")
+            expected = ", ".join(names) or "none"
+            raise EncodingError(f"operands of {self.mnemonic} must be {expected}, not {', '.join(values) or 'none'}")
         word = self.match
         for token in self.tokens:
             word |= token.encode(values[token.field.name])

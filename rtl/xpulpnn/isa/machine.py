@@ -6,7 +6,7 @@ The facts are plain numbers and enumerations; what instructions and CSRs are is 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.retirement import WaitCause
 
 XLEN = 32  # Bits of a register, an address and a memory word.
@@ -20,6 +20,11 @@ REGISTERS = 32
 
 LENGTH_BITS = 2
 LENGTH_MASK = (1 << LENGTH_BITS) - 1  # Low bits of an instruction, all set in one of four bytes; any other takes two.
+
+
+def instruction_size(word: int) -> int:
+    """Bytes of the instruction whose lowest half-word is that of ``word``."""
+    return WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
 
 
 NNRF_ACTIVATIONS, NNRF_WEIGHTS = 2, 4
@@ -102,7 +107,7 @@ class Cost(Enum):
     cause : WaitCause
         What the retirement port reports in them.
     meaning : str
-        When they are due.
+        When they are added.
     """
 
     def __init__(self, cycles: int, cause: WaitCause, meaning: str) -> None:
@@ -171,8 +176,6 @@ def division_cycles(divisor: int, *, signed: bool) -> int:
     return SHORTEST_DIVISION + XLEN - divisor.bit_length()
 
 
-_BYTES = frozenset({"lb", "lbu", "sb"})
-_CSR = frozenset({"csrrw", "csrrs", "csrrc"})
 _ALWAYS = {
     **dict.fromkeys(("mulh", "mulhsu", "mulhu"), Cost.MULTIPLY_HIGH),
     **dict.fromkeys(("jal", "jalr"), Cost.JUMP),
@@ -203,19 +206,21 @@ def cycles(insn: Insn) -> Cycles:
     return Cycles(fixed, fixed, tuple(_sometimes(insn)))
 
 
+_ACCESSES = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.MAC_LOAD, InsnClass.PARAMETER})
+
+
 def _sometimes(insn: Insn) -> list[Cost]:
-    accesses = insn.is_load or insn.is_store or (insn.is_mac_load and insn.writes_base) or insn.loads_parameter
-    due = {
+    conditions = {
         Cost.TAKEN_BRANCH: insn.is_branch,
         Cost.JUMP_REGISTER: insn.op == "jalr",
         Cost.MISALIGNED_TARGET: insn.is_branch or insn.is_jump,
-        Cost.MISALIGNED_ACCESS: accesses and insn.op not in _BYTES,
+        Cost.MISALIGNED_ACCESS: insn.insn_class in _ACCESSES and not insn.is_byte_access,
         Cost.LOAD_USE: insn.is_load,
-        Cost.MAC_LOAD_USE: insn.is_mac_load and insn.writes_base,
+        Cost.MAC_LOAD_USE: insn.insn_class is InsnClass.MAC_LOAD,
         Cost.PAIR_USE: insn.is_pair,
         Cost.PARAMETER_USE: insn.loads_parameter,
         Cost.REQUANTISE_USE: insn.requantises,
         Cost.EXACT_USE: insn.is_exact,
-        Cost.CSR_WRITE: insn.op in _CSR,
+        Cost.CSR_WRITE: insn.insn_class is InsnClass.CSR,
     }
-    return [cost for cost, holds in due.items() if holds]
+    return [cost for cost, holds in conditions.items() if holds]

@@ -9,7 +9,16 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, HALF_MASK, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import (
+    BYTE_BITS,
+    HALF_BITS,
+    HALF_BYTES,
+    HALF_MASK,
+    LENGTH_MASK,
+    WORD_BYTES,
+    WORD_MASK,
+    instruction_size,
+)
 from xpulpnn.isa.table import INSNS
 from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiMemory, ObiTiming, WordMemory
@@ -65,7 +74,7 @@ class RandomCode(WordMemory):
         return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 
     def size_at(self, address: int) -> int:
-        return WORD_BYTES if self.load(address) & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
+        return instruction_size(self.load(address))
 
     def instruction_at(self, address: int) -> int:
         """The instruction at ``address``, upper half 0 if it is compressed."""

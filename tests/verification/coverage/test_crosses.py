@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from xpulpnn.config import PRESETS
+from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.table import find
 from xpulpnn_sim.verification.coverage import kinds
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.covered_trials import BATCH, AimedPlan, Need, aimed, batch, need
 from xpulpnn_sim.verification.coverage.crosses import NO_CROSS, REACHABLE, crosses_of
-from xpulpnn_sim.verification.coverage.kinds import CrossKind, Producer, RegisterReads
+from xpulpnn_sim.verification.coverage.kinds import Producer, RegisterReads
 from xpulpnn_sim.verification.random.designs import run_reference_core
 from xpulpnn_sim.verification.random.trials import Plan
 
@@ -55,22 +56,22 @@ def test_what_rows_read(mnemonic, operands, slots, entries):
 @pytest.mark.parametrize(
     ("mnemonic", "operands", "kind", "producers"),
     [
-        ("mul", None, CrossKind.MULTIPLY, (Producer.MULTIPLY,)),
-        ("mulhsu", None, CrossKind.MULTIPLY_HIGH, (Producer.MULTIPLY_HIGH,)),
-        ("pv.sdotsp.b", None, CrossKind.MULTIPLY, (Producer.MULTIPLY,)),
-        ("remu", None, CrossKind.DIVISION, (Producer.DIVISION,)),
-        ("p.lw", "rd,imm12(rs1!)", CrossKind.LOAD, (Producer.LOAD, Producer.BASE)),
-        ("p.sb", "rs2,stimm12(rs1!)", CrossKind.STORE, (Producer.BASE,)),
-        ("pv.mlsdotup.b", None, CrossKind.MAC_LOAD, (Producer.MAC_LOAD, Producer.MAC_LOAD_BASE)),
-        ("pv.rqld", None, CrossKind.PARAMETER, (Producer.BASE,)),
-        ("c.jal", None, CrossKind.JUMP, (Producer.LINK,)),
-        ("lp.setup", None, CrossKind.LOOP, ()),
-        ("sw", None, CrossKind.STORE, ()),
+        ("mul", None, InsnClass.MULTIPLY, (Producer.MULTIPLY,)),
+        ("mulhsu", None, InsnClass.MULTIPLY_HIGH, (Producer.MULTIPLY_HIGH,)),
+        ("pv.sdotsp.b", None, InsnClass.MULTIPLY, (Producer.MULTIPLY,)),
+        ("remu", None, InsnClass.DIVISION, (Producer.DIVISION,)),
+        ("p.lw", "rd,imm12(rs1!)", InsnClass.LOAD, (Producer.LOAD, Producer.BASE)),
+        ("p.sb", "rs2,stimm12(rs1!)", InsnClass.STORE, (Producer.BASE,)),
+        ("pv.mlsdotup.b", None, InsnClass.MAC_LOAD, (Producer.MAC_LOAD, Producer.MAC_LOAD_BASE)),
+        ("pv.rqld", None, InsnClass.PARAMETER, (Producer.BASE,)),
+        ("c.jal", None, InsnClass.JUMP, (Producer.LINK,)),
+        ("lp.setup", None, InsnClass.LOOP, ()),
+        ("sw", None, InsnClass.STORE, ()),
     ],
 )
 def test_kinds_and_producers(mnemonic, operands, kind, producers):
     row = find(mnemonic, operands)
-    assert (kinds.cross_kind_of(row), kinds.producers_of(row)) == (kind, producers)
+    assert (row.insn_class, kinds.producers_of(row)) == (kind, producers)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from vcd.gtkw import GTKWSave, make_translation_filter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.isa.compressed import expand_compressed
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
-from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, instruction_size
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, engine_of, observed
@@ -250,6 +250,6 @@ def _program_words(executable: Executable) -> Iterator[int]:
             at = start
             while at < limit:
                 word = int.from_bytes(segment.data[at - segment.address :][:WORD_BYTES], "little")
-                size = WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
+                size = instruction_size(word)
                 yield word & ((1 << BYTE_BITS * size) - 1)
                 at += size

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import DATA_BASE, HALF_BYTES, TEXT_BASE, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.publishing.packages.design import listing
@@ -127,11 +127,12 @@ class _RowsProgram:
             self.store("a0", f"base of {text}")
 
 
+_COMPUTING = frozenset({InsnClass.ALU, InsnClass.MULTIPLY, InsnClass.MULTIPLY_HIGH, InsnClass.DIVISION})
+
+
 def computes(insn: Insn) -> bool:
     """Return whether the instruction does nothing but compute a register from registers."""
-    elsewhere = insn.is_load or insn.is_store or insn.is_branch or insn.is_jump or insn.uses_nnrf
-    system = insn.op in ("auipc", "fence", "fence.i", "mret", "dret", "wfi", "ecall", "ebreak", "pv.qnt")
-    return not elsewhere and not system and not insn.op.startswith(("csr", "lp."))
+    return insn.insn_class in _COMPUTING and not insn.uses_nnrf and insn.op != "auipc"
 
 
 def _rows_program(config: CoreConfig) -> CoreProgram:

@@ -11,7 +11,7 @@ from typing import Any
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import LENGTH_MASK
+from xpulpnn.isa.machine import instruction_size
 from xpulpnn.isa.table import Decoder
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sw.assembly.asm import Assembled
@@ -175,7 +175,7 @@ def listing(program: Assembled, source: Sequence[str], insns: Iterable[Insn]) ->
     for word, size, pc, line in zip(program.words, program.sizes, program.pcs, program.lines, strict=True):
         lines += [f"\n{name}:" for name in names.get(pc, ())]
         # a word that is no instruction of the configuration is there to trap
-        legal = size == (4 if word & LENGTH_MASK == LENGTH_MASK else 2) and decoder.decode(word) is not None
+        legal = size == instruction_size(word) and decoder.decode(word) is not None
         text = disassemble(word, pc, decoder) if legal else "(no instruction)"
         shown = f"{pc:08x}: {word:0{2 * size}x}".ljust(19) + text
         comment = source[line - 1].strip()

@@ -10,7 +10,7 @@ from random import Random
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOTS, SP
@@ -58,33 +58,44 @@ ARITHMETIC = (
 )
 """Groups whose rows change nothing but their destination."""
 
-_SPECIAL = frozenset({"jal", "jalr", "fence", "fence.i", "ecall", "ebreak", "mret", "wfi", "dret"})
 _OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
+_GROUP_OF_CLASS = {
+    InsnClass.JUMP: None,
+    InsnClass.LOOP: None,
+    InsnClass.SYSTEM: None,
+    InsnClass.CSR: Group.CSR,
+    InsnClass.LOAD: Group.LOAD,
+    InsnClass.STORE: Group.STORE,
+    InsnClass.BRANCH: Group.BRANCH,
+    InsnClass.MAC_LOAD: Group.MAC_LOAD,
+    InsnClass.PARAMETER: Group.PARAMETER,
+    InsnClass.REQUANTISE: Group.REQUANTISE,
+    InsnClass.QUANTISE: Group.QUANTISE,
+}
+_COMPRESSED_GROUPS = {
+    Group.LOAD: Group.SHORT_MEMORY,
+    Group.STORE: Group.SHORT_MEMORY,
+    Group.BRANCH: Group.SHORT_BRANCH,
+}
+_ARITHMETIC_GROUPS = {
+    Extension.RV32I: Group.INTEGER,
+    Extension.RV32M: Group.MULDIV,
+    Extension.RV32C: Group.COMPRESSED,
+}
 
 
 def group_of(insn: Insn) -> Group | None:
     """The group of a row; None for those that the generator places one by one."""
-    if insn.op in _SPECIAL or insn.op.startswith("lp.") or insn.mnemonic in _OWN_FORM:
+    if insn.mnemonic in _OWN_FORM:
         return None
-    if insn.extension is Extension.ZICSR:
-        return Group.CSR
-    is_short = insn.extension is Extension.RV32C
-    if insn.is_branch:
-        return Group.SHORT_BRANCH if is_short else Group.BRANCH
     if insn.is_mac_load:
         return Group.MAC_LOAD
-    if insn.requantises:
-        return Group.REQUANTISE
-    if insn.loads_parameter:
-        return Group.PARAMETER
-    if insn.extension is Extension.XPULPQNT:
-        return Group.QUANTISE
-    if insn.is_load or insn.is_store:
-        return Group.SHORT_MEMORY if is_short else Group.LOAD if insn.is_load else Group.STORE
+    if insn.insn_class in _GROUP_OF_CLASS:
+        group = _GROUP_OF_CLASS[insn.insn_class]
+        return _COMPRESSED_GROUPS[group] if group and insn.extension is Extension.RV32C else group
     if insn.fmt is not None:
         return Group.SIMD if insn.fmt.width >= _XPULPV2_WIDTH else Group.NARROW
-    arithmetic = {Extension.RV32I: Group.INTEGER, Extension.RV32M: Group.MULDIV, Extension.RV32C: Group.COMPRESSED}
-    return arithmetic.get(insn.extension, Group.SCALAR)
+    return _ARITHMETIC_GROUPS.get(insn.extension, Group.SCALAR)
 
 
 def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:

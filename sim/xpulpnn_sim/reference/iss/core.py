@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import (
     HALF_BYTES,
     HALF_MASK,
@@ -63,10 +63,6 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
     Extension.XPULPML_NN,
     Extension.XPULPML_CU,
 }
-
-
-CSR_OPS = frozenset({"csrrw", "csrrs", "csrrc"})
-LOOP_OPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
 
 
 class Iss:
@@ -210,7 +206,7 @@ class Iss:
         if isinstance(fetched, int):
             return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
         insn, word, regs = fetched.insn, fetched.word, state.regs
-        if insn.op == "dret" or (insn.op in CSR_OPS and not csr_is_legal(fetched, csrs)):
+        if insn.op == "dret" or (insn.insn_class is InsnClass.CSR and not csr_is_legal(fetched, csrs)):
             return self._trap(Step(pc, insn, word, ExceptionCause.ILLEGAL_INSTRUCTION))
         operation = self._operation(pc, fetched)
         inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
@@ -321,10 +317,10 @@ class Iss:
     def _burst_operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
         insn, is_end, fields = fetched.insn, pc in self.csrs.loop_ends, fetched.operands
         to_itself = fields.get("boff13", fields.get("joff21")) == 0
-        if is_slow(insn) or to_itself or (is_end and (insn.is_branch or insn.op in LOOP_OPS)):
+        if is_slow(insn) or to_itself or (is_end and (insn.is_branch or insn.insn_class is InsnClass.LOOP)):
             return None
         operation = self._operation(pc, fetched)
-        if insn.op in LOOP_OPS:
+        if insn.insn_class is InsnClass.LOOP:
             return lambda: self._set_loop(operation)
         if insn.op == "jalr":
             return lambda: self._jump_register(operation, pc)

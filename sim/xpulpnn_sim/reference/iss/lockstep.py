@@ -14,9 +14,12 @@ from xpulpnn.isa.csr import (
     PERFORMANCE_EVENTS,
     TRIGGER_STATE,
 )
+from xpulpnn.isa.fields import WORD_FIELDS
+from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.machine import ADDRESS_SPACE, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
-from xpulpnn_sim.reference.iss.core import CSR_OPS, Iss
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
@@ -52,7 +55,7 @@ check of their own, from retirements and waits."""
 _EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
 _MIP = CSR_BY_NAME["mip"].address
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
-_CSR_LSB = 20
+
 
 _NAMES = RETIREMENT.names or ()
 _AT = {name: position for position, name in enumerate(_NAMES)}
@@ -66,6 +69,13 @@ _ALWAYS = tuple(
 """Fields that mean something in every record."""
 
 _ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps changes nothing
+
+
+def _csr_of(fetched: Fetched | None) -> int | None:
+    """Address of the CSR that an instruction accesses."""
+    if fetched is None or fetched.insn.insn_class is not InsnClass.CSR:
+        return None
+    return WORD_FIELDS["csr"].extract(fetched.word)
 
 
 class Lockstep:
@@ -135,7 +145,7 @@ class Lockstep:
         traps = retired.cause is not None
         expected = retired.record
         written, moved = expected.get("rd_addr", 0), expected.get("base_addr", 0)
-        if written and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB in self._free:
+        if written and _csr_of(fetched) in self._free:
             expected["rd_wdata"] = iss.state.regs[written] = record[_RD_WDATA]
         for name, at in _ALWAYS_IN_TRAPS if traps else _ALWAYS:
             if record[at] != expected.get(name, 0):
@@ -206,7 +216,7 @@ class Lockstep:
         """A word read from mip has the lines that were high before it, and none that is not at the end."""
         before, last = self._high
         fetched, rd = self._fetched, record[_RD_ADDR] if record[_RD_WE] else 0
-        if rd and fetched is not None and fetched.insn.op in CSR_OPS and fetched.word >> _CSR_LSB == _MIP:
+        if rd and _csr_of(fetched) == _MIP:
             shown = record[_RD_WDATA]
             if before & ~shown or shown & ~level:
                 raise self.differs(record, "rd_wdata", before | shown & level, shown, "of the interrupt lines")

@@ -5,7 +5,7 @@ from contextlib import suppress
 from random import Random
 
 from xpulpnn.isa.csr import Csr
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.layout import BASE, COUNTER, FAILING, LINK
@@ -18,7 +18,7 @@ from xpulpnn_sim.reference.golden.dotp import (
     WEIGHT_SELECT_LSB,
 )
 from xpulpnn_sim.verification.coverage.crosses import Crosses
-from xpulpnn_sim.verification.coverage.kinds import ENTRIES, CrossKind, Producer, cross_kind_of, reserved_words
+from xpulpnn_sim.verification.coverage.kinds import ENTRIES, Producer, reserved_words
 from xpulpnn_sim.verification.coverage.placing import PRODUCER, NoWayError, Placed, Placer, ProducedPair
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -182,7 +182,7 @@ class Aims:
     def _short_loop(self, row: Insn) -> Lines:
         """The first of a body whose count is written right before its end, when fetching has gone on behind it."""
         placer, number = self._placer, self._rng.randrange(2)
-        placed = placer.place(row, {"L": 1 - number} if cross_kind_of(row) is CrossKind.LOOP else {})
+        placed = placer.place(row, {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {})
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
         setup = [f"lp.counti {number}, 0", f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
         last = placer.filler(placed.registers(row))
@@ -190,16 +190,16 @@ class Aims:
         ahead = [*placed.before, *setup, f"addi {_COUNT}, zero, 3", f"{start}:"]
         return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
 
-    def _interrupted_loop(self, kind: CrossKind, side: str) -> Lines:
+    def _interrupted_loop(self, kind: InsnClass, side: str) -> Lines:
         """A loop that is repeated until an interrupt comes, more likely than not."""
         self._require_interrupts()
-        rows = [row for row in self._crosses.rows if cross_kind_of(row) is kind and row.op not in _TRANSFERS]
+        rows = [row for row in self._crosses.rows if row.insn_class is kind and row.op not in _TRANSFERS]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
         """A loop with the instruction as the first or last of its body, repeated ``count`` times, or a few if 0."""
         placer, number = self._placer, self._rng.randrange(2)
-        other = {"L": 1 - number} if cross_kind_of(row) is CrossKind.LOOP else {}
+        other = {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
         placed = placer.place(row, other)
         end = placer.draw.label("end")
         body = [placer.filler(placed.registers(row)) for _ in range(length)]
@@ -218,19 +218,19 @@ class Aims:
         failing = self._rng.choice(("lw zero, 0({})", "sw zero, 0({})", "lh zero, 2({})")).format(base)
         return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
 
-    def _rows_of(self, kind: CrossKind) -> list[tuple[Insn, str]]:
+    def _rows_of(self, kind: InsnClass) -> list[tuple[Insn, str]]:
         """Rows of a kind with an operand each."""
         reads = self._crosses.reads
-        return [(row, slot) for row in self._crosses.rows if cross_kind_of(row) is kind for slot in reads(row).slots]
+        return [(row, slot) for row in self._crosses.rows if row.insn_class is kind for slot in reads(row).slots]
 
-    def _timing(self, kind: CrossKind, producer: Producer, distance: int, when: str) -> Lines:
+    def _timing(self, kind: InsnClass, producer: Producer, distance: int, when: str) -> Lines:
         row, slot = self._rng.choice(self._rows_of(kind))
         if when != "at once" or producer is not Producer.LINK:
             return self._operand(row, slot, producer, distance)
         # while this load waits, fetching starts again unseen
         return self._apart(self._placer.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
 
-    def _across_interrupt(self, kind: CrossKind, producer: Producer) -> Lines:
+    def _across_interrupt(self, kind: InsnClass, producer: Producer) -> Lines:
         self._require_interrupts()
         lines: list[str] = []
         for _ in range(_REPEATS):
@@ -239,11 +239,11 @@ class Aims:
                 lines += self._operand(row, slot, producer, 1)
         return lines
 
-    def _across_loop(self, kind: CrossKind, producer: Producer) -> Lines:
+    def _across_loop(self, kind: InsnClass, producer: Producer) -> Lines:
         row, slot = self._rng.choice(self._rows_of(kind))
         number = self._rng.randrange(2)
-        pair = self._placer.pair(row, slot, producer, pins={"L": 1 - number} if kind is CrossKind.LOOP else {})
-        if kind is CrossKind.SYSTEM:
+        pair = self._placer.pair(row, slot, producer, pins={"L": 1 - number} if kind is InsnClass.LOOP else {})
+        if kind is InsnClass.SYSTEM:
             raise NoWayError
         end = self._placer.draw.label("end")
         *ahead, last = pair.producer

@@ -17,12 +17,21 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.verification.coverage import kinds as kinds_of
-from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, Producer, RegisterReads
+from xpulpnn_sim.verification.coverage.kinds import (
+    ENTRIES,
+    MEMORY,
+    SLOTS,
+    Producer,
+    RegisterReads,
+    producers_of,
+    reads_of,
+    reserved_words,
+    text_of,
+)
 
 DISTANCES = 3  # instructions between which values are forwarded or waited for, at most
 OVERWRITES = 2  # the same for a register that is written again
@@ -33,17 +42,16 @@ CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, Wai
 """Causes for which instructions wait once the first has been fetched."""
 
 SLOW = frozenset(
-    {CrossKind.MULTIPLY_HIGH, CrossKind.DIVISION, CrossKind.QUANTISE}
+    {InsnClass.MULTIPLY_HIGH, InsnClass.DIVISION, InsnClass.QUANTISE}
 )  # those that compute for several cycles
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})  # written by an access before its memory has answered
 _LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE, Producer.PAIR})  # Written behind EX
 _NEEDS = {
-    WaitCause.MAC_LOAD: CrossKind.MAC_LOAD,
-    WaitCause.LOOP: CrossKind.LOOP,
+    WaitCause.MAC_LOAD: InsnClass.MAC_LOAD,
+    WaitCause.LOOP: InsnClass.LOOP,
 }  # kinds without which there is no such wait
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
-_BYTES = frozenset({"lb", "lbu", "sb"})
 _WRITTEN = "an operand written by the last instruction"
 _MEANINGS = {
     "instruction": "retired, or trapped where it always does",
@@ -117,14 +125,13 @@ class Crosses:
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
         # kinds that compute for several cycles
-        self.slow = SLOW - {CrossKind.MULTIPLY_HIGH} if config.has_whole_products else SLOW
+        self.slow = SLOW - {InsnClass.MULTIPLY_HIGH} if config.has_whole_products else SLOW
         self._late = _LATE | {Producer.MULTIPLY_HIGH} if config.multiplies_by_dotp else _LATE
         self._decoder = Decoder(self.rows)
-        self._kinds = {row.key: kinds_of.cross_kind_of(row) for row in self.rows}
-        self._reads = {row.key: kinds_of.reads_of(row) for row in self.rows}
-        self._made = {producer for row in self.rows for producer in kinds_of.producers_of(row)}
-        self._present = set(self._kinds.values())
-        self._reading = {self.kind(row) for row in self.rows if self.reads(row).slots}
+        self._reads = {row.key: reads_of(row) for row in self.rows}
+        self._made = {producer for row in self.rows for producer in producers_of(row)}
+        self._present = {row.insn_class for row in self.rows}
+        self._reading = {row.insn_class for row in self.rows if self.reads(row).slots}
         self.families = {family.name: family for family in self._all(config)}
         self.starts: dict[str, int] = {}
         self.count = 0
@@ -148,10 +155,6 @@ class Crosses:
         """Counts of the places of a family, out of those of all places."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
-    def kind(self, row: Insn) -> CrossKind:
-        """The kind of a row."""
-        return self._kinds[row.key]
-
     def reads(self, row: Insn) -> RegisterReads:
         """Operands that a row reads."""
         return self._reads[row.key]
@@ -159,7 +162,7 @@ class Crosses:
     def _all(self, config: CoreConfig) -> Iterator[Family]:
         rows, kinds, producers, causes = (
             (self.rows, row_name),
-            (tuple(CrossKind), _text),
+            (tuple(InsnClass), _text),
             (tuple(Producer), _text),
             (CAUSES, _text),
         )
@@ -171,9 +174,9 @@ class Crosses:
 
         families: dict[str, tuple[tuple[Axis, ...], Judge]] = {
             "instruction": ((rows,), _always),
-            "operand": ((rows, sides(*kinds_of.SLOTS), producers, back), self._operand),
+            "operand": ((rows, sides(*SLOTS), producers, back), self._operand),
             "overwrite": ((rows, producers, twice), self._overwrite),
-            "NN-RF": ((rows, sides(*kinds_of.ENTRIES), back), self._entry),
+            "NN-RF": ((rows, sides(*ENTRIES), back), self._entry),
             "wait": ((rows, causes), self._wait),
             "interrupt": ((rows, sides("last retired", "first not retired")), self._interrupt),
             "loop end": ((rows, sides("last of the body", "first of the body")), self._loop),
@@ -184,7 +187,7 @@ class Crosses:
             "interrupt in a loop": ((kinds, sides("behind it", "before it")), self._interrupted_loop),
             "interrupt and wait": ((causes,), self._interrupt_wait),
             "CSR": ((csrs, sides("read", "written")), _always),
-            "reserved word": ((rows,), lambda row: "" if kinds_of.reserved_words(row, self._decoder) else None),
+            "reserved word": ((rows,), lambda row: "" if reserved_words(row, self._decoder) else None),
             "interrupt line": (((IRQ_PRIORITY, str),), _always),
         }
         return (_family(name, _MEANINGS[name], *shape) for name, shape in families.items())
@@ -193,30 +196,30 @@ class Crosses:
         return "" if entry in self.reads(row).entries else None
 
     def _fault(self, row: Insn, place: str) -> str | None:
-        return "" if place == "behind what fails" or self.kind(row) in MEMORY else None
+        return "" if place == "behind what fails" or row.insn_class in MEMORY else None
 
     def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
         return "" if slot in self.reads(row).slots and producer in self._made else None
 
     def _overwrite(self, row: Insn, producer: Producer, distance: int) -> str | None:
-        writes = row.writes_rd or (self.kind(row) is CrossKind.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
+        writes = row.writes_rd or (row.insn_class is InsnClass.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
         reads = "rd" in self.reads(row).slots or "~" in row.operands or row.mnemonic == "c.addi16sp"
         return "" if writes and not reads and producer in self._made else None
 
     def _wait(self, row: Insn, cause: WaitCause) -> str | None:
-        kind, reads = self.kind(row), self.reads(row)
-        if _NEEDS.get(cause, CrossKind.ALU) not in self._present:
+        kind, reads = row.insn_class, self.reads(row)
+        if _NEEDS.get(cause, InsnClass.ALU) not in self._present:
             return None
         waits = reads.slots or (cause is WaitCause.MAC_LOAD and reads.entries)
         if cause in (WaitCause.LOAD_USE, WaitCause.MAC_LOAD) and not waits:
             return "an instruction that reads no register waits for none"
-        if cause is WaitCause.JUMP_REGISTER and not (kind is CrossKind.JUMP and reads.slots):
+        if cause is WaitCause.JUMP_REGISTER and not (kind is InsnClass.JUMP and reads.slots):
             return "only jalr waits for its base apart from others"
         if cause is WaitCause.MULTICYCLE and kind not in self.slow:
             return "the instruction computes for a single cycle"
-        if cause in _MEMORY_WAITS and kind not in MEMORY | {CrossKind.QUANTISE}:
+        if cause in _MEMORY_WAITS and kind not in MEMORY | {InsnClass.QUANTISE}:
             return "the instruction does not access memory"
-        if cause is WaitCause.MISALIGNED and (kind not in MEMORY or row.op in _BYTES):
+        if cause is WaitCause.MISALIGNED and (kind not in MEMORY or row.is_byte_access):
             return "the instruction does not access memory across words"
         return ""
 
@@ -226,7 +229,7 @@ class Crosses:
         return ""
 
     def _loop(self, row: Insn, place: str) -> str | None:
-        if CrossKind.LOOP not in self._present:
+        if InsnClass.LOOP not in self._present:
             return None
         if place == "last of the body" and (row.is_jump or row.op == "mret"):
             return "it goes to its own target"
@@ -234,38 +237,38 @@ class Crosses:
             return "it does not retire, and its handler comes next"
         return ""
 
-    def _timing(self, kind: CrossKind, producer: Producer, distance: int, when: str) -> str | None:
+    def _timing(self, kind: InsnClass, producer: Producer, distance: int, when: str) -> str | None:
         if kind not in self._reading or producer not in self._made:
             return None
         if when == "after a wait":
             return ""
         if kind in self.slow and not (distance == 1 and producer in _BESIDE_MEMORY):
             return "the instruction takes several cycles, which pass unseen only while the one before waits for memory"
-        if kind is CrossKind.JUMP and distance == 1:
+        if kind is InsnClass.JUMP and distance == 1:
             return "jalr waits for its base"
         if producer in self._late and distance == 1:
             return "the value is late by a cycle"
-        if producer in self._late and kind is CrossKind.JUMP and distance == 2:
+        if producer in self._late and kind is InsnClass.JUMP and distance == 2:
             return "jalr takes its base from the register file, which is written a cycle later"
-        if kind is CrossKind.LOOP and producer in _BESIDE_MEMORY and distance == 1:
+        if kind is InsnClass.LOOP and producer in _BESIDE_MEMORY and distance == 1:
             return "what acts in ID waits until the access before it cannot fail any more"
         return ""
 
-    def _across_interrupt(self, kind: CrossKind, producer: Producer) -> str | None:
+    def _across_interrupt(self, kind: InsnClass, producer: Producer) -> str | None:
         return "" if kind in self._reading and producer in self._made else None
 
-    def _across_loop(self, kind: CrossKind, producer: Producer) -> str | None:
-        if CrossKind.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
+    def _across_loop(self, kind: InsnClass, producer: Producer) -> str | None:
+        if InsnClass.LOOP not in self._present or self._across_interrupt(kind, producer) is None:
             return None
         return "a jump as the last instruction goes to its own target" if producer is Producer.LINK else ""
 
-    def _interrupted_loop(self, kind: CrossKind, side: str) -> str | None:
-        if CrossKind.LOOP not in self._present or kind not in self._present:
+    def _interrupted_loop(self, kind: InsnClass, side: str) -> str | None:
+        if InsnClass.LOOP not in self._present or kind not in self._present:
             return None
-        return "it goes to its own target" if kind is CrossKind.JUMP else ""
+        return "it goes to its own target" if kind is InsnClass.JUMP else ""
 
     def _interrupt_wait(self, cause: WaitCause) -> str | None:
-        if _NEEDS.get(cause, CrossKind.ALU) not in self._present:
+        if _NEEDS.get(cause, InsnClass.ALU) not in self._present:
             return None
         if cause in _MEMORY_WAITS | {WaitCause.MULTICYCLE, WaitCause.MISALIGNED}:
             return "interrupts are taken when nothing is left behind ID, and what waited there has retired"
@@ -279,7 +282,7 @@ def crosses_of(config: CoreConfig) -> Crosses:
 
 
 def _text(value: object) -> str:
-    return value.text if isinstance(value, CrossKind | Producer) else str(getattr(value, "name", value)).lower()
+    return text_of(value) if isinstance(value, InsnClass | Producer) else str(getattr(value, "name", value)).lower()
 
 
 def _always(*values: object) -> str:

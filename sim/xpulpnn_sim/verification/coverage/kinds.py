@@ -1,4 +1,4 @@
-"""Kinds of instructions as the pipeline treats them, and the details of words that crosses need."""
+"""Producers and operands of instructions, and the details of words that the coverage model needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES
+from xpulpnn.isa.insn import Insn, InsnClass
+from xpulpnn.isa.machine import FIRST_PARAMETER, instruction_size
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.cosimulation.model.schema import Property
 from xpulpnn_sim.cosimulation.model.statics import Describer
 from xpulpnn_sim.reference.iss.core import ALL_WIDTHS
 from xpulpnn_sim.reference.iss.fetched import decoding
-
-_SYSTEM = frozenset({"ecall", "ebreak", "mret", "wfi", "fence", "fence.i"})
-
 
 _TEXTS = {
     "ALU": "ALU",
@@ -33,36 +30,7 @@ _TEXTS = {
 }
 
 
-class Shown(IntEnum):
-    """Numbers with texts for people."""
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        return _TEXTS.get(self.name, self.name.lower().replace("_", " "))
-
-
-class CrossKind(Shown):
-    """Instructions that the pipeline treats alike."""
-
-    ALU = 0
-    MULTIPLY = 1
-    MULTIPLY_HIGH = 2
-    DIVISION = 3
-    LOAD = 4
-    STORE = 5
-    BRANCH = 6
-    JUMP = 7
-    LOOP = 8
-    CSR = 9
-    SYSTEM = 10
-    MAC_LOAD = 11
-    PARAMETER = 12
-    REQUANTISE = 13
-    QUANTISE = 14
-
-
-class Producer(Shown):
+class Producer(IntEnum):
     """Source of a register's value."""
 
     ALU = 0
@@ -81,30 +49,14 @@ class Producer(Shown):
 
 
 NOTHING = -1  # in place of a number: there is none
-MEMORY = frozenset({CrossKind.LOAD, CrossKind.STORE, CrossKind.MAC_LOAD, CrossKind.PARAMETER})
-_PRODUCER_OF = {kind: Producer[kind.name] for kind in CrossKind if kind.name in Producer.__members__}
-_PRODUCER_OF[CrossKind.JUMP] = Producer.LINK
+MEMORY = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.MAC_LOAD, InsnClass.PARAMETER})
+_PRODUCER_OF = {each: Producer[each.name] for each in InsnClass if each.name in Producer.__members__}
+_PRODUCER_OF[InsnClass.JUMP] = Producer.LINK
 
 
-def cross_kind_of(row: Insn) -> CrossKind:
-    """The kind of a row."""
-    checks = (
-        (row.is_mac_load and row.writes_base, CrossKind.MAC_LOAD),
-        (row.loads_parameter, CrossKind.PARAMETER),
-        (row.requantises, CrossKind.REQUANTISE),
-        (row.extension is Extension.XPULPQNT, CrossKind.QUANTISE),
-        (row.extension is Extension.ZICSR, CrossKind.CSR),
-        (row.is_load, CrossKind.LOAD),
-        (row.is_store, CrossKind.STORE),
-        (row.is_branch, CrossKind.BRANCH),
-        (row.is_jump, CrossKind.JUMP),
-        (row.op.startswith("lp."), CrossKind.LOOP),
-        (row.op in _SYSTEM, CrossKind.SYSTEM),
-        (row.multiplies_high, CrossKind.MULTIPLY_HIGH),
-        (row.divides, CrossKind.DIVISION),
-        (row.uses_dotp or row.op.startswith(("mul", "mac", "msu")), CrossKind.MULTIPLY),
-    )
-    return next((kind for holds, kind in checks if holds), CrossKind.ALU)
+def text_of(member: InsnClass | Producer) -> str:
+    """Name of a class of instructions or of a producer in reports."""
+    return _TEXTS.get(member.name, member.name.lower().replace("_", " "))
 
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
@@ -112,13 +64,12 @@ def producers_of(row: Insn) -> tuple[Producer, ...]:
     if row.is_pair:
         # port A writes both sums late, as loaded values; the base is early
         return (Producer.PAIR, Producer.BASE) if row.writes_base else (Producer.PAIR,)
-    kind = cross_kind_of(row)
-    found: list[Producer] = []
-    if kind in _PRODUCER_OF and (row.writes_rd or kind is CrossKind.JUMP):
-        found.append(_PRODUCER_OF[kind])
+    producers: list[Producer] = []
+    if row.insn_class in _PRODUCER_OF and (row.writes_rd or row.is_jump):
+        producers.append(_PRODUCER_OF[row.insn_class])
     if row.writes_base:
-        found.append(Producer.MAC_LOAD_BASE if kind is CrossKind.MAC_LOAD else Producer.BASE)
-    return tuple(found)
+        producers.append(Producer.MAC_LOAD_BASE if row.is_mac_load else Producer.BASE)
+    return tuple(producers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +91,13 @@ def _sample(row: Insn) -> int:
 
 def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
     """Illegal words that fit the pattern of a row but for one operand, which holds what the row excludes."""
-    found: list[int] = []
+    words: list[int] = []
     for token in row.restricted:
         others = [value for value in range(token.field.high + 1) if not token.field.accepts(value)]
         excluded = [token.field.not_both if token.excluded is None else token.excluded]
         rest = _sample(row) & ~token.field.insert(-1)
-        found += [rest | token.field.insert(value) for value in (others if token.field.only else excluded)]
-    return [word for word in found if decoder.decode(word) is None]
+        words += [rest | token.field.insert(value) for value in (others if token.field.only else excluded)]
+    return [word for word in words if decoder.decode(word) is None]
 
 
 SLOTS = ("rs1", "rs2", "rd")
@@ -171,9 +122,10 @@ _FIELDS = {
     np.bool_: "parameters writes_csr branch elsewhere accesses",
     np.int32: "offset",
 }
+_NUMBERS = ("row", "kind", "reserved", "csr", "producer", "base_producer", "activation", "weight", "second_activation")
 _DETAILS = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in names.split()])
-"""A word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the kind; bytes; registers
-read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, goes elsewhere anyway or
+"""Details of a word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the class; bytes;
+registers read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, jumps or
 accesses memory; and the offset of a branch.
 """
 
@@ -203,20 +155,18 @@ class Words:
         described = self._describer.describe(np.array(words, np.uint32))
         for number, word in enumerate(words):
             row, entry = self._decoder.decode(word), table[number]
-            for name in ("row", "kind", "reserved", "csr", "producer", "base_producer"):
-                entry[name] = NOTHING
-            for name in ("activation", "weight", "second_activation"):
+            for name in _NUMBERS:
                 entry[name] = NOTHING
             if row is None:
                 entry["reserved"] = self._reserved(word)
-                entry["size"] = 2 if word & 3 != 3 else WORD_BYTES
+                entry["size"] = instruction_size(word)
             else:
                 self._fill(entry, row, word, described[number])
         return table
 
     def _reserved(self, word: int) -> int:
         """The row whose pattern an illegal word fits."""
-        size = 2 if word & 3 != 3 else WORD_BYTES
+        size = instruction_size(word)
         for row in self._restricted:
             if row.size == size and word & row.mask == row.match:
                 return self._numbers[row.key]
@@ -228,7 +178,7 @@ class Words:
             values = row.decode(word)
             entry["csr"] = self._csrs.get(values["csr"], NOTHING)
             entry["writes_csr"] = row.op == "csrrw" or bool(values.get("rs1", values.get("zimm5")))
-        entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], cross_kind_of(row), row.size
+        entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], row.insn_class, row.size
         for slot, flag in zip(SLOTS, (Property.READS_RS1, Property.READS_RS2, Property.READS_RD), strict=True):
             entry[slot] = described[slot] if flag in properties else 0
         if Property.READS_ACT in properties:

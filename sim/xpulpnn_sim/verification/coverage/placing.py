@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from xpulpnn.isa.compressed import EXPANSIONS
 from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn.isa.fields import FieldKind, Token
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.statics import register
 from xpulpnn_sim.reference.bare import layout
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
 from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
-from xpulpnn_sim.verification.coverage.kinds import MEMORY, CrossKind, Producer, cross_kind_of, producers_of
+from xpulpnn_sim.verification.coverage.kinds import MEMORY, Producer, producers_of
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 _SAFE = layout.WINDOW + 0x80  # Behind the words that fail
 _SPAN = 0x40
 _NEAR = 16
-_BOTH = 0b11000
-_LOADS = (0b01000, 0b10000)
+_BOTH = RELOADS_ACTIVATION | RELOADS_WEIGHT
+_LOADS = (RELOADS_ACTIVATION, RELOADS_WEIGHT)
 _MPIE = 128
 _FEW_TURNS = {"rs1": "4"}
 CONSUMER, PRODUCER = (layout.SCRATCH, layout.SHORT_COUNTER), (layout.COUNTER, layout.LINK)
@@ -110,7 +110,7 @@ class Placer:
         for row in rows:
             for producer in producers_of(row):
                 # compressed accesses reach few registers for their address
-                if row.size == WORD_BYTES or cross_kind_of(row) is CrossKind.ALU:
+                if row.size == WORD_BYTES or row.insn_class is InsnClass.ALU:
                     self._rows[producer].append(row)
 
     def place(
@@ -124,20 +124,20 @@ class Placer:
         crosses_word: bool = False,
     ) -> Placed:
         """An instruction of ``row``; raises :class:`NoWayError`."""
-        pins, kind = dict(pins or {}), cross_kind_of(row)
+        pins, kind = dict(pins or {}), row.insn_class
         if kind in MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
-        if kind is CrossKind.BRANCH:
+        if kind is InsnClass.BRANCH:
             return self._target(row, pins, keep, [self.filler(keep)])
-        if kind is CrossKind.JUMP:
+        if kind is InsnClass.JUMP:
             return self._jump(row, pins, keep, scratch[0])
-        if kind is CrossKind.LOOP:
+        if kind is InsnClass.LOOP:
             return self._loop(row, pins, keep)
-        if kind is CrossKind.SYSTEM:
+        if kind is InsnClass.SYSTEM:
             return self._system(row)
-        if kind is CrossKind.QUANTISE:
+        if kind is InsnClass.QUANTISE:
             raise NoWayError
-        if kind is CrossKind.CSR:
+        if kind is InsnClass.CSR:
             pins.setdefault("csr", CSR_BY_NAME["mscratch"].address)
         return self._plain(row, pins, keep)
 
@@ -272,7 +272,7 @@ class Placer:
         token, chosen = token_of(row, "rd" if is_second else slot), dict(pins or {})
         register = layout.SP if token is None else self._register(token)
         name = "" if token is None else token.field.name
-        if cross_kind_of(row) in MEMORY:
+        if row.insn_class in MEMORY:
             operand = memory_operand(row)
             if operand.value is not None and not operand.increment:
                 if operand.base is not None and token == operand.value:

@@ -11,7 +11,8 @@ from functools import partial
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import WORD_FIELDS, Field, FieldKind, Token
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
+from xpulpnn.isa.machine import INCREMENT, RELOADS_ACTIVATION, RELOADS_WEIGHT, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder, find
 from xpulpnn_sw.assembly.asm import MEMORY, expand, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.assembly.disasm import insn_directive, is_register, register_number, render
@@ -28,7 +29,8 @@ _CALL_READS = ARGUMENT_REGISTERS | {SP, GP, TP}
 LONGEST = 8  # bytes of the longest expansion of a pseudo-instruction
 _LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
 _LOOP_CSRS = frozenset(range(0x7C0, 0x7C7))
-_LOOP_OPCODE = 0x7B
+_RELOADS = RELOADS_ACTIVATION | RELOADS_WEIGHT
+_LOADING = frozenset({InsnClass.LOAD, InsnClass.MAC_LOAD, InsnClass.PARAMETER, InsnClass.QUANTISE})
 
 
 class FlowKind(Enum):
@@ -56,7 +58,7 @@ class ListedOperation:
     reads: frozenset[int] = frozenset()  # registers that it reads, without x0
     writes: frozenset[int] = frozenset()  # registers that it writes, without x0
     target: str = ""  # label of a branch or jump
-    size: int = 4  # bytes it has at most
+    size: int = WORD_BYTES  # bytes it has at most
     origin: int = -1  # line of the file it stands at; -1 for one that the pass added or moved
     comment: str = ""  # what the compiler wrote behind it
 
@@ -68,11 +70,7 @@ class ListedOperation:
     @property
     def is_load(self) -> bool:
         """Return whether memory is read, into a register or the NN-RF."""
-        insn = self.insn
-        if insn is None:
-            return False
-        reads_entry = insn.is_mac_load and insn.writes_base
-        return insn.is_load or reads_entry or insn.loads_parameter or insn.op == "pv.qnt"
+        return self.insn is not None and self.insn.insn_class in _LOADING
 
     @property
     def is_store(self) -> bool:
@@ -101,7 +99,7 @@ class ListedOperation:
         if not insn.writes_base or values["rs1"] != register:
             return None
         if insn.is_mac_load or insn.loads_parameter:
-            return 4 if register not in _results(insn, values) else None
+            return INCREMENT if register not in _results(insn, values) else None
         if insn.is_load:
             return values.get("imm12") if values["rd"] != register else None
         return values.get("stimm12")
@@ -150,34 +148,35 @@ def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], froz
     reads = {values[fields[name]] for name in insn.reads} | (
         writes if insn.is_pair and insn.accumulates else set[int]()
     )
-    if insn.writes_base and not (insn.is_mac_load and "nnimm5" in values and not values["nnimm5"] & 0b11000):
+    keeps_base = insn.is_nn_form and not values.get("nnimm5", _RELOADS) & _RELOADS
+    if insn.writes_base and not keeps_base:
         writes.add(values["rs1"])
     return frozenset(reads - {0}), frozenset(writes - {0})
 
 
-def _kind(insn: Insn, values: dict[str, int], target: str) -> FlowKind:
-    if insn.match & 0x7F == _LOOP_OPCODE:
-        return FlowKind.LOOP
-    if insn.is_branch:
-        return FlowKind.BRANCH
-    if insn.op == "jal":
-        return FlowKind.JUMP if values["rd"] == 0 and target else FlowKind.CALL
-    if insn.op == "jalr":
-        if values["rd"] != 0:
+def _flow_of(insn: Insn, values: dict[str, int], target: str) -> FlowKind:
+    match insn.insn_class:
+        case InsnClass.LOOP:
+            return FlowKind.LOOP
+        case InsnClass.BRANCH:
+            return FlowKind.BRANCH
+        case InsnClass.JUMP if values["rd"] != 0 or (insn.op == "jal" and not target):
             return FlowKind.CALL
-        return FlowKind.LEAVE if values["rs1"] == RA else FlowKind.INDIRECT
-    if "csr" in values or any(token.field.kind is FieldKind.CSR for token in insn.tokens):
-        # a CSR whose number is not known may be one of the loop registers
-        return FlowKind.LOOP if values.get("csr", 0x7C0) in _LOOP_CSRS else FlowKind.SYSTEM
-    if insn.mnemonic == "mret":
-        return FlowKind.LEAVE
-    if insn.match & 0x7F in (0x73, 0x0F):
-        return FlowKind.SYSTEM
-    return FlowKind.PLAIN
+        case InsnClass.JUMP if insn.op == "jal":
+            return FlowKind.JUMP
+        case InsnClass.JUMP:
+            return FlowKind.LEAVE if values["rs1"] == RA else FlowKind.INDIRECT
+        case InsnClass.CSR:
+            # a CSR whose number is not known may be one of the loop registers
+            return FlowKind.LOOP if values.get("csr", min(_LOOP_CSRS)) in _LOOP_CSRS else FlowKind.SYSTEM
+        case InsnClass.SYSTEM:
+            return FlowKind.LEAVE if insn.op == "mret" else FlowKind.SYSTEM
+        case _:
+            return FlowKind.PLAIN
 
 
 def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int) -> ListedOperation:
-    kind = _kind(insn, values, target)
+    kind = _flow_of(insn, values, target)
     reads, writes = _registers(insn, values)
     if kind is FlowKind.CALL:
         reads, writes = reads | _CALL_READS, writes | {RA}
@@ -204,7 +203,7 @@ def unknown(text: str, origin: int) -> ListedOperation:
     return ListedOperation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 
-_ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == 4)
+_ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
 _OPCODE, _FUNCT3, _FUNCT7 = (
     Field(name, FieldKind.IMMEDIATE, f"{high - low}:0", f"{high}:{low}")
     for name, low, high in (("opcode", 0, 6), ("funct3", 12, 14), ("funct7", 25, 31))
@@ -287,7 +286,7 @@ def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -
     is_bare = any(
         form.is_memory and not MEMORY.fullmatch(part) for form, part in zip(insn.forms, operands, strict=True)
     )
-    if insn.size != 4 or is_bare or (insn.match & 0x7F == _LOOP_OPCODE and is_register(operands[0])):
+    if insn.size != WORD_BYTES or is_bare or (insn.insn_class is InsnClass.LOOP and is_register(operands[0])):
         # functions with other spellings of the programmer's own stay as they are
         return unknown(text, origin)
     written = list(operand_texts(insn, operands))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from xpulpnn.isa.fields import Field, FieldKind
 from xpulpnn.isa.formats import STOCK_EXTENSIONS
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import Insn, InsnClass
 
 _WORD_BITS = 32
 BRANCH_OFFSET, LOAD_OFFSET, STORE_OFFSET = "boff13", "imm12", "stimm12"
@@ -128,13 +128,12 @@ _PREFIXES = ("p.", "pv.")
 _FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
 
 # operations whose result is a signed number, next to the dot products with a signed factor
+_VOLATILE = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.QUANTISE, InsnClass.LOOP})
 _SIGNED = frozenset(
     ["abs", "min", "max", "clip", "exths", "extbs", "extract", "mac", "msu", "lb", "lh", "lw", "elw", "pv.extract"]
     + [f"{op}{suffix}" for op in ("add", "sub") for suffix in ("N", "RN")]
     + [f"{op}{half}{suffix}" for op in ("mul", "mac") for half in ("s", "hhs") for suffix in ("N", "NR")]
 )
-
-_STEPS_OF_LOOPS = frozenset({"lp.starti", "lp.endi", "lp.count", "lp.setup"})
 
 
 def c_name(insn: Insn) -> str:
@@ -184,7 +183,7 @@ class Intrinsic:
     def is_volatile(self) -> bool:
         """Return whether it has effects beyond its result, or its result depends on more: memory, NN-RF, loop state."""
         insn = self.insn
-        return insn.is_load or insn.is_store or insn.uses_nnrf or insn.op == "pv.qnt" or insn.op in _STEPS_OF_LOOPS
+        return insn.uses_nnrf or insn.insn_class in _VOLATILE
 
     @property
     def has_result(self) -> bool:
@@ -221,7 +220,7 @@ class Intrinsic:
         code around them.
         """
         insn = self.insn
-        if insn.op in _STEPS_OF_LOOPS or not all(is_whole(field) for field in immediate_fields(insn)):
+        if insn.insn_class is InsnClass.LOOP or not all(is_whole(field) for field in immediate_fields(insn)):
             return []
 
         def number(part: InsnPart) -> str:
@@ -261,7 +260,7 @@ class Intrinsic:
         else:
             kind = " volatile" if self.is_volatile else ""
             tail = [f": {', '.join(outputs)}".rstrip(), f": {', '.join(inputs)}"]
-            touches_memory = self.is_volatile and insn.op not in _STEPS_OF_LOOPS and not insn.requantises
+            touches_memory = self.is_volatile and insn.insn_class is not InsnClass.LOOP and not insn.requantises
             tail += [': "memory"'] if touches_memory else []
         return [f'__asm__{kind}("{text}"', *(f"        {line}" for line in tail[:-1]), f"        {tail[-1]});"]
 

@@ -11,6 +11,7 @@ from xpulpnn.core.decoder import OPCODE_BITS, merged_cover
 from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.formats import ElemFmt, Extension
+from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.table import enabled
 
 _ROWS = enabled(frozenset(Extension), frozenset(fmt.width for fmt in ElemFmt))
@@ -51,7 +52,7 @@ class InstructionWord:
         self.top12, self.loop = register_field(raw, "imm12"), register_field(raw, "L")
         self.branches = _is_row(raw, lambda row: row.is_branch)
         self.jumps = _is_row(raw, lambda row: row.is_jump)
-        self.accesses_csr = _is_row(raw, lambda row: row.op.startswith("csr"))
+        self.accesses_csr = _is_row(raw, lambda row: row.insn_class is InsnClass.CSR)
         self.returns, self.sleeps, self.calls, self.breaks, self.fences, self.syncs = (
             _is_row(raw, lambda row, op=op: row.op.removeprefix("c.") == op)
             for op in ("mret", "wfi", "ecall", "ebreak", "fence", "fence.i")

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS
+from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS, InsnClass
 from xpulpnn.isa.machine import XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
@@ -116,7 +116,9 @@ class RvfiWrapper(wiring.Component):
             ]
         retires = Signal()
         m.d.comb += [
-            retires.eq(core.rvfi_valid & ~core.rvfi_trap & self._matches(word, lambda row: row.op.startswith("csr"))),
+            retires.eq(
+                core.rvfi_valid & ~core.rvfi_trap & self._matches(word, lambda row: row.insn_class is InsnClass.CSR)
+            ),
             self.csr_addr.eq(addr),
             self.csr_rmask.eq(retires.replicate(XLEN)),
             self.csr_wmask.eq((retires & write).replicate(XLEN)),
