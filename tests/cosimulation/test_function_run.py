@@ -9,7 +9,7 @@ from tests.programs import plots_of, read_results
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.packed_sweeps import Wanted, sweep_points
+from xpulpnn_sim.api.packed_sweeps import SweepRequest, sweep_points
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, SweepPoint, run_point
@@ -37,7 +37,7 @@ FIGURES = {
 @pytest.mark.cosim
 @pytest.mark.parametrize(("w", "a"), FIGURES)
 def test_cycles_per_mac(w, a):
-    points = sweep_points(["table"], Wanted(layer=LAYER, pairs=[(w, a)]))
+    points = sweep_points(["table"], SweepRequest(layer=LAYER, pairs=[(w, a)]))
     records = [run_point(point, FULL, Machine(), check=False).record for point in points if point.kind == "ulppack"]
     if "p.cnt" in FIGURES[w, a]:
         records.append(run_point(SweepPoint(layer=LAYER, w=w, a=a), FULL, Machine(), check=False).record)

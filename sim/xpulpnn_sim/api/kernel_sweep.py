@@ -87,7 +87,7 @@ class Combination:
             channels = (inputs + 1, outputs + 1)
             texts = [small_layer(self.kernel, pixels, *channels, turn // len(WAYS) + other) for other in range(2)]
             # one of two forms may be for signed elements alone
-            layer = next(one for one in map(computing.layer.parse, texts) if self._suits(one))
+            layer = next(layer for layer in map(computing.layer.parse, texts) if self._suits(layer))
             yield self._case(layer, Machine(seed=number), specialise), cores
 
     def _suits(self, layer: Layer) -> bool:
@@ -149,10 +149,12 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
                     is_exact = rule in EXACT_RULES and Extension.XPULPRQ_EXACT in config.extensions
                     if is_exact in ways or (ways and rule not in EXACT_RULES) or level.extensions - config.extensions:
                         continue
-                    found = Combination(kernel=name, precision=precision, variant=variant, rule=rule, config=config)
-                    if found.exists:
+                    combination = Combination(
+                        kernel=name, precision=precision, variant=variant, rule=rule, config=config
+                    )
+                    if combination.exists:
                         ways.add(is_exact)
-                        yield found
+                        yield combination
 
 
 def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
@@ -161,14 +163,16 @@ def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
             yield replace(config, qnt=True)
 
 
-def of_pass(found: Iterable[Combination], number: int) -> list[Combination]:
+def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
     """The combinations of a pass: of those that differ only by signs one."""
     groups: dict[tuple[object, ...], list[Combination]] = {}
-    for one in found:
-        widths = (one.precision.x, one.precision.w, one.precision.y)
-        groups.setdefault((one.kernel, widths, one.variant, one.rule, one.config), []).append(one)
+    for combination in every:
+        widths = (combination.precision.x, combination.precision.w, combination.precision.y)
+        groups.setdefault(
+            (combination.kernel, widths, combination.variant, combination.rule, combination.config), []
+        ).append(combination)
     chosen = ((place, group[(place + number) % len(group)]) for place, group in enumerate(groups.values()))
-    return [replace(one, number=place) for place, one in chosen]
+    return [replace(combination, number=place) for place, combination in chosen]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,7 +197,7 @@ class SweepResult:
 def run_combinations(chosen: Sequence[Combination], number: int) -> SweepResult:
     """Run the layers of a pass for combinations on the same core."""
     total, shared = SweepResult(), list[SharedCase]()
-    for case, cores in (pair for one in chosen for pair in one.cases(number)):
+    for case, cores in (pair for combination in chosen for pair in combination.cases(number)):
         try:
             shared.append(shared_case(case, cores))
         except LayerError as error:

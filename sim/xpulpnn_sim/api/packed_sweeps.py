@@ -39,7 +39,7 @@ MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SweepRequest:
     """A request for points."""
 
     layer: MatmulLayer  # product to compute
@@ -76,59 +76,61 @@ class Wanted:
 
 
 def _products(isa: str) -> list[list[Method]]:
-    found = dict[str, list[Method]]()
+    products = dict[str, list[Method]]()
     for method in methods(isa):
-        found.setdefault(method.product, []).append(method)
-    return list(found.values())
+        products.setdefault(method.product, []).append(method)
+    return list(products.values())
 
 
-def _packed(wanted: Wanted, w: int, a: int) -> list[SweepPoint]:
+def _packed(request: SweepRequest, w: int, a: int) -> list[SweepPoint]:
     """The best plan of every instruction."""
-    plans = [wanted.plan(w, a, one) for isa in wanted.isas for one in _products(isa)]
-    return [wanted.point(plan) for plan in plans if plan is not None]
+    plans = [request.plan(w, a, candidates) for isa in request.isas for candidates in _products(isa)]
+    return [request.point(plan) for plan in plans if plan is not None]
 
 
-def _library(wanted: Wanted) -> list[SweepPoint]:
+def _library(request: SweepRequest) -> list[SweepPoint]:
     return [
-        SweepPoint(layer=wanted.layer, w=bits, a=bits, variant=variant)
-        for isa in wanted.isas
+        SweepPoint(layer=request.layer, w=bits, a=bits, variant=variant)
+        for isa in request.isas
         for variant, widths in _LIBRARY[isa]
         for bits in widths
     ]
 
 
-def _rivals(wanted: Wanted, w: int, a: int) -> list[SweepPoint]:
+def _rivals(request: SweepRequest, w: int, a: int) -> list[SweepPoint]:
     """Bit-serial products, of unsigned operands, where there is an instruction to count bits."""
-    return [SweepPoint(layer=wanted.layer, w=w, a=a)] if ISAS[-1] in wanted.isas else []
+    return [SweepPoint(layer=request.layer, w=w, a=a)] if ISAS[-1] in request.isas else []
 
 
-def _table(wanted: Wanted) -> Iterator[SweepPoint]:
-    for w, a in wanted.pairs or USUAL_PAIRS:
-        points = _packed(wanted, w, a)
-        if not points and (wanted.pairs or wanted.scheme or wanted.depth or wanted.iterations or wanted.block):
-            raise LayerError(_illegal(wanted, w, a))
+def _table(request: SweepRequest) -> Iterator[SweepPoint]:
+    for w, a in request.pairs or USUAL_PAIRS:
+        points = _packed(request, w, a)
+        if not points and (request.pairs or request.scheme or request.depth or request.iterations or request.block):
+            raise LayerError(_illegal(request, w, a))
         yield from points
-        yield from _rivals(wanted, w, a)
-    yield from wanted.bytes_points()
-    yield from _library(wanted)
+        yield from _rivals(request, w, a)
+    yield from request.bytes_points()
+    yield from _library(request)
 
 
-def _illegal(wanted: Wanted, w: int, a: int) -> str:
+def _illegal(request: SweepRequest, w: int, a: int) -> str:
     legal = [
-        f"{one.value}-{method.register} {depth} ({most_iterations(one, method.register, depth, w, a) // method.lanes})"
-        for isa in wanted.isas
+        f"{scheme.value}-{(register := method.register)} {depth} "
+        f"({most_iterations(scheme, register, depth, w, a) // method.lanes})"
+        for isa in request.isas
         for method in methods(isa)
-        for one in method.schemes
-        if one is not Scheme.BYTES
-        for depth in legal_depths(one, method.register, w, a, method.lanes)
+        for scheme in method.schemes
+        if scheme is not Scheme.BYTES
+        for depth in legal_depths(scheme, method.register, w, a, method.lanes)
     ]
     rule = ", ".join(dict.fromkeys(legal)) or "operands that fit into a register twice"
-    asked = [f"W{w}A{a}", wanted.scheme, wanted.depth and f"depth {wanted.depth}"]
-    asked += [wanted.iterations and f"iter {wanted.iterations}", wanted.block and f"block {wanted.block}"]
-    return f"packing must be one of scheme depth (iter up to): {rule}; not {' '.join(str(one) for one in asked if one)}"
+    requested = [f"W{w}A{a}", request.scheme, request.depth and f"depth {request.depth}"]
+    requested += [request.iterations and f"iter {request.iterations}", request.block and f"block {request.block}"]
+    words = " ".join(map(str, filter(None, requested)))
+    return f"packing must be one of scheme depth (iter up to): {rule}; not {words}"
 
 
-def _overflow(wanted: Wanted) -> Iterator[SweepPoint]:
+def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
     """The largest legal depth of every pair, at the largest operands and as many iterations as a row has room for."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for scheme, register in MAPPED:
@@ -146,53 +148,53 @@ def _overflow(wanted: Wanted) -> Iterator[SweepPoint]:
                 plan = best_plan(layer, w, a, [by_register[register]], scheme=name, depth=depth)
                 assert plan is not None
                 facts = {"most_depth": depth, "most_iterations": most}
-                yield replace(wanted.point(plan), signed=False, extreme=True, facts=facts)
+                yield replace(request.point(plan), signed=False, extreme=True, facts=facts)
 
 
-def _best(wanted: Wanted) -> Iterator[SweepPoint]:
+def _best(request: SweepRequest) -> Iterator[SweepPoint]:
     """Every pair of widths: the best of every instruction, bytes and bit-serial."""
     for w, a in product(WIDTHS, WIDTHS):
-        yield from _packed(wanted, w, a)
-        yield from _rivals(wanted, w, a)
-    yield from wanted.bytes_points()
+        yield from _packed(request, w, a)
+        yield from _rivals(request, w, a)
+    yield from request.bytes_points()
 
 
-def _iterations(wanted: Wanted) -> Iterator[SweepPoint]:
-    for w, a in wanted.pairs or ((1, 1),):
-        for isa in wanted.isas:
-            for one in _products(isa):
-                if (best := wanted.plan(w, a, one)) is None:
+def _iterations(request: SweepRequest) -> Iterator[SweepPoint]:
+    for w, a in request.pairs or ((1, 1),):
+        for isa in request.isas:
+            for candidates in _products(isa):
+                if (best := request.plan(w, a, candidates)) is None:
                     continue
                 scheme, register, lanes = best.packing.scheme, best.packing.register, best.packing.lanes
                 for depth in legal_depths(scheme, register, w, a, lanes):
                     packing = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a, lanes=lanes)
                     for iterations in (count for count in _ITERATIONS if count <= packing.iterations):
-                        chosen = replace(wanted, scheme=packing.name, depth=depth, iterations=iterations)
-                        plan = chosen.plan(w, a, one)
+                        chosen = replace(request, scheme=packing.name, depth=depth, iterations=iterations)
+                        plan = chosen.plan(w, a, candidates)
                         if plan is not None:
-                            yield wanted.point(plan)
-    yield from wanted.bytes_points()
+                            yield request.point(plan)
+    yield from request.bytes_points()
 
 
-def _bits(wanted: Wanted) -> Iterator[SweepPoint]:
+def _bits(request: SweepRequest) -> Iterator[SweepPoint]:
     for bits in (*WIDTHS, _BYTES):
-        yield from _packed(wanted, bits, bits)
-        yield from _rivals(wanted, bits, bits)
-    yield from wanted.bytes_points()
-    yield from _library(wanted)
+        yield from _packed(request, bits, bits)
+        yield from _rivals(request, bits, bits)
+    yield from request.bytes_points()
+    yield from _library(request)
 
 
-def _reduction(wanted: Wanted) -> Iterator[SweepPoint]:
-    for w, a in wanted.pairs or ((3, 3),):
+def _reduction(request: SweepRequest) -> Iterator[SweepPoint]:
+    for w, a in request.pairs or ((3, 3),):
         for reduction in _REDUCTIONS:
-            longer = replace(wanted, layer=replace(wanted.layer, reduction=reduction))
+            longer = replace(request, layer=replace(request.layer, reduction=reduction))
             yield from _packed(longer, w, a)
             yield from _rivals(longer, w, a)
             yield from longer.bytes_points()
             yield from _library(longer)
 
 
-SWEEPS: Mapping[str, Callable[[Wanted], Iterator[SweepPoint]]] = {
+SWEEPS: Mapping[str, Callable[[SweepRequest], Iterator[SweepPoint]]] = {
     "table": _table,
     "overflow": _overflow,
     "best": _best,
@@ -203,7 +205,7 @@ SWEEPS: Mapping[str, Callable[[Wanted], Iterator[SweepPoint]]] = {
 """Sweeps that may be shown, by name."""
 
 
-def sweep_points(names: Sequence[str], wanted: Wanted) -> list[SweepPoint]:
+def sweep_points(names: Sequence[str], request: SweepRequest) -> list[SweepPoint]:
     """The points of sweeps.
 
     Raises :class:`InputError` for an unknown one, :class:`LayerError` if nothing that was asked for is legal.
@@ -212,7 +214,7 @@ def sweep_points(names: Sequence[str], wanted: Wanted) -> list[SweepPoint]:
     for name in names:
         if name not in SWEEPS:
             raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, not {name}")
-        points += [replace(point, sweep=name) for point in SWEEPS[name](wanted)]
+        points += [replace(point, sweep=name) for point in SWEEPS[name](request)]
     if not points:
         raise LayerError("scheme, depth, iter and block must leave something that is legal, not nothing")
     return points

@@ -42,7 +42,7 @@ class VectorReport:
 
     def record(self) -> dict[str, Any]:
         """The same as JSON types."""
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        own = {member.name: getattr(self, member.name) for member in fields(self)}
         return own | {"first": [mismatch.record() for mismatch in self.first]}
 
 
@@ -91,11 +91,11 @@ def check_vectors(
         # a mistake in the file is told before a model is compiled, and compiling is not part of the speed
         check = check or (check_golden if engine == "golden" else VectorBench(chosen).check)
         begin = time.perf_counter()
-        found = check(batch)
+        mismatches = check(batch)
         seconds += time.perf_counter() - begin
         vectors += len(batch)
-        mismatching += len({id(mismatch.vector) for mismatch in found})
-        first += found[: _FIRST - len(first)]
+        mismatching += len({id(mismatch.vector) for mismatch in mismatches})
+        first += mismatches[: _FIRST - len(first)]
         if progress is not None:
             progress(len(batch))
     return VectorReport(

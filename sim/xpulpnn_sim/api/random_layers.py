@@ -139,8 +139,10 @@ def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
     groups: list[tuple[Precision, ...]] = []
     for x, w, y in product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS)):
         own = (Precision(x, w, y, *signs) for signs in product((False, True), repeat=3))
-        own = (one for one in own if one.y_signed or y != ACCUMULATOR_BITS)
-        groups.append(tuple(one for one in own if not single or (x, one.x_signed) == (w, one.w_signed)))
+        own = (precision for precision in own if precision.y_signed or y != ACCUMULATOR_BITS)
+        groups.append(
+            tuple(precision for precision in own if not single or (x, precision.x_signed) == (w, precision.w_signed))
+        )
     groups = [group for group in groups if group]
     # kernels without products refuse them
     return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]

@@ -48,15 +48,15 @@ def bench_command(options: BenchOptions) -> int:
     runs = runs_of(tables, quick=quick)
     with progress_bar("runs", len(runs)) as bar:
         records = dict(bar.each(measure_tables(runs, check=checked, jobs=options.jobs)))
-    found = [measured(table, records, quick=quick) for table in tables]
-    for table in found:
+    measured_tables = [measured(table, records, quick=quick) for table in tables]
+    for table in measured_tables:
         tell(TerminalTable(named_table(table)), "")
     for line in _conditions(options):
         tell(f"* {line}")
     if options.report is not None:
-        write_papers_page(options.report, found, command=_command(options), conditions=_conditions(options))
-    wrong = any(table.count(RowVerdict.WRONG) for table in found)
-    return finish(options.json, [row for table in found for row in _rows(table)], good=not wrong)
+        write_papers_page(options.report, measured_tables, command=_command(options), conditions=_conditions(options))
+    wrong = any(table.count(RowVerdict.WRONG) for table in measured_tables)
+    return finish(options.json, [row for table in measured_tables for row in _rows(table)], good=not wrong)
 
 
 def _command(options: BenchOptions) -> str:

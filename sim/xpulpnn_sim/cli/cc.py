@@ -144,7 +144,7 @@ class CcOptions(Configuration, CompilerChoice, Json):
 
 
 @command("cc")
-def cc_command(asked: CcOptions) -> int:
+def cc_command(request: CcOptions) -> int:
     """Compile; what the compiler says about the sources is passed on as it is, with exit code 1 if it refuses them.
 
     xpulpnn cc hello.c -o hello.elf  # a program
@@ -154,55 +154,55 @@ def cc_command(asked: CcOptions) -> int:
     xpulpnn cc --cluster --cores 8 team.c -o team.elf  # for the cores of a cluster
     xpulpnn cc --headers build/sdk  # all that a build with plain GCC needs
     """
-    config = asked.with_number_of_cores(asked.cores).core
-    if asked.headers is not None:
-        require_folder(asked.headers, "--headers")
-        names = write_all(asked.headers, config, asked.title, _cluster(asked))
+    config = request.with_number_of_cores(request.cores).core
+    if request.headers is not None:
+        require_folder(request.headers, "--headers")
+        names = write_all(request.headers, config, request.title, _cluster(request))
         tell(*names)
-        write_json(asked.json, {"files": names})
+        write_json(request.json, {"files": names})
         return OK
-    if not asked.files:
+    if not request.files:
         raise InputError("FILE must be given at least once, not left out")
-    for option in asked.extra:
+    for option in request.extra:
         if option.partition("=")[0] in _TARGET_OPTIONS:
             raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")
-    if asked.script is not None and not asked.script.is_file():
-        raise InputError(f"-T must be an existing linker script, not {asked.script}")
+    if request.script is not None and not request.script.is_file():
+        raise InputError(f"-T must be an existing linker script, not {request.script}")
     report = PassReport()
     options = Options(
         config=config,
-        core=asked.title,
-        opt=f"-O{asked.level}",
-        include=asked.include,
-        define=asked.define,
-        extra=tuple(word for word in asked.extra if not word.startswith("-Wl,")),
+        core=request.title,
+        opt=f"-O{request.level}",
+        include=request.include,
+        define=request.define,
+        extra=tuple(word for word in request.extra if not word.startswith("-Wl,")),
         linking=(
-            *(word for word in asked.extra if word.startswith("-Wl,")),
-            *(word for word in asked.linking if word.removeprefix("-l") not in _IN_RUNTIME),
+            *(word for word in request.extra if word.startswith("-Wl,")),
+            *(word for word in request.linking if word.removeprefix("-l") not in _IN_RUNTIME),
         ),
-        start_files=not asked.nostartfiles,
-        script=asked.script,
-        **_memory(asked),
-        loop_pass=not asked.no_loop_pass,
+        start_files=not request.nostartfiles,
+        script=request.script,
+        **_memory(request),
+        loop_pass=not request.no_loop_pass,
         report=report,
     )
-    compiler = find_compiler(asked.compiler)
+    compiler = find_compiler(request.compiler)
     try:
-        results, printed = _compile(asked, options, compiler.kind)
+        results, printed = _compile(request, options, compiler.kind)
     except CompileError as error:
         sys.stderr.write(error.messages)
-        names = ", ".join(str(path) for path in asked.files)
-        told = list(_explained(error.messages, asked.title, names))
-        for line in told or [f"{names} must compile and link with {compiler.kind}, not have errors"]:
+        names = ", ".join(str(path) for path in request.files)
+        explanations = list(_explained(error.messages, request.title, names))
+        for line in explanations or [f"{names} must compile and link with {compiler.kind}, not have errors"]:
             remark(f"error: {line}")
         return FAILED
     sys.stderr.write(printed)
     if results:
         tell(*results)
-    if asked.loop_report:
+    if request.loop_report:
         show_loops(report)
     record = {"files": results, "compiler": compiler.kind}
-    write_json(asked.json, record | ({"loop_pass": loop_record(report)} if asked.loop_report else {}))
+    write_json(request.json, record | ({"loop_pass": loop_record(report)} if request.loop_report else {}))
     return OK
 
 
@@ -215,7 +215,7 @@ _UNKNOWN = re.compile(
 
 def _explained(messages: str, core: str, files: str) -> Iterator[str]:
     """Sentences about functions that are nowhere: the core lacks them, or the program has no main."""
-    names = dict.fromkeys(found[1] or found[2] for found in _UNKNOWN.finditer(messages))
+    names = dict.fromkeys(match[1] or match[2] for match in _UNKNOWN.finditer(messages))
     if "main" in names:
         yield f"no main() in {files}; -c compiles what is no whole program"
     texts = {name: "\n".join(headers(config).values()) for name, config in PRESETS.items()} if names else {}
@@ -225,18 +225,18 @@ def _explained(messages: str, core: str, files: str) -> Iterator[str]:
             yield f"{name} needs --preset {' or '.join(having)}, not {core}"
 
 
-def _memory(asked: CcOptions) -> dict[str, Any]:
-    cluster = _cluster(asked)
-    sizes = {name: getattr(asked, name) for name in ("ram", "heap", *(() if cluster else ("stack",)))}
+def _memory(request: CcOptions) -> dict[str, Any]:
+    cluster = _cluster(request)
+    sizes = {name: getattr(request, name) for name in ("ram", "heap", *(() if cluster else ("stack",)))}
     given = {name: parse_size(text, f"--{name}") for name, text in sizes.items() if text is not None}
-    return given | {"cluster": cluster} | ({} if asked.jobs is None else {"jobs": asked.jobs})
+    return given | {"cluster": cluster} | ({} if request.jobs is None else {"jobs": request.jobs})
 
 
-def _cluster(asked: CcOptions) -> ClusterLayout | None:
-    named = CLUSTER_PRESETS.get(asked.preset)
+def _cluster(request: CcOptions) -> ClusterLayout | None:
+    named = CLUSTER_PRESETS.get(request.preset)
     fields = ("cores", "tcdm", "core_stack", "stack")
-    given = {name: value for name in fields if (value := getattr(asked, name)) is not None}
-    if not asked.cluster and named is None:
+    given = {name: value for name in fields if (value := getattr(request, name)) is not None}
+    if not request.cluster and named is None:
         for name in (name for name in given if name != "stack"):
             raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
         return None
@@ -246,11 +246,11 @@ def _cluster(asked: CcOptions) -> ClusterLayout | None:
     return ClusterLayout(**sizes)
 
 
-def _compile(asked: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:
+def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:
     """The files written and what the compiler said."""
-    files = list(asked.files)
-    target: Path | None = asked.output
-    stage: BuildStage | None = asked.stage
+    files = list(request.files)
+    target: Path | None = request.output
+    stage: BuildStage | None = request.stage
     if target is not None and target.is_dir():
         raise InputError(f"-o must be a file, not the folder {target}")
     if target is not None and target in files:

@@ -91,13 +91,13 @@ def finish(path: Path | None, result: Any, *, good: bool, stop: Stop | None = No
 
 def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: str = "name") -> list[Item]:
     """Return the items whose ``name`` fits one of the patterns; each pattern must fit one."""
-    names, taken = [getattr(one, name) for one in known], set[str]()
+    names, taken = [getattr(item, name) for item in known], set[str]()
     for pattern in patterns:
-        found = fnmatch.filter(names, pattern)
-        if not found:
+        matches = fnmatch.filter(names, pattern)
+        if not matches:
             raise InputError(f"{must}, not {pattern}")
-        taken.update(found)
-    return [one for one in known if getattr(one, name) in taken]
+        taken.update(matches)
+    return [item for item in known if getattr(item, name) in taken]
 
 
 _PLAIN_WIDTH = 200  # columns of output that does not go to a terminal
@@ -192,7 +192,7 @@ def record_table(columns: Columns, records: Iterable[object], *, title: str = ""
 
 
 def cells_of(columns: Columns, record: object) -> list[object]:
-    return [one.format(record) if isinstance(one, str) else one(record) for one in columns.values()]
+    return [cell.format(record) if isinstance(cell, str) else cell(record) for cell in columns.values()]
 
 
 def pairs(figures: Mapping[str, object]) -> Table:
@@ -251,14 +251,14 @@ def quotient(above: float | None, below: float) -> str:
 
 def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]) -> list[Any]:
     """The results of runs, with a bar of ``what``; tells what each reports below the name of its record."""
-    found: list[Any] = []
+    collected: list[Any] = []
     with progress_bar(f"{what}: preparing the first", count) as bar:
         for result in bar.each(results):
             bar.describe(what)
-            found.append(result)
+            collected.append(result)
             for report in result.reports:
                 tell(name(result.record), report, "")
-    return found
+    return collected
 
 
 @contextmanager
@@ -301,8 +301,8 @@ def _line(progress: Progress) -> str:
     count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
     shown = count if task.completed or task.total is not None else ""
     time = _time(task)
-    told = f"({time})" if time else ""
-    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, told)))
+    time_text = f"({time})" if time else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, time_text)))
 
 
 def _time(task: Task) -> str:

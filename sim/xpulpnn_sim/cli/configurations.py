@@ -33,13 +33,13 @@ class Settings:
     @property
     def assignments(self) -> dict[str, str]:
         """Keys and values of the settings."""
-        found: dict[str, str] = {}
+        assignments: dict[str, str] = {}
         for text in self.settings:
             key, equals, value = text.partition("=")
             if not equals or not key:
                 raise InputError(f"--set must be KEY=VALUE, not {text}")
-            found[key] = value
-        return found
+            assignments[key] = value
+        return assignments
 
 
 @arguments

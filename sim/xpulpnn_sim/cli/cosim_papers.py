@@ -10,7 +10,7 @@ from rich.table import Table
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, Wanted, sweep_points
+from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, SweepRequest, sweep_points
 from xpulpnn_sim.cli.common import (
     FAILED,
     OK,
@@ -74,10 +74,10 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
     """Comparison: the results in memory, or every instruction too."""
 
     @property
-    def wanted(self) -> Wanted:
+    def request(self) -> SweepRequest:
         if bool(self.weights) != bool(self.activations):
             raise InputError("--weights must be given together with --activations, not by itself")
-        return Wanted(
+        return SweepRequest(
             layer=MatmulLayer.parse(self.matmul),
             pairs=[(int(w), int(a)) for w in self.weights for a in self.activations],
             isas=self.isa,
@@ -97,16 +97,16 @@ def cosim_ulppack_command(options: UlppackOptions) -> int:
     xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
     xpulpnn cosim ulppack --sweep all --report build/ulppack.html  # the maps and curves of the ULPPACK paper
     """
-    wanted, names, plot = options.wanted, options.sweep, options.report
-    everything = sweep_points(names, wanted)
+    request, names, plot = options.request, options.sweep, options.report
+    everything = sweep_points(names, request)
     machine = Machine.of(options, max_cycles=MOST_CYCLES)
     config = options.simulated_core
     points = [point for point in everything if point.runs_on(config)]
     if not points:
-        raise InputError("--isa must be one that the configuration can run, not " + ",".join(wanted.isas))
+        raise InputError("--isa must be one that the configuration can run, not " + ",".join(request.isas))
     results = run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
     name = "W{0[weights]}A{0[activations]} {0[isa]} {0[product]} {0[scheme]} {0[depth]}".format
-    records = [one.record for one in run_results("products", results, len(points), name)]
+    records = [result.record for result in run_results("products", results, len(points), name)]
     if "table" in names:
         tell(_packed_table([record for record in records if record["sweep"] == "table"]))
     for grid in grids(records):
@@ -254,7 +254,7 @@ def cosim_bnn_command(options: BnnOptions) -> int:
         for count in options.cores or (1,)
     ]
     name = "{0[variant]}, {0[popcount]} popcount, {0[cores]} cores".format
-    records = [one.record for one in run_results("classifications", map(run_bnn, cases), len(cases), name)]
+    records = [result.record for result in run_results("classifications", map(run_bnn, cases), len(cases), name)]
     tell(_classifier_table(records))
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 

@@ -57,7 +57,7 @@ def debug_command(options: DebugOptions) -> int:
     latency = 1 if options.l2_latency is None else options.l2_latency
     linked = _LINKED[: 1 if isinstance(config, ClusterConfig) else None]  # the other memory of a cluster is its own
     machine = Machine.of(options, ram=(*options.windows, *linked), l2_latency=latency, max_cycles=ALL_CYCLES[1])
-    gdb = next((found for name in _GDB if (found := shutil.which(name))), None)
+    gdb = next((path for name in _GDB if (path := shutil.which(name))), None)
     if gdb is None:
         raise ToolError("gdb-multiarch must be installed to debug: apt-get install gdb-multiarch")
     if shutil.which("openocd") is None:

@@ -29,7 +29,7 @@ class Tool:
 
 def _program(*names: str, version: str = "--version") -> Callable[[], tuple[str, str] | None]:
     def find() -> tuple[str, str] | None:
-        place = next((found for name in names if (found := shutil.which(name))), None)
+        place = next((path for name in names if (path := shutil.which(name))), None)
         if place is None:
             return None
         try:
@@ -66,9 +66,9 @@ def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None],
 
 def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: str = "") -> Tool:
     """A Python package that an extra of this project's installs; without an extra every installation has it."""
-    found = _package(distribution or name, module or (distribution or name).replace("-", "_"))
+    find = _package(distribution or name, module or (distribution or name).replace("-", "_"))
     install = f"pip install '.[{extra}]'" if extra else "pip install ."
-    return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=found)
+    return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=find)
 
 
 _PYTHON = platform.python_version()
@@ -137,8 +137,8 @@ def doctor_command(options: DoctorOptions) -> int:
         column.overflow, column.no_wrap = "fold", False
     tell(shown)
     (place, said_by), (files, size) = cache_place(), cache_size()
-    told = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
-    tell(f"cache: {place} ({told}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
+    origin = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
+    tell(f"cache: {place} ({origin}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
     records: list[dict[str, Any]] = [
         {
             "tool": tool.name,

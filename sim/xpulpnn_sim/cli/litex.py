@@ -43,10 +43,10 @@ def litex_command(options: LitexOptions) -> int:
     if find_spec("litex") is None:
         raise ModuleNotFoundError("No module named 'litex'", name="litex")
     try:
-        found = find_spec(module)
+        spec = find_spec(module)
     except ModuleNotFoundError:
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise InputError(f"SCRIPT must be a command of LiteX or a module, not {options.script}")
     verilator = require_verilator()
     environment = dict(os.environ)
@@ -58,8 +58,8 @@ def litex_command(options: LitexOptions) -> int:
     words = [sys.executable, "-m", _RUNNER, module, *options.words]
     with TemporaryDirectory() as folder:
         for name in _FLOW:
-            found = shutil.which(f"yowasp-{name}", path=environment["PATH"])
-            if found is not None and shutil.which(name) is None:
-                (Path(folder) / name).symlink_to(found)
+            spec = shutil.which(f"yowasp-{name}", path=environment["PATH"])
+            if spec is not None and shutil.which(name) is None:
+                (Path(folder) / name).symlink_to(spec)
         environment["PATH"] += os.pathsep + folder
         return subprocess.run(words, env=environment, check=False).returncode

@@ -28,7 +28,7 @@ _OURS = ("-nostartfiles",)
 def separated(words: Sequence[str]) -> list[str]:
     """The words with each option and value by itself, and those for the compiler and the linker after a name."""
     left = iter(words)
-    return [found for word in left for found in _separated(word, left)]
+    return [part for word in left for part in _separated(word, left)]
 
 
 def _separated(word: str, left: Iterator[str]) -> Iterator[str]:
@@ -139,9 +139,9 @@ _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)
 
 def with_suggestion(text: str) -> str:
     """An error that lists names, with the one that was probably meant."""
-    found = _LISTED.search(text)
-    known = re.split("[, ]+", found["known"]) if found else []
-    likely = get_close_matches(found["given"], known, 1) if found and not found["given"].isdigit() else []
+    match = _LISTED.search(text)
+    known = re.split("[, ]+", match["known"]) if match else []
+    likely = get_close_matches(match["given"], known, 1) if match and not match["given"].isdigit() else []
     return f"{text}. Did you mean {likely[0]}?" if likely else text
 
 

@@ -101,18 +101,18 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
         where = (options.output.resolve() / unit, yosys)
         return judge_unit(unit, options.campaign, options.bench_seed, *where, resume=not options.fresh, told=told)
 
-    found, is_complete = hunt(units, options.output, search)
-    _report(found)
+    judged, is_complete = hunt(units, options.output, search)
+    _report(judged)
     settings = {**asdict(options.campaign), "bench_seed": options.bench_seed}
-    write_json(options.json, {"complete": is_complete, "settings": settings, "units": _records(found)})
-    return OK if is_complete else incomplete(f"{len(found)} of {len(units)} units")
+    write_json(options.json, {"complete": is_complete, "settings": settings, "units": _records(judged)})
+    return OK if is_complete else incomplete(f"{len(judged)} of {len(units)} units")
 
 
 def hunt(
     names: Iterable[str], folder: Path, search: Callable[[str, Told], Sequence[Judged]]
 ) -> tuple[dict[str, Sequence[Judged]], bool]:
     """Judge the mutants of one thing after the other, with a bar; also whether all were judged before an interrupt."""
-    found: dict[str, Sequence[Judged]] = {}
+    judged: dict[str, Sequence[Judged]] = {}
     require_folder(folder, "--output")
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
         for name in names:
@@ -121,8 +121,8 @@ def hunt(
                 bar.describe(f"{name}: {what}")
                 bar.reach(done, total)
 
-            found[name] = search(name, told)
-    return found, not stop.interrupted
+            judged[name] = search(name, told)
+    return judged, not stop.interrupted
 
 
 _ALL = "all"
@@ -140,14 +140,14 @@ def _units(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _report(found: Mapping[str, Sequence[Judged]]) -> None:
-    tell(_table(found))
+def _report(results: Mapping[str, Sequence[Judged]]) -> None:
+    tell(_table(results))
     tell(_FOOT)
-    every = [each for judged in found.values() for each in judged]
+    every = [each for judged in results.values() for each in judged]
     if every:
         disposed = sum(not each.alive for each in every)
         tell(f"{disposed} of {len(every)} killed or proved equivalent ({100 * disposed / len(every):.2f} %)")
-    tell_survivors(found)
+    tell_survivors(results)
 
 
 def _counts(
@@ -159,12 +159,12 @@ def _counts(
     return dict.fromkeys(names, 0) | Counter(map(kind, judged)) | {"mutants": len(judged)}
 
 
-def _records(found: Mapping[str, Sequence[Judged]], *columns: Any) -> dict[str, Any]:
-    return {name: {**_counts(judged, *columns), "mutants": rows_of(judged)} for name, judged in found.items()}
+def _records(results: Mapping[str, Sequence[Judged]], *columns: Any) -> dict[str, Any]:
+    return {name: {**_counts(judged, *columns), "mutants": rows_of(judged)} for name, judged in results.items()}
 
 
-def _table(found: Mapping[str, Sequence[Judged]]) -> Table:
-    rows = {unit: _counts(judged) for unit, judged in found.items()}
+def _table(results: Mapping[str, Sequence[Judged]]) -> Table:
+    rows = {unit: _counts(judged) for unit, judged in results.items()}
     others = list(dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS))
     return outcome_table("unit", [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]], rows)
 
@@ -176,8 +176,8 @@ def outcome_table(what: str, names: Sequence[str], rows: Mapping[str, Mapping[st
     return table((what, *names), shown)
 
 
-def tell_survivors(found: Mapping[str, Sequence[Judged]]) -> None:
-    for thing, judged in found.items():
+def tell_survivors(results: Mapping[str, Sequence[Judged]]) -> None:
+    for thing, judged in results.items():
         for each in judged:
             if each.alive:
                 mutant, proof = each.mutant, ": ".join(filter(None, (each.proof, each.example)))
@@ -200,8 +200,8 @@ class CoreMutationOptions(MutationOptions, Settings):
     """Retirements of random programs on each mutant."""
 
     def plan(self, name: str) -> Plan:
-        one = Configuration(preset=name, settings=self.settings)
-        return Plan(config=one.core, label=one.command_words)
+        configuration = Configuration(preset=name, settings=self.settings)
+        return Plan(config=configuration.core, label=configuration.command_words)
 
     def folder(self, name: str) -> Path:
         words = (setting.replace("=", "-").replace("/", "-") for setting in self.settings)
@@ -225,15 +225,15 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
             plans[name], options.campaign, count, *where, resume=not options.fresh, told=told
         )
 
-    found, is_complete = hunt(plans, options.output, search)
-    counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in found.items()}
+    results, is_complete = hunt(plans, options.output, search)
+    counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in results.items()}
     tell(outcome_table("core", _CORE_NUMBERS, counts))
     tell(_CORE_FOOT)
-    tell_survivors({name: sorted(judged, key=_place) for name, judged in found.items()})
+    tell_survivors({name: sorted(judged, key=_place) for name, judged in results.items()})
     settings = {**asdict(options.campaign), "instructions": options.instructions}
-    records = _records(found, _CORE_NUMBERS, _kind_of)
+    records = _records(results, _CORE_NUMBERS, _kind_of)
     write_json(options.json, {"complete": is_complete, "settings": settings, "cores": records})
-    return OK if is_complete else incomplete(f"{len(found)} of {len(plans)} cores")
+    return OK if is_complete else incomplete(f"{len(results)} of {len(plans)} cores")
 
 
 def _place(each: Judged) -> tuple[str, int]:

@@ -65,55 +65,55 @@ class NetExploreOptions(Simulated, Samples, Report, Json):
 
 
 @command("net explore")
-def net_explore_command(asked: NetExploreOptions) -> int:
+def net_explore_command(options: NetExploreOptions) -> int:
     """Search, show and write; fails if a run on the design does.
 
     xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
     """
-    _check(asked)
-    config = asked.with_cores(asked.cores)
-    bits = tuple(int(name) for name in asked.bits)
-    calibrating, deciding, test = _images(asked)
-    studied = _model(asked, calibrating, deciding, config)
+    _check(options)
+    config = options.with_cores(options.cores)
+    bits = tuple(int(name) for name in options.bits)
+    calibrating, deciding, test = _images(options)
+    studied = _model(options, calibrating, deciding, config)
     space = studied.space(bits)
     classes = studied.described(space.uniform()[0]).classes
-    for one in (deciding, test):
-        one.known(classes)
-    floor = 0.0 if asked.floor is None else asked.floor / _PERCENT
-    limits = {"trials": asked.trials, "runs": asked.verify, "jobs": asked.jobs}
-    with progress_bar("assignments", min(len(space), asked.trials)) as bar:
+    for images in (deciding, test):
+        images.known(classes)
+    floor = 0.0 if options.floor is None else options.floor / _PERCENT
+    limits = {"trials": options.trials, "runs": options.verify, "jobs": options.jobs}
+    with progress_bar("assignments", min(len(space), options.trials)) as bar:
 
-        def told(known: int, runs: int) -> None:
+        def report_progress(known: int, runs: int) -> None:
             bar.describe(f"assignments, {runs} runs on the design")
             bar.reach(known)
 
-        found = explore_widths(studied, space, test, floor=floor, progress=told, **limits)
-    _show(found, asked.floor)
-    _write(asked, studied, found)
-    return FAILED if found.reports else OK
+        exploration = explore_widths(studied, space, test, floor=floor, progress=report_progress, **limits)
+    _show(exploration, options.floor)
+    _write(options, studied, exploration)
+    return FAILED if exploration.reports else OK
 
 
-def _check(asked: NetExploreOptions) -> None:
+def _check(options: NetExploreOptions) -> None:
     for option in ("test_labels", "test_limit"):
-        if getattr(asked, option) is not None and asked.test is None:
+        if getattr(options, option) is not None and options.test is None:
             raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
 
 
-def _images(asked: NetExploreOptions) -> tuple[Images, Images, Images]:
+def _images(options: NetExploreOptions) -> tuple[Images, Images, Images]:
     """Images that give ranges, those that decide, and those that do neither."""
-    given = read_images(asked.images, asked.labels)
-    first, last = asked.calibrate, asked.calibrate + asked.decide
-    needed = last + (asked.test is None)
+    given = read_images(options.images, options.labels)
+    first, last = options.calibrate, options.calibrate + options.decide
+    needed = last + (options.test is None)
     if len(given.samples) < needed:
-        rest = "" if asked.test is not None else ", and some for the test"
+        rest = "" if options.test is not None else ", and some for the test"
         raise InputError(
-            f"--images must be {last} at least, {first} for ranges and {asked.decide} that decide{rest}, "
+            f"--images must be {last} at least, {first} for ranges and {options.decide} that decide{rest}, "
             f"not {len(given.samples)}"
         )
-    if asked.test is None:
+    if options.test is None:
         test = given.between(last, None)
     else:
-        test = read_images(asked.test, asked.test_labels).first(asked.test_limit)
+        test = read_images(options.test, options.test_labels).first(options.test_limit)
     if test.samples.shape[1:] != given.samples.shape[1:]:
         raise InputError(
             f"--test must be of the size of --images {given.samples.shape[1:]}, not {test.samples.shape[1:]}"
@@ -122,14 +122,14 @@ def _images(asked: NetExploreOptions) -> tuple[Images, Images, Images]:
 
 
 def _model(
-    asked: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
+    request: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
 ) -> StudiedModel:
     """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
-    path: Path = asked.model
+    path: Path = request.model
     options = ImportOptions(
         name=path.stem,
-        samples=asked.bounds,
-        normalisation=asked.normalisation,
+        samples=request.bounds,
+        normalisation=request.normalisation,
         images=calibrating.samples,
     )
     with packages_for(path) as reader:
@@ -143,33 +143,33 @@ def _model(
     return StudiedModel(onnx=model, calibration=calibration, options=options, images=deciding, config=config)
 
 
-def _show(found: Exploration, floor: float | None) -> None:
-    tell(f"bits of weights/maps read, by layer: {', '.join(found.layers)}")
-    tell(TerminalTable(front_table(found)))
-    refused = [point for point in found.points if point.problem]
+def _show(exploration: Exploration, floor: float | None) -> None:
+    tell(f"bits of weights/maps read, by layer: {', '.join(exploration.layers)}")
+    tell(TerminalTable(front_table(exploration)))
+    refused = [point for point in exploration.points if point.problem]
     if refused:
         tell(
-            f"{len(refused)} of {len(found.points)} assignments cannot run on the design, such as "
+            f"{len(refused)} of {len(exploration.points)} assignments cannot run on the design, such as "
             f"{widths_text(refused[0].widths)}: {refused[0].problem}"
         )
-    for report in found.reports:
+    for report in exploration.reports:
         tell(report)
-    tell(f"{len(found.points)} assignments evaluated; --quantise of net import takes their bits")
+    tell(f"{len(exploration.points)} assignments evaluated; --quantise of net import takes their bits")
     if floor is not None:
-        chosen = "none has as much" if found.chosen is None else widths_text(found.chosen.widths)
+        chosen = "none has as much" if exploration.chosen is None else widths_text(exploration.chosen.widths)
         tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
 
 
-def _write(asked: NetExploreOptions, studied: StudiedModel, found: Exploration) -> None:
+def _write(options: NetExploreOptions, studied: StudiedModel, exploration: Exploration) -> None:
     files: list[Path] = []
-    if asked.output is not None:
-        for best in found.best:
+    if options.output is not None:
+        for best in exploration.best:
             widths = best.point.widths
-            name = f"{asked.model.stem}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"
-            files += write_network(studied.described(widths, name), asked.output / f"{name}.json")[:1]
-    if asked.report is not None:
-        write_widths_page(asked.report, asked.model.name, found)
-        files.append(asked.report)
+            name = f"{options.model.stem}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"
+            files += write_network(studied.described(widths, name), options.output / f"{name}.json")[:1]
+    if options.report is not None:
+        write_widths_page(options.report, options.model.name, exploration)
+        files.append(options.report)
     if files:
         tell(*files)
-    write_json(asked.json, found.record() | {"model": asked.model.name, "files": files})
+    write_json(options.json, exploration.record() | {"model": options.model.name, "files": files})

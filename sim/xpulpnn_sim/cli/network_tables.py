@@ -83,7 +83,7 @@ def memory_table(record: Record) -> Table:
     }
     if "energy_nj" in record:
         columns["nJ"] = "{[energy_nj]:.1f}"
-        columns["fJ/MAC"] = lambda one: f"{one['energy_nj'] * _FJ_PER_NJ / one['macs']:.1f}" if one["macs"] else "-"
+        columns["fJ/MAC"] = lambda step: f"{step['energy_nj'] * _FJ_PER_NJ / step['macs']:.1f}" if step["macs"] else "-"
     return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
 
 
@@ -96,13 +96,13 @@ _CLASSES: Columns = {
     "class": "{[name]}",
     "images": "{[images]}",
     "right": "{[right]}",
-    "share": lambda one: f"{one['right'] / one['images']:.1%}",
-    "most often taken for": lambda one: f"{one['other']} ({one['count']})" if one["other"] else "-",
+    "share": lambda record: f"{record['right'] / record['images']:.1%}",
+    "most often taken for": lambda record: f"{record['other']} ({record['count']})" if record["other"] else "-",
 }
 
 
 def class_table(classes: Sequence[Record]) -> Table:
-    return record_table(_CLASSES, (one for one in classes if one["images"]))
+    return record_table(_CLASSES, (record for record in classes if record["images"]))
 
 
 def answer_table(record: Record) -> Table:

@@ -85,11 +85,11 @@ class Samples:
         lists: list[list[Fraction]] = []
         for option, text, usual in (("--mean", self.mean, "0"), ("--std", self.std, "1")):
             try:
-                lists.append([Fraction(one) for one in re.split("[,+]", usual if text is None else text)])
+                lists.append([Fraction(number) for number in re.split("[,+]", usual if text is None else text)])
             except (ValueError, ZeroDivisionError):
                 raise InputError(f"{option} must be numbers such as 0.5,0.4, not {text}") from None
         count = max(map(len, lists))
-        means, deviations = (one * count if len(one) == 1 else one for one in lists)
+        means, deviations = (number * count if len(number) == 1 else number for number in lists)
         if len(means) != len(deviations):
             raise InputError(f"--mean and --std must have as many numbers, not {len(means)} and {len(deviations)}")
         return [*zip(means, deviations, strict=True)]
@@ -115,76 +115,76 @@ class ImportArguments(Samples, ImageOptions, Seed, Json):
 
 
 @command("net import")
-def net_import_command(asked: ImportArguments) -> int:
+def net_import_command(request: ImportArguments) -> int:
     """Import and write.
 
     xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
     xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # one in floating point
     """
-    path: Path = asked.output
+    path: Path = request.output
     if path.suffix != ".json":
         raise InputError(f"--output must end in .json, not {path}")
-    if asked.quantise is not None and asked.images is None:
+    if request.quantise is not None and request.images is None:
         raise InputError("--quantise must come with --images, not alone")
-    if asked.quantise is None and asked.images is not None and not asked.fast:
+    if request.quantise is None and request.images is not None and not request.fast:
         raise InputError("--images must come with --quantise or --fast, not alone")
     notes: list[str] = []
     expected: list[NDArray[np.floating[Any]]] = []
-    images = asked.read()
+    images = request.read()
     options = ImportOptions(
-        name=asked.name or path.stem,
-        samples=asked.bounds,
-        normalisation=asked.normalisation,
-        quantise=None if asked.quantise is None else request_of(asked.quantise),
+        name=request.name or path.stem,
+        samples=request.bounds,
+        normalisation=request.normalisation,
+        quantise=None if request.quantise is None else request_of(request.quantise),
         images=None if images is None else images.samples,
-        is_fast=asked.fast,
+        is_fast=request.fast,
         note=notes.append,
         scores=expected.append,
     )
-    described = import_model(asked.model, options)
-    moved = _moved(asked, options, described, images) if asked.fast else None
+    described = import_model(request.model, options)
+    moved = _moved(request, options, described, images) if request.fast else None
     files = write_network(described, path)
     tell(_layers(described))
     for note in notes:
         tell(note)
     if moved is not None:
         tell(moved[0])
-    found = None
+    agreed = None
     if images is not None and expected:
-        found = agreement(described.network, described.batch(images.samples), expected[0])
-        tell(_beside_model(found, described.classes))
+        agreed = agreement(described.network, described.batch(images.samples), expected[0])
+        tell(_beside_model(agreed, described.classes))
     tell(*files)
     layers = [stage.name for stage in described.network.stages]
     record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
     record |= {"files": files} | ({} if moved is None else {"moved": moved[1]})
-    write_json(asked.json, record | ({} if found is None else {"agreement": asdict(found)}))
-    if found is not None and found.correlation < _NEAR:
+    write_json(request.json, record | ({} if agreed is None else {"agreement": asdict(agreed)}))
+    if agreed is not None and agreed.correlation < _NEAR:
         remark(f"warning: results are far from the model's, correlation below {_NEAR}: more bits or images may help")
-    return OK if found is None or found.correlation >= _RELATED else FAILED
+    return OK if agreed is None or agreed.correlation >= _RELATED else FAILED
 
 
 _NEAR, _RELATED = 0.9, 0.5  # correlations below which there is a warning, and the command fails
 
 
-def _beside_model(found: Agreement, classes: int) -> str:
-    text = f"beside the model in floating point: correlation of results {found.correlation:.4f}"
-    return text if classes == 1 else f"{text}, same answer for {found.same} of {found.images} images"
+def _beside_model(agreed: Agreement, classes: int) -> str:
+    text = f"beside the model in floating point: correlation of results {agreed.correlation:.4f}"
+    return text if classes == 1 else f"{text}, same answer for {agreed.same} of {agreed.images} images"
 
 
 _RANDOM_INPUTS = 8
 
 
 def _moved(
-    asked: ImportArguments, options: ImportOptions, fast: Described, images: Images | None
+    request: ImportArguments, options: ImportOptions, fast: Described, images: Images | None
 ) -> tuple[Table, list[dict[str, object]]]:
     """Codes that layers in 32 bits have elsewhere than those by the exact rule, for the same inputs of each layer."""
-    exact = import_model(asked.model, replace(options, is_fast=False, note=str))
+    exact = import_model(request.model, replace(options, is_fast=False, note=str))
     if images is None:
-        inputs = np.stack([exact.random_input(asked.seed + number) for number in range(_RANDOM_INPUTS)])
+        inputs = np.stack([exact.random_input(request.seed + number) for number in range(_RANDOM_INPUTS)])
     else:
         inputs = exact.batch(images.samples)
-    given = f"{len(inputs)} random inputs, seed {asked.seed}" if images is None else f"{len(inputs)} images"
-    found = [
+    given = f"{len(inputs)} random inputs, seed {request.seed}" if images is None else f"{len(inputs)} images"
+    records = [
         {"layer": name, "codes": codes, "moved": moved, "most": most}
         for name, (codes, moved, most) in moved_codes(exact.network, fast.network, inputs).items()
     ]
@@ -192,10 +192,10 @@ def _moved(
         "layer": "{[layer]}",
         "codes": "{[codes]:,}",
         "moved": "{[moved]:,}",
-        "share": lambda one: f"{one['moved'] / one['codes']:.2%}",
+        "share": lambda record: f"{record['moved'] / record['codes']:.2%}",
         "by at most": "{[most]}",
     }
-    return record_table(columns, found, title=f"moved codes, {given}"), found
+    return record_table(columns, records, title=f"moved codes, {given}"), records
 
 
 def write_network(described: Described, path: Path) -> list[Path]:
@@ -240,45 +240,45 @@ class NetGenerateOptions(Cores, ImageOptions, Specialising, Seed, CompilerChoice
 
 
 @command("net generate")
-def net_generate_command(asked: NetGenerateOptions) -> int:
+def net_generate_command(request: NetGenerateOptions) -> int:
     """Write the program, and maybe build it.
 
     xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled
     """
-    if asked.compiler is not None and not asked.build:
-        raise InputError(f"--compiler must come with --build, not alone with {asked.compiler}")
-    config = asked.target
-    network = read_network(asked.network)
-    inputs = _inputs(asked, network)
-    if asked.build:
-        find_compiler(asked.compiler)
+    if request.compiler is not None and not request.build:
+        raise InputError(f"--compiler must come with --build, not alone with {request.compiler}")
+    config = request.target
+    network = read_network(request.network)
+    inputs = _inputs(request, network)
+    if request.build:
+        find_compiler(request.compiler)
     with progress_bar("kernels and reference", None):
         program = network_program(
             network.network,
             inputs,
             config,
-            core=asked.title,
-            settings=asked.command_words,
+            core=request.title,
+            settings=request.command_words,
             command=_own_command(),
-            specialise=asked.specialise,
+            specialise=request.specialise,
             classes=network.labels,
         )
     if program.network.outside:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
-    folder: Path = asked.output
+    folder: Path = request.output
     require_folder(folder, "--output")
     written: list[Path] = []
     for name, text in program.texts.items():
         written.append(folder / name)
         write_text(written[-1], text)
-    if asked.build:
-        options = program_options(config, core=asked.title, include=(folder / "include",), extra=("-Wall", "-Wextra"))
+    if request.build:
+        options = program_options(config, core=request.title, include=(folder / "include",), extra=("-Wall", "-Wextra"))
         try:
             with progress_bar("compiling", None):
                 printed = build(
                     [folder / name for name in program.sources],
                     folder / _PROGRAM,
-                    compiler=asked.compiler,
+                    compiler=request.compiler,
                     options=options,
                 )
         except CompileError as error:
@@ -286,10 +286,10 @@ def net_generate_command(asked: NetGenerateOptions) -> int:
             return FAILED
         sys.stderr.write(printed)
         written.append(folder / _PROGRAM)
-    if not asked.specialise:
+    if not request.specialise:
         remark(f"functions for layers of any size; --specialise writes faster ones for these: {folder / 'README.md'}")
     tell(*written)
-    write_json(asked.json, _record(program, written))
+    write_json(request.json, _record(program, written))
     return OK
 
 
@@ -299,11 +299,11 @@ def _own_command() -> str:
     return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m xpulpnn_sim"
 
 
-def _inputs(asked: NetGenerateOptions, network: Described) -> Inputs:
-    images = asked.read()
+def _inputs(request: NetGenerateOptions, network: Described) -> Inputs:
+    images = request.read()
     if images is None:
-        return Inputs(values=network.random_input(asked.seed)[np.newaxis], scaling=network.scaling)
-    images = images.first(asked.limit or 1)
+        return Inputs(values=network.random_input(request.seed)[np.newaxis], scaling=network.scaling)
+    images = images.first(request.limit or 1)
     return Inputs(
         values=network.batch(images.samples),
         samples=images.samples,

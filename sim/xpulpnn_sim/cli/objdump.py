@@ -62,15 +62,15 @@ def objdump_command(options: ObjdumpOptions) -> int:
 def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
     """Raise :class:`InputError` for a section or symbol that is in no file."""
     sections = [section for item in objects for section in item.sections]
-    for option, wanted, known in (
+    for option, names, known in (
         ("--section", options.section, {section.name for section in sections}),
         ("--function", options.function, {symbol.name for section in sections for symbol in section.symbols}),
     ):
-        for name in wanted:
+        for name in names:
             if name not in known:
                 # what GCC makes of a function has its name in front
-                alike = sorted(one for one in known if one.startswith(f"{name}."))
-                parts = f"; there is {', '.join(alike)}" if alike else ""
+                similar = sorted(symbol for symbol in known if symbol.startswith(f"{name}."))
+                parts = f"; there is {', '.join(similar)}" if similar else ""
                 raise InputError(f"{option} must be a name in the files, not {name}{parts}")
 
 

@@ -67,8 +67,8 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
     hints = get_type_hints(kind, include_extras=True)
     parts = kind.__mro__[-2::-1]
     helps = {name: text for part in parts for name, text in _helps(part.__module__).get(part.__name__, {}).items()}
-    found = [_parameter(one, hints[one.name], helps.get(one.name)) for one in fields(kind)]
-    return sorted(found, key=lambda one: one.kind)
+    parameters = [_parameter(parameter, hints[parameter.name], helps.get(parameter.name)) for parameter in fields(kind)]
+    return sorted(parameters, key=lambda parameter: parameter.kind)
 
 
 @cache
@@ -77,7 +77,7 @@ def _helps(module: str) -> dict[str, dict[str, str]]:
     classes = [
         node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
     ]
-    return {one.name: dict(_texts_of(one)) for one in classes}
+    return {node.name: dict(_texts_of(node)) for node in classes}
 
 
 def _texts_of(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
@@ -89,12 +89,12 @@ def _texts_of(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def _parameter(one: Field[Any], hint: Any, text: str | None) -> inspect.Parameter:
+def _parameter(option: Field[Any], hint: Any, text: str | None) -> inspect.Parameter:
     if text is not None:
         hint = Annotated[hint, Parameter(help=" ".join(text.split()))]
-    default = inspect.Parameter.empty if one.default is MISSING else one.default
-    kind = inspect.Parameter.KEYWORD_ONLY if one.kw_only else inspect.Parameter.POSITIONAL_ONLY
-    return inspect.Parameter(one.name, kind, default=default, annotation=hint)
+    default = inspect.Parameter.empty if option.default is MISSING else option.default
+    kind = inspect.Parameter.KEYWORD_ONLY if option.kw_only else inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Parameter(option.name, kind, default=default, annotation=hint)
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
@@ -127,8 +127,8 @@ def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Param
     """Distinct words out of ``known``, which are ``what``, joined by ``+`` or commas, ``all`` standing for all."""
 
     def split(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
-        found = (name for token in tokens for name in select_names(token.value, known, token.keyword or metavar))
-        return tuple(dict.fromkeys(found))
+        names = (name for token in tokens for name in select_names(token.value, known, token.keyword or metavar))
+        return tuple(dict.fromkeys(names))
 
     text = f"{what}: out of {', '.join(known)}, or all." if what else None
     return Parameter(converter=split, metavar=metavar, help=text)

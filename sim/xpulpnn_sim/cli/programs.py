@@ -92,7 +92,7 @@ def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) ->
 def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]) -> tuple[Dump, ...]:
     """The pieces of memory to write; raises :class:`InputError` unless each can be."""
     memory = windows(executable, (*options.windows, *own))
-    found: list[Dump] = []
+    pieces: list[Dump] = []
     for text in options.dump:
         where, _, rest = text.partition(":")
         length, _, name = rest.partition(":")
@@ -107,8 +107,8 @@ def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]
             raise InputError(f"--dump must be inside memory, not 0x{address:08x} with {size} bytes")
         path = Path(name)
         require_writable(path, "--dump")
-        found.append((address, size, path))
-    return tuple(found)
+        pieces.append((address, size, path))
+    return tuple(pieces)
 
 
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:

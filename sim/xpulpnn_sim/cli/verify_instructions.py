@@ -64,7 +64,9 @@ def verify_c_command(options: CProgramsOptions) -> int:
     total = ProgramComparison()
     starts = range(options.seed, options.seed + options.programs, comparison.BATCH)
     groups = [range(start, min(start + comparison.BATCH, starts.stop)) for start in starts]
-    chosen = [settings] * len(groups) if options.every else [[one] for one in islice(cycle(settings), len(groups))]
+    chosen = (
+        [settings] * len(groups) if options.every else [[setting] for setting in islice(cycle(settings), len(groups))]
+    )
     for number in range(0, len(groups), options.rtl) if options.rtl else ():
         chosen[number] = [replace(setting, engine="rtl") for setting in chosen[number]]
     with progress_bar("programs", options.programs) as bar, executor(options.jobs) as pool:
@@ -189,14 +191,15 @@ def verify_costs_command(options: CostOptions) -> int:
     tell(
         table(
             ("event", "documented", "measured", "cases", "wrong"),
-            ((one.group, one.documented, one.found, len(one.measured), len(one.wrong)) for one in lines),
+            ((line.group, line.documented, line.found, len(line.measured), len(line.wrong)) for line in lines),
             title="cycles; memory grants at once and answers in the next cycle",
         )
     )
-    wrong = [one for line in lines for one in line.wrong]
+    wrong = [case for line in lines for case in line.wrong]
     for line in lines:
-        for one in line.wrong[:_SHOWN]:
-            tell(f"{line.group}: {one.row.name} must wait {_shown_waits(one.row.waits)}, not {_shown_waits(one.waits)}")
+        for case in line.wrong[:_SHOWN]:
+            documented, measured_waits = _shown_waits(case.row.waits), _shown_waits(case.waits)
+            tell(f"{line.group}: {case.row.name} must wait {documented}, not {measured_waits}")
     if difference is not None:
         tell(difference)
     return finish(options.json, [_cost_record(line) for line in lines], good=not wrong and difference is None)
@@ -213,13 +216,13 @@ def _cost_record(line: Line) -> dict[str, Any]:
         "measured": line.found,
         "cases": [
             {
-                "name": one.row.name,
-                "documented": one.row.documented,
-                "measured": one.cycles,
-                "extra": one.row.is_extra,
-                "waits": {cause.name.lower(): cycles for cause, cycles in one.waits.items()},
+                "name": case.row.name,
+                "documented": case.row.documented,
+                "measured": case.cycles,
+                "extra": case.row.is_extra,
+                "waits": {cause.name.lower(): cycles for cause, cycles in case.waits.items()},
             }
-            for one in line.measured
+            for case in line.measured
         ],
         "wrong": len(line.wrong),
     }

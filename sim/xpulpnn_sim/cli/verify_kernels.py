@@ -50,25 +50,25 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
     xpulpnn verify kernels --every 100  # one in a hundred combinations
     xpulpnn verify kernels --kernel pointwise --preset xpulpnn3 --passes 2  # all of a kernel on one core, twice
     """
-    found = list(combinations(options.kernel, options.cores))
-    if not found:
+    known_combinations = list(combinations(options.kernel, options.cores))
+    if not known_combinations:
         raise InputError("--kernel must be one that a core of --preset can run")
-    batches = list(_batches(found, options))
-    kept = cached_results("kernels")
+    batches = list(_batches(known_combinations, options))
+    store = cached_results("kernels")
     if options.fresh:
-        kept.remove()
+        store.remove()
     totals = {name: SweepResult() for name in options.kernel}
     numbers, done = dict.fromkeys(options.kernel, 0), 0
     waiting = [(digest(sources_digest(), batch, number), batch, number) for batch, number in batches]
-    known = {name: value for name, *_ in waiting if (value := kept.find(name)) is not None}
-    left = [one for one in waiting if one[0] not in known]
+    known = {name: value for name, *_ in waiting if (value := store.find(name)) is not None}
+    left = [entry for entry in waiting if entry[0] not in known]
     with progress_bar("kernels", len(waiting)) as bar, interruptible() as stop, executor(options.jobs) as pool:
         for config in dict.fromkeys(batch[0].config for _, batch, _ in left):
             model_library("core", config)
-        results = pool.map(run_combinations, *([one[place] for one in left] for place in (1, 2)))
+        results = pool.map(run_combinations, *([entry[place] for entry in left] for place in (1, 2)))
         for name, batch, _ in waiting:
             result = SweepResult(**known[name]) if name in known else next(results)
-            kept.keep(name, asdict(result))
+            store.keep(name, asdict(result))
             tell(*result.reports) if result.reports else None
             totals[batch[0].kernel].merge(result)
             numbers[batch[0].kernel] += len(batch)
@@ -77,19 +77,19 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
     records = [{"kernel": name, "combinations": numbers[name], **asdict(total)} for name, total in totals.items()]
     tell(record_table(_COLUMNS, records))
     if not stop.interrupted:
-        kept.remove()
+        store.remove()
     good = not any(record["wrong"] for record in records)
     return finish(options.json, records, good=good, stop=stop, done=f"{done} of {len(waiting)} parts")
 
 
 def _batches(
-    found: Sequence[Combination], options: KernelSweepOptions
+    chosen: Sequence[Combination], options: KernelSweepOptions
 ) -> Iterator[tuple[tuple[Combination, ...], int]]:
     """Combinations of the same kernel on the same core, and the pass they belong to."""
     for number in range(options.seed, options.seed + options.passes):
         groups: dict[tuple[str, CoreConfig], list[Combination]] = {}
-        for one in of_pass(found, number)[number % options.every :: options.every]:
-            groups.setdefault((one.kernel, one.config), []).append(one)
+        for combination in of_pass(chosen, number)[number % options.every :: options.every]:
+            groups.setdefault((combination.kernel, combination.config), []).append(combination)
         for group in groups.values():
             for start in range(0, len(group), _BATCH):
                 yield tuple(group[start : start + _BATCH]), number

@@ -45,11 +45,11 @@ def require_dask(address: str) -> Any:
         distributed = import_module("distributed")
     except ImportError:
         raise ToolError("distributed must be installed for --dask: pip install '.[dask]'") from None
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         raise InputError(f"Dask address must be HOST:PORT of a scheduler, not {address}")
     try:
-        socket.create_connection((found[1].strip("[]"), int(found[2])), _CONNECT_S).close()
+        socket.create_connection((match[1].strip("[]"), int(match[2])), _CONNECT_S).close()
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"Dask address must be that of a running scheduler, not {address} ({reason})") from None
@@ -105,9 +105,9 @@ class _DaskPool(Pool):
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
         parts: list[Any] = []
-        for at, one in enumerate(args):
-            if isinstance(one, _Sent):
-                parts.append(self._shared[one.place])
+        for at, argument in enumerate(args):
+            if isinstance(argument, _Sent):
+                parts.append(self._shared[argument.place])
                 args = (*args[:at], _Sent(len(parts) - 1), *args[at + 1 :])
         # the function is loaded by the process alone: a worker keeps nothing of ours in memory
         packed = pickle.dumps((pickle.dumps(fn), pickle.dumps(args), pickle.dumps(kwargs)))
@@ -135,13 +135,13 @@ class _DaskPool(Pool):
         workers = self._workers()
         if not workers:
             raise InputError(f"Dask address must be that of a scheduler with workers, not {self._address} without any")
-        asked = {
+        futures = {
             worker: self._client.submit(
                 _difference, self._versions, self._expected, key=self._key("versions"), workers=[worker], pure=False
             )
             for worker in workers
         }
-        for worker, future in asked.items():
+        for worker, future in futures.items():
             try:
                 text = future.result(timeout=_CHECK_S)
             except TimeoutError:
@@ -212,18 +212,20 @@ def answer_call(
         places = [folder / f"shared-{number}" for number in range(len(shared))]
         for path, content in zip(places, shared, strict=True):
             write_bytes(path, content)
-        return _run(folder, pack_object(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _wanted())
+        return _run(folder, pack_object(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _task_check())
 
 
 def _load_and_call(call: bytes, *shared: Any) -> Any:
     function, arguments, named = map(pickle.loads, pickle.loads(call))
-    return function(*(shared[one.place] if isinstance(one, _Sent) else one for one in arguments), **named)
+    return function(
+        *(shared[argument.place] if isinstance(argument, _Sent) else argument for argument in arguments), **named
+    )
 
 
-def _run(folder: Path, call: bytes, timeout_s: float, wanted: Callable[[], bool]) -> WorkerAnswer:
+def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bool]) -> WorkerAnswer:
     process = WorkerProcess(folder)
     try:
-        return process.call(call, timeout_s, wanted)
+        return process.call(call, timeout_s, is_wanted)
     finally:
         process.kill()
 
@@ -239,10 +241,10 @@ def _versions_here(versions: bytes) -> Mapping[str, str]:
 
 
 def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
-    found = _versions_here(versions)
-    for what, wanted in expected.items():
-        if found.get(what) != wanted:
-            return f"have {what} {wanted}, not {found.get(what, 'none')}"
+    own = _versions_here(versions)
+    for what, version in expected.items():
+        if own.get(what) != version:
+            return f"have {what} {version}, not {own.get(what, 'none')}"
     return ""
 
 
@@ -250,13 +252,13 @@ def _tell_versions(versions: bytes) -> dict[str, str]:
     return dict(pickle.loads(versions)())
 
 
-def _wanted() -> Callable[[], bool]:
+def _task_check() -> Callable[[], bool]:
     """A function that tells whether the call that this thread runs is still wanted by somebody."""
     worker = import_module("distributed").get_worker()
     key = worker.get_current_task()
 
-    def wanted() -> bool:
+    def is_wanted() -> bool:
         task = worker.state.tasks.get(key)
         return task is not None and task.state == "executing"
 
-    return wanted
+    return is_wanted

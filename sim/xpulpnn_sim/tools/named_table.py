@@ -132,17 +132,17 @@ def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[lis
     if not table.columns[0].group:
         count = table.lead or (len(parts[0]) if parts[1:] else 1)
         lead, parts[0] = parts[0][:count], parts[0][count:]
-    found = [list(lead)]
+    tables = [list(lead)]
 
     def fits(columns: Sequence[int], more: Sequence[int]) -> bool:
         return sum(_width(table, column, folded) for column in (*columns, *more)) <= width
 
     for part in parts:
         for columns in [part] if fits(lead, part) else [[column] for column in part]:
-            if not fits(found[-1], columns) and len(found[-1]) > len(lead):
-                found.append(list(lead))
-            found[-1] += columns
-    return found
+            if not fits(tables[-1], columns) and len(tables[-1]) > len(lead):
+                tables.append(list(lead))
+            tables[-1] += columns
+    return tables
 
 
 def _block(table: NamedTable, columns: Sequence[int]) -> Table:

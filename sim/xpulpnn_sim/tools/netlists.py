@@ -90,23 +90,23 @@ def read_module(path: Path, name: str) -> NetlistModule:
 
 def read_modules(path: Path, names: Iterable[str]) -> list[NetlistModule]:
     """The modules ``names`` of a file; raises :class:`ToolError` if the file or one of them is not there."""
-    wanted = list(names)
-    name = wanted[0]
+    required = list(names)
+    name = required[0]
     modules: list[NetlistModule] = []
     try:
-        found = json.loads(path.read_text())["modules"]
-        for name in wanted:
-            modules.append(_module(name, found[name]))
+        modules_by_name = json.loads(path.read_text())["modules"]
+        for name in required:
+            modules.append(_module(name, modules_by_name[name]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ToolError(f"yosys must write a netlist of {name}, not {path.name} without it") from error
     return modules
 
 
-def _module(name: str, found: dict[str, Any]) -> NetlistModule:
+def _module(name: str, described: dict[str, Any]) -> NetlistModule:
     def ports(direction: str) -> dict[str, NetlistWire]:
         return {
             port: NetlistWire(port, _nets(described["bits"]))
-            for port, described in found["ports"].items()
+            for port, described in described["ports"].items()
             if described["direction"] == direction
         }
 
@@ -116,19 +116,21 @@ def _module(name: str, found: dict[str, Any]) -> NetlistModule:
         outputs=ports("output"),
         wires={
             wire: NetlistWire(wire, _nets(described["bits"]), bool(described["hide_name"]), described.get("offset", 0))
-            for wire, described in found["netnames"].items()
+            for wire, described in described["netnames"].items()
         },
-        cells=[_cell(cell, described) for cell, described in found["cells"].items() if described["type"] != _SKIPPED],
-        initial=_initial(found["netnames"].values()),
+        cells=[
+            _cell(cell, described) for cell, described in described["cells"].items() if described["type"] != _SKIPPED
+        ],
+        initial=_initial(described["netnames"].values()),
     )
 
 
 def _initial(wires: Iterable[dict[str, Any]]) -> dict[int, int]:
-    found: dict[int, int] = {}
+    values: dict[int, int] = {}
     for described in wires:
         bits = reversed(described.get("attributes", {}).get("init", ""))
-        found.update({net: int(bit) for net, bit in zip(described["bits"], bits, strict=False) if bit in "01"})
-    return found
+        values.update({net: int(bit) for net, bit in zip(described["bits"], bits, strict=False) if bit in "01"})
+    return values
 
 
 def _nets(bits: list[int | str]) -> list[int]:

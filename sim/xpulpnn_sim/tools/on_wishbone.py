@@ -37,17 +37,17 @@ class _OnWishbone(Component):
         pass_ports(m, self, self.inner, without=(*self._served, "ext_hart"))
         return m
 
-    def _serve(self, m: Module, bus: Any, port: Any, asked: Signal) -> None:
+    def _serve(self, m: Module, bus: Any, port: Any, requested: Signal) -> None:
         """Make an access of each transfer, which is ``asked`` for until it is answered."""
         words = len(port.rdata) // XLEN
         word = bus.adr[: (words - 1).bit_length()]
-        set_and_clear(m, asked, port.req & port.gnt, port.rvalid)
+        set_and_clear(m, requested, port.req & port.gnt, port.rvalid)
         m.d.comb += [
-            port.req.eq(bus.cyc & bus.stb & ~asked),
+            port.req.eq(bus.cyc & bus.stb & ~requested),
             port.addr[WORD_OFFSET_BITS + len(word) :].eq(bus.adr[len(word) :]),
             bus.dat_r.eq(port.rdata.word_select(word, XLEN)),
-            bus.ack.eq(asked & port.rvalid & ~port.err),
-            bus.err.eq(asked & port.rvalid & port.err),
+            bus.ack.eq(requested & port.rvalid & ~port.err),
+            bus.err.eq(requested & port.rvalid & port.err),
         ]
         if "we" in port.signature.members:
             m.d.comb += [

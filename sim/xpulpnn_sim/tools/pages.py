@@ -109,10 +109,10 @@ class Page:
     def _shown(self, part: Markup | NamedTable | Plot) -> Markup:
         return self.plot(part) if isinstance(part, Plot) else table(part) if isinstance(part, NamedTable) else part
 
-    def plot(self, one: Plot) -> Markup:
-        self.plots.append(one)
-        heading = Markup("<h3>{}</h3>").format(one.heading) if one.heading else Markup()
-        return Markup('<figure>{}<div class="plot" id="plot-{}"></div></figure>').format(heading, one.name)
+    def plot(self, plot: Plot) -> Markup:
+        self.plots.append(plot)
+        heading = Markup("<h3>{}</h3>").format(plot.heading) if plot.heading else Markup()
+        return Markup('<figure>{}<div class="plot" id="plot-{}"></div></figure>').format(heading, plot.name)
 
     def grid(self, plots: Iterable[Plot]) -> Markup:
         return Markup('<div class="plots">\n{}</div>').format(Markup("\n").join(map(self.plot, plots)))
@@ -125,13 +125,13 @@ class Page:
         """
         plots = [
             {
-                "name": one.name,
-                "choices": list(one.choices),
-                "variants": {"|".join(values): figure for values, figure in one.variants.items()},
-                "nothing": one.nothing,
-                "selects": one.selects,
+                "name": plot.name,
+                "choices": list(plot.choices),
+                "variants": {"|".join(values): figure for values, figure in plot.variants.items()},
+                "nothing": plot.nothing,
+                "selects": plot.selects,
             }
-            for one in self.plots
+            for plot in self.plots
         ]
         facts = Markup("<div><dt>{}</dt><dd>{}</dd></div>\n")
         data = json.dumps(plots, separators=(",", ":"), allow_nan=False).encode()
@@ -157,7 +157,7 @@ class Page:
 
 def notes(sentences: Iterable[str]) -> Markup:
     """Remarks; nothing if there are none."""
-    listed = Markup().join(Markup("<li>{}</li>\n").format(one) for one in sentences)
+    listed = Markup().join(Markup("<li>{}</li>\n").format(note) for note in sentences)
     return Markup('<ul class="notes">\n{}</ul>\n').format(listed) if listed else listed
 
 
@@ -253,12 +253,12 @@ def _split_errors(complete: NamedTable) -> tuple[NamedTable, list[str]]:
     if not {ERROR, POINT} <= set(names):
         return complete, [""] * len(complete.rows)
     place = names.index(ERROR)
-    kept = replace(
+    shown = replace(
         complete,
         columns=[*complete.columns[:place], *complete.columns[place + 1 :]],
         rows=[[*row[:place], *row[place + 1 :]] for row in complete.rows],
     )
-    return kept, [str(row[place] or "") for row in complete.rows]
+    return shown, [str(row[place] or "") for row in complete.rows]
 
 
 def layout(title: str = "", height: int = 430, **more: Any) -> dict[str, Any]:

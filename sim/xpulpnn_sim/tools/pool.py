@@ -57,7 +57,7 @@ class Pool(Executor):
         running: deque[Call[Result]] = deque()
         try:
             while True:
-                running.extend(self.submit(fn, *one) for one in islice(calls, self.ahead - len(running)))
+                running.extend(self.submit(fn, *arguments) for arguments in islice(calls, self.ahead - len(running)))
                 if not running:
                     return
                 yield running.popleft().result()
@@ -84,7 +84,7 @@ def completed(
             if not running:
                 return
             wait(running, return_when=FIRST_COMPLETED)
-            for call in [one for one in running if one.done()]:
+            for call in [call for call in running if call.done()]:
                 item = running.pop(call)
                 try:
                     result = call.result()

@@ -22,8 +22,8 @@ def single_interrupt() -> Generator[None]:
         return
 
     def interrupt(number: int, frame: object) -> None:
-        for one in _NUMBERS:
-            signal.signal(one, signal.SIG_IGN)
+        for signal_number in _NUMBERS:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = [signal.signal(number, interrupt) for number in _NUMBERS]

@@ -76,9 +76,9 @@ class Results:
 
     def retain(self, names: Collection[str]) -> None:
         """Remove all records but those with these names."""
-        kept = {self._path(name) for name in names}
+        retained = {self._path(name) for name in names}
         for path in self.folder.glob("*.json"):
-            if path not in kept:
+            if path not in retained:
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
@@ -97,13 +97,13 @@ def _file_name(name: str) -> str:
 
 
 @contextmanager
-def watched(results: Results, told: Callable[[int], None]) -> Generator[None]:
+def watched(results: Results, report: Callable[[int], None]) -> Generator[None]:
     """Tell the number of records now and then while something else writes them."""
     ended = Event()
 
     def watch() -> None:
         while not ended.wait(_LOOK_S):
-            told(len(results))
+            report(len(results))
 
     thread = Thread(target=watch, daemon=True)
     thread.start()
@@ -122,34 +122,34 @@ def cached_results(folder: str) -> Results:
 def digest(*parts: object) -> str:
     """Return 32 hex digits that are the same in every process exactly if the parts are equal. Parts may be plain
     values, arrays, enumerations, records and collections of these; a module or package stands for its sources."""
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for part in parts:
-        _add(found, part)
-    return found.hexdigest()[:32]
+        _add(sha, part)
+    return sha.hexdigest()[:32]
 
 
-def _add(found: "hashlib._Hash", part: object) -> None:
+def _add(sha: "hashlib._Hash", part: object) -> None:
     if isinstance(part, np.ndarray):
-        found.update(f"{part.dtype} {part.shape} ".encode())
-        found.update(np.ascontiguousarray(cast("np.ndarray[Any, Any]", part)).tobytes())
+        sha.update(f"{part.dtype} {part.shape} ".encode())
+        sha.update(np.ascontiguousarray(cast("np.ndarray[Any, Any]", part)).tobytes())
     elif isinstance(part, ModuleType):
         path = Path(str(part.__file__))
-        for one in sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]:
-            _add(found, one.read_text())
+        for member in sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]:
+            _add(sha, member.read_text())
     elif is_dataclass(part) and not isinstance(part, type):
-        found.update(f"{type(part).__name__}(".encode())
-        for one in fields(part):
-            _add(found, (one.name, getattr(part, one.name)))
+        sha.update(f"{type(part).__name__}(".encode())
+        for member in fields(part):
+            _add(sha, (member.name, getattr(part, member.name)))
     elif isinstance(part, Mapping):
         entries = cast("Mapping[Any, Any]", part)
-        _add(found, [(name, entries[name]) for name in sorted(entries, key=repr)])
+        _add(sha, [(name, entries[name]) for name in sorted(entries, key=repr)])
     elif isinstance(part, frozenset | set):
-        _add(found, sorted(cast("frozenset[Any]", part), key=repr))
+        _add(sha, sorted(cast("frozenset[Any]", part), key=repr))
     elif isinstance(part, tuple | list) and not isinstance(part, Enum):
         members = cast("list[Any]", part)
-        found.update(f"[{len(members)}:".encode())
-        for one in members:
-            _add(found, one)
+        sha.update(f"[{len(members)}:".encode())
+        for member in members:
+            _add(sha, member)
     else:
         text = repr(part)
-        found.update(f"{len(text)}:{text};".encode())
+        sha.update(f"{len(text)}:{text};".encode())

@@ -88,15 +88,15 @@ class WorkerProcess:
         """The process can take no more calls."""
         return self._code is not None
 
-    def call(self, call: bytes, timeout_s: float, wanted: Callable[[], bool] | None = None) -> WorkerAnswer:
+    def call(self, call: bytes, timeout_s: float, is_wanted: Callable[[], bool] | None = None) -> WorkerAnswer:
         """Have the process answer a call of :func:`pack_object`; it is gone afterwards if it did not answer in time."""
         began = self._output.stat().st_size
         deadline = monotonic() + timeout_s
         answer = None
         try:
             self._calls.send_bytes(call)
-            while answer is None and monotonic() < deadline and (wanted is None or wanted()):
-                if self._calls.poll(_LOOK_S if wanted else min(deadline - monotonic(), 3600.0)):
+            while answer is None and monotonic() < deadline and (is_wanted is None or is_wanted()):
+                if self._calls.poll(_LOOK_S if is_wanted else min(deadline - monotonic(), 3600.0)):
                     answer = self._calls.recv_bytes()
         except (OSError, EOFError):
             why = _why(self._end(_GRACE_S))
@@ -173,7 +173,9 @@ def _end_with(alive: int) -> None:
 def _answer(call: bytes) -> bytes:
     try:
         function, arguments, named = pickle.loads(call)
-        value = function(*(_loaded(one.path) if isinstance(one, Shared) else one for one in arguments), **named)
+        value = function(
+            *(_loaded(argument.path) if isinstance(argument, Shared) else argument for argument in arguments), **named
+        )
         return pickle.dumps((value, None))
     except Exception as error:
         if not isinstance(error, XpulpnnError):

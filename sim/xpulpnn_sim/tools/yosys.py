@@ -43,9 +43,9 @@ ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 def find_abc() -> str:
     """Path of ABC; raises :class:`ToolError` with what to install if it is not there."""
     for name in ABC_PROGRAMS:
-        found = shutil.which(name)
-        if found:
-            return found
+        path = shutil.which(name)
+        if path:
+            return path
     raise ToolError("abc must be installed: apt-get install berkeley-abc")
 
 
@@ -121,10 +121,10 @@ class Yosys:
             raise ToolError(f"yosys must be runnable, not {self.command[0]} ({error.strerror})") from error
         text = (log.read_text(errors="replace") if log.exists() else "") + done.stdout + done.stderr
         log.write_text(text)
-        found = re.search(r"^(?:.*: )?ERROR: (.*)$", text, re.MULTILINE)
-        if found or done.returncode:
+        error = re.search(r"^(?:.*: )?ERROR: (.*)$", text, re.MULTILINE)
+        if error or done.returncode:
             last = (text.strip().splitlines() or ["no message"])[-1]
-            reason = found[1] if found else last.strip()
+            reason = error[1] if error else last.strip()
             raise ToolError(f"yosys must be able to synthesise {what}: {reason}")
         for name in results:
             if not (folder / name).exists():
@@ -133,17 +133,17 @@ class Yosys:
 
 def find_yosys(choice: str = "") -> Yosys:
     """The Yosys to use."""
-    wanted, said_by = (choice, "yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
-    if wanted in ("", WHEEL):
+    requested, said_by = (choice, "yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
+    if requested in ("", WHEEL):
         return _wheel()
-    if wanted == NATIVE:
+    if requested == NATIVE:
         program = shutil.which("yosys")
         if program is None:
             raise ToolError("yosys must be installed: apt-get install yosys berkeley-abc")
         return _native(program)
-    program = shutil.which(wanted) if os.sep in wanted else None
+    program = shutil.which(requested) if os.sep in requested else None
     if program is None:
-        raise ToolError(f"{said_by} must be {CHOICES}, not {wanted}")
+        raise ToolError(f"{said_by} must be {CHOICES}, not {requested}")
     return _native(str(Path(program).absolute()))
 
 

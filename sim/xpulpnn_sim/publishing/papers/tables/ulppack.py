@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xpulpnn.config import BOTH_FORMS, preset
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, Wanted, sweep_points
+from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, SweepRequest, sweep_points
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint, run_point
@@ -46,7 +46,7 @@ class PackedRun:
             return _measured(SweepPoint(layer=layer, w=self.w, a=self.a, variant=self.product), check=check)
         if self.product == BIT_SERIAL:
             return _measured(SweepPoint(layer=layer, w=self.w, a=self.a), check=check)
-        request = Wanted(layer=layer)
+        request = SweepRequest(layer=layer)
         if self.product == BYTES:
             return _measured(request.bytes_point("xpulpv2", self.w, self.a), check=check)
         plan = request.plan(self.w, self.a, [method for method in METHODS if method.product == self.product])
@@ -69,7 +69,7 @@ class DepthRun:
 
     def measure(self, *, check: bool) -> Record:
         """Run it; the record is that of ``cosim ulppack --sweep overflow --json``."""
-        points = sweep_points(["overflow"], Wanted(layer=MatmulLayer.parse(USUAL_MATMUL)))
+        points = sweep_points(["overflow"], SweepRequest(layer=MatmulLayer.parse(USUAL_MATMUL)))
         cell = (self.scheme, self.w, self.a)
         (point,) = [point for point in points if (point.way["scheme"], point.w, point.a) == cell]
         return {**_measured(point, check=check), **point.facts}
