@@ -195,6 +195,8 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
         ("ours", ["slow", "fast"], [300, 100]),
     ]
     assert {trace["name"]: trace["x"] for trace in ratios["data"]} == {"better": [2.5, 1.5], "worse": [250 / 300]}
+    axes = [(plot["layout"]["xaxis"]["type"], plot["layout"]["yaxis"].get("type")) for plot in (bars, ratios)]
+    assert axes == [("category", None), ("log", "category")]
     assert 'src="' not in text
 
 
