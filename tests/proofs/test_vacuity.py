@@ -17,7 +17,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cli import prove_core, prove_instructions, prove_modules, prove_units
 from xpulpnn_sim.cli.main import execute_command
-from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
+from xpulpnn_sim.proofs.cluster.arbiter import ArbiterClaims
 from xpulpnn_sim.proofs.emitter.correspondence import ModuleLogic
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates, clocked_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE

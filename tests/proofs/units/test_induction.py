@@ -13,7 +13,7 @@ from xpulpnn.core.regfile import RegFile
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import prove_modules
 from xpulpnn_sim.cli.main import execute_command
-from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
+from xpulpnn_sim.proofs.cluster.arbiter import ArbiterClaims
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates

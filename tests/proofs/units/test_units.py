@@ -11,7 +11,7 @@ from tests.programs import read_results
 from xpulpnn.config import PRESETS, preset
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims
+from xpulpnn_sim.proofs.cluster.arbiter import ArbiterClaims
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER

@@ -16,8 +16,8 @@ from xpulpnn.debug.port_demux import PortDemux
 from xpulpnn.debug.system_bus import BusState, SystemBus
 from xpulpnn.isa.debug import DEBUG_BYTES, SBCS_ERROR_LSB, SBERROR_BITS, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.proofs.cluster.cluster import CoreUnitClaims, offset_of
 from xpulpnn_sim.proofs.cluster.debug_module import CommandClaims, HartClaims, ShareClaims
+from xpulpnn_sim.proofs.cluster.event_unit import CoreUnitClaims, offset_of
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.transport import TransportClaims
 

@@ -6,8 +6,9 @@ from typing import get_args
 
 from xpulpnn.config import Arbiter as ArbiterKind
 from xpulpnn.config import ClusterConfig
-from xpulpnn_sim.proofs.cluster.cluster import ArbiterClaims, BarrierClaims, CoreUnitClaims, DispatchClaims, MutexClaims
+from xpulpnn_sim.proofs.cluster.arbiter import ArbiterClaims
 from xpulpnn_sim.proofs.cluster.debug import debug_obligations
+from xpulpnn_sim.proofs.cluster.event_unit import BarrierClaims, CoreUnitClaims, DispatchClaims, MutexClaims
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
 

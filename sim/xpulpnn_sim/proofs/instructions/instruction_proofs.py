@@ -216,8 +216,8 @@ class InstructionProver:
         claims = equalities(unrolling, body)
         pairs = [(each.condition, *bits) for each in claims for bits in zip(each.actual, each.expected, strict=True)]
         verdict, ones = self._differ(unrolling.graph, unrolling.assumed, pairs)
-        example = _example(unrolling, claims, ones) if verdict == REFUTED else ()
-        return Outcome(name=proof_name(insn), verdict=verdict, seconds=time.monotonic() - began, parts=example)
+        counterexample = _counterexample(unrolling, claims, ones) if verdict == REFUTED else ()
+        return Outcome(name=proof_name(insn), verdict=verdict, seconds=time.monotonic() - began, parts=counterexample)
 
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
@@ -227,13 +227,13 @@ class InstructionProver:
         ones, met = None, graph.all(assumed)
         try:
             ones = find_case(self.abc, graph, graph.and_(differs, met), timeout_s=self.timeout_s)
-            occurs = ones is not None or find_case(self.abc, graph, met, timeout_s=self.timeout_s) is not None
+            is_met = ones is not None or find_case(self.abc, graph, met, timeout_s=self.timeout_s) is not None
         except GaveUpError:
             return UNDECIDED, frozenset()
-        return (REFUTED, ones) if ones is not None else (PROVED if occurs else VACUOUS, frozenset())
+        return (REFUTED, ones) if ones is not None else (PROVED if is_met else VACUOUS, frozenset())
 
 
-def _example(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:
+def _counterexample(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:
     """A case in which an instruction does something else."""
 
     def value(literals: Sequence[int]) -> int:

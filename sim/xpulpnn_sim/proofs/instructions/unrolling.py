@@ -4,7 +4,7 @@ In each of the three cycles only the registers that follow the instruction are w
 others, and all inputs, are any. So the cycles need not follow each other: what is proved of them holds for whatever the
 instruction waits in between, provided that nothing changes these registers while it waits, see :func:`waiting`.
 
-Results of the units left out are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`. The back end is that of an
+Models of the units that are cut are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`. The back end is that of an
 emitted core as gates, with every signal at hand; what goes in and comes out of these units is seen.
 """
 
@@ -39,7 +39,7 @@ class BackendGates:
         self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], [*dict.fromkeys(left_out.values())], yosys)
         self.in_ex = self._registers(EX_REGISTERS)
         self.in_wb = [net for net in self._registers(WB_REGISTERS) if net not in set(self.in_ex)]
-        #: Nets of the ports of units left out, and of the fields of their words of control, by their names.
+        #: Nets of the ports of units that are cut, and of the fields of their words of control, by their names.
         self.pins = {unit: self._pins(unit, manifest["modules"][name]["ports"]) for unit, name in left_out.items()}
 
     def _pins(self, unit: str, ports: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[int]]:
@@ -80,7 +80,7 @@ class BackendFrame(ClockCycle):
         return net
 
     def pins(self, unit: str) -> dict[str, list[int]]:
-        """Literals of the ports of a unit left out, and of the fields of its word of control."""
+        """Literals of the ports of a unit that is cut, and of the fields of its word of control."""
         return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
 
     def has(self, name: str) -> bool:
@@ -266,7 +266,7 @@ class Invariant(NamedTuple):
 
 
 def stall_invariants(backend: BackendGates) -> list[Invariant]:
-    """Return what :class:`Passage` takes for granted of a back end in any state.
+    """Inductive invariants of a back end on which :class:`Unrolling` relies.
 
     Whatever is in EX has just been issued, or has been there with the same registers; whatever is in WB without having
     trapped has just left EX, or has been there with the same registers. After a reset both are empty.

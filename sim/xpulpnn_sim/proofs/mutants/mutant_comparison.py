@@ -1,4 +1,4 @@
-"""Comparison of a mutant of a unit with the unit: for all inputs, or for all that occurs."""
+"""Comparison of a mutant of a unit with the unit: for all inputs, or for those that reach the unit."""
 
 import random
 import time
@@ -32,7 +32,7 @@ _RESET = "rst"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputCase:
-    """Inputs that occur together, and what is looked at then."""
+    """Inputs that come together, and the outputs that are observed then."""
 
     # values that an input, or another word of the unit that has a name, can have; others can have any
     # values; ``name[2]`` is a bit of a word
@@ -62,10 +62,10 @@ class Handshake(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputConstraints:
-    """Inputs that occur at a unit."""
+    """Inputs that can reach a unit."""
 
     cases: Sequence[InputCase] = ()  # one of them in every cycle; none for any
-    # rows of values of words, see Situation: one of each row in every cycle
+    # rows of values of words, see InputCase: one of each row in every cycle
     always: Sequence[Sequence[Mapping[str, Collection[int]]]] = ()
     stable: Sequence[StableInputs] = ()  # what stays as it is during an operation
     # ports whose answers come only to what was asked and granted in an earlier cycle, at most seven at a time
@@ -100,14 +100,14 @@ class MutantComparer:
         moves_rows: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self.assumes = constraints != _ANYTHING
-        self._gates, self._graph, self._occurring = gates, gates.graph, constraints
+        self._gates, self._graph, self._constraints = gates, gates.graph, constraints
         self._abc, self._timeout_s = abc, timeout_s
         self._generator, self._moves_rows = random.Random(1), moves_rows
 
     def compare(self, number: int) -> MutantComparison:
         """Is the mutant equal to the unit?
 
-        First with any value in registers, for any inputs and then for the situations that occur; if it is not, in the
+        First with any value in registers, for any inputs and then for those that reach the unit; if it is not, in the
         states that are reached from reset, or else by what reads registers.
         """
         bits, changed = self._gates.differences(number), self._gates.changed(number)
@@ -128,7 +128,7 @@ class MutantComparer:
         graph = self._graph
         differs = graph.any(graph.xor(bit, other) for _, bit, other in bits)
         comparison = self._never(graph.and_(changed, differs), bits, UNCONSTRAINED)
-        if (self._occurring.cases or self._occurring.always) and comparison.verdict != EQUIVALENT:
+        if (self._constraints.cases or self._constraints.always) and comparison.verdict != EQUIVALENT:
             return self._never(graph.and_(changed, self._observable(bits)), bits, CONSTRAINED)
         return comparison
 
@@ -149,8 +149,8 @@ class MutantComparer:
         if frames is None:
             return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
         *_, last = cycles_from_reset(self._graph, latches, frames)
-        example, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
-        return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=example, signal=signal)
+        counterexample, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
+        return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
         """Return whether registers are proved to differ only while nothing reads them."""
@@ -167,13 +167,13 @@ class MutantComparer:
             return False
 
     def _satisfied(self) -> int:
-        """Literal of the inputs being those of one of the situations."""
-        situations = self._occurring.cases
-        some_case = self._graph.any(self._holds(situation.values) for situation in situations) if situations else TRUE
+        """Literal of the inputs being those of one of the cases."""
+        cases = self._constraints.cases
+        some_case = self._graph.any(self._holds(case.values) for case in cases) if cases else TRUE
         return self._graph.and_(some_case, self._always())
 
     def _always(self) -> int:
-        return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._occurring.always)
+        return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._constraints.always)
 
     def _solver(self) -> Callable[[int], Collection[int] | None]:
         """Finds cases, for some times the limit of a question in all."""
@@ -188,7 +188,7 @@ class MutantComparer:
         return solve
 
     def _reached(self, literal: int, registers: Latches) -> list[frozenset[int]] | None:
-        graph, known = self._graph, self._occurring
+        graph, known = self._graph, self._constraints
         latches = dict(registers)
         if self.assumes:
             # what came before must have occurred, too
@@ -272,7 +272,7 @@ class MutantComparer:
         """Literal of a difference that is looked at."""
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
-        if not self._occurring.cases:
+        if not self._constraints.cases:
             return graph.and_(graph.any(literal for _, literal in unequal), self._always())
 
         def looked_at(outputs: Collection[str] | None) -> int:
@@ -282,8 +282,8 @@ class MutantComparer:
                 if outputs is None or name.startswith(NEXT) or name in outputs or name.partition("[")[0] in outputs
             )
 
-        situations = self._occurring.cases
-        seen = graph.any(graph.and_(looked_at(case.outputs), self._holds(case.values)) for case in situations)
+        cases = self._constraints.cases
+        seen = graph.any(graph.and_(looked_at(case.outputs), self._holds(case.values)) for case in cases)
         return graph.and_(seen, self._always())
 
     def _holds(self, values: Mapping[str, Collection[int]]) -> int:

@@ -1,4 +1,4 @@
-"""Inputs that occur at a unit when the core executes instructions, and the outputs that then matter."""
+"""Inputs that reach a unit when the core executes instructions, and the outputs that are observed then."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -164,9 +164,9 @@ def _mult(config: CoreConfig) -> InputConstraints:
     plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain
-    situations = [InputCase(values={**case.values, "requantise": {0}}, outputs=case.outputs) for case in plain.cases]
+    cases = [InputCase(values={**case.values, "requantise": {0}}, outputs=case.outputs) for case in plain.cases]
     both = [InputCase(values={"start": {1}, "requantise": {1}, **control}) for control in controls[True]]
-    return InputConstraints(cases=[*situations, *both], stable=plain.stable)
+    return InputConstraints(cases=[*cases, *both], stable=plain.stable)
 
 
 def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
@@ -264,7 +264,7 @@ _SUMS = ("first", "upper")  # are 0 with instructions that do not make them
 
 
 def _ex_stage(config: CoreConfig) -> InputConstraints:
-    """Situations of the units in a stage with all products on the same arrays."""
+    """Constraints of the units in a stage with all products on the same arrays."""
 
     def of_unit(unit: Unit, values: Mapping[str, Collection[int]], outputs: Collection[str] | None) -> _Look:
         others = {"valid": {1}, "ctrl.mult": {0}, "pair": {0}}
@@ -306,4 +306,4 @@ CONSTRAINTS: Mapping[str, Callable[[CoreConfig], InputConstraints]] = {
     "nnrf": _nnrf,
     "ex-stage": _ex_stage,
 }
-"""Inputs that occur at a unit of a core, by the unit's name."""
+"""Constraints of the inputs of units of a core, by the unit's name."""

@@ -30,7 +30,7 @@ class UnobservedRegisters:
 
     gates: MutatedGates
     number: int
-    assumed: int  # literal of what occurs
+    assumed: int  # literal of inputs that reach the unit
     observable: Callable[[Sequence[Bit]], int]  # literal of a difference of outputs that is looked at
     solve: Callable[[int], Collection[int] | None]  # inputs that make a literal 1; raises an error when time is up
     _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with registers of the unit alone
@@ -116,7 +116,7 @@ class UnobservedRegisters:
 
         def value(variable: int) -> int:
             bits = all_ & ~1
-            # a state with several other bits of small registers is seldom one that occurs
+            # a state with several other bits of small registers is seldom reachable
             for _ in range(self._rng.randint(*(_SELDOM_FLIPPED if variable in small else _FLIPPED))):
                 bits &= self._rng.getrandbits(_VARIANTS)
             return bits ^ all_ * (variable in ones)
@@ -125,7 +125,7 @@ class UnobservedRegisters:
         return self.gates.graph.evaluate({variable: value(variable) for variable in variables}, literals, all_)
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
-        """Drop conditions until a cycle keeps the rest; returns literals of what occurs while all registers are the
+        """Drop conditions until a cycle keeps the rest; returns literals of states while all registers are the
         same by these, and while they need not be."""
         graph, words = self.gates.graph, self.gates.register_words
         names = [*self._conditions]

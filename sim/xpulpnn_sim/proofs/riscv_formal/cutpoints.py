@@ -174,7 +174,7 @@ GATES = "gates.il"  # file with the gates of all modules
 
 NETLIST = "core.json"  # file with the core between its memories, some wires of it cut
 
-MODULE = "surrounded_core"  # module of the core between its memories
+MODULE = "rvfi_wrapper"  # module of the core between its memories
 
 _READ_ALL = f"""read_verilog -sv core.v
 hierarchy -check -top {MODULE}

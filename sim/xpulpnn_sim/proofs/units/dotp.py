@@ -31,31 +31,13 @@ ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counterexample:
-    """Operands for which a structure computes something else than defined."""
-
-    rs1: int
-    rs2: int
-    rd: int
-    accumulate: int
-    expected: int
-    result: int
-
-    def __str__(self) -> str:
-        return (
-            f"rs1=0x{self.rs1:08x} rs2=0x{self.rs2:08x} rd=0x{self.rd:08x} accumulate={self.accumulate}: "
-            f"result must be 0x{self.expected:08x}, not 0x{self.result:08x}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DotpOperation:
     """A dot product in one format and with one choice of signs."""
 
     graph: AdderGraph  # holds its gates
     fmt: ElemFmt
     signs: Signs
-    # literals of the operands; those of lanes left out are constants
+    # literals of the operands; those of other lanes are constants
     rs1: Word
     rs2: Word
     rd: Word
@@ -79,12 +61,16 @@ class DotpOperation:
         products = lane_products(z, self.fmt, (self.rs1, self.rs2), (int(self.signs.a), int(self.signs.b)))
         return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
 
-    def case(self, ones: frozenset[int]) -> Counterexample:
-        """Operands, their sum by the golden model, and the result where the input literals ``ones`` are 1, others 0."""
+    def case(self, ones: frozenset[int]) -> str:
+        """Operands where the input literals ``ones`` are 1, their sum by the golden model, and what the unit makes."""
         words = {"rs1": self.rs1, "rs2": self.rs2, "rd": self.rd, "accumulate": [self.accumulate]}
-        given = {name: self.graph.number(ones, word) for name, word in words.items()}
-        expected = golden(self.fmt, self.signs, *(np.array([value], np.uint32) for value in given.values()))
-        return Counterexample(**given, expected=int(expected[0]), result=self.graph.number(ones, self.result))
+        rs1, rs2, rd, accumulate = values = [self.graph.number(ones, word) for word in words.values()]
+        expected = int(golden(self.fmt, self.signs, *(np.array([value], np.uint32) for value in values))[0])
+        result = self.graph.number(ones, self.result)
+        return (
+            f"rs1=0x{rs1:08x} rs2=0x{rs2:08x} rd=0x{rd:08x} accumulate={accumulate}: "
+            f"result must be 0x{expected:08x}, not 0x{result:08x}"
+        )
 
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
         """Input literals that are 1 in the first of so many random cases in which the golden model differs, if any."""

@@ -144,7 +144,7 @@ def _algebra(build: "partial[DotpOperation]", deadline: float) -> _Answer:
     whole = build()
     timeout_s = deadline - time.monotonic()
     ones = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=timeout_s)
-    return (EQUAL, "") if ones is None else (DIFFERENT, str(whole.case(ones)))
+    return (EQUAL, "") if ones is None else (DIFFERENT, whole.case(ones))
 
 
 def _lanes(build: "partial[DotpOperation]", fmt: ElemFmt) -> Iterator[tuple[DotpOperation, slice]]:
@@ -160,7 +160,7 @@ def _sat(build: "partial[DotpOperation]", deadline: float) -> _Answer:
             raise GaveUpError
         ones = prove_equal(lane.graph, (lane.result, lane.plain_gates()), timeout_s=left_s)
         if ones is not None:
-            return DIFFERENT, str(lane.case(ones))
+            return DIFFERENT, lane.case(ones)
     return LANES, ""
 
 
@@ -197,5 +197,5 @@ def _evaluated(dotp: DotpOperation, counted: Sequence[int], blocks: int, deadlin
         wrong = next((a ^ b for a, b in zip(values[::2], values[1::2], strict=True) if a != b), 0)
         if wrong:
             case = (wrong & -wrong).bit_length() - 1
-            return str(dotp.case(frozenset(literal for literal, value in given.items() if value >> case & 1)))
+            return dotp.case(frozenset(literal for literal, value in given.items() if value >> case & 1))
     return ""
