@@ -32,8 +32,8 @@ LANES, SAMPLED = "equal lane by lane", "no difference"
 """Further verdicts: shown for all operands of each lane alone; not refuted by random operands."""
 
 _FIRST_CASES = 1024
-_BLOCK_BITS = 20  # binary logarithm of the cases that are evaluated at a time
-_RANDOM_BLOCKS = 64
+_BLOCK_BITS = 18  # binary logarithm of the cases that are evaluated at a time
+_RANDOM_BLOCKS = 256
 _SAT_WIDTH = 4  # widest elements that SAT is tried on unless asked for: it takes minutes for products of 8 bits
 
 
