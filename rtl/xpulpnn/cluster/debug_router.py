@@ -44,13 +44,13 @@ class DebugRouter(Component):
             connect(m, data.others, flipped(self.others_data[core]))
             connect(m, data.debug, port.cores[2 * core])
             # a fetch may follow from a grant of data, on which that of another core must not depend in the same cycle
-            kept = m.submodules[f"fetch{core}_kept"] = Funnel(1)
-            request, way = kept.requests[0], port.cores[2 * core + 1]
+            fetch_request = m.submodules[f"fetch{core}_kept"] = Funnel(1)
+            request, way = fetch_request.requests[0], port.cores[2 * core + 1]
             m.d.comb += [
                 *assign_by_name(request, fetch.target, "req", *REQUEST_FIELDS),
                 fetch.target.gnt.eq(request.gnt),
-                *assign_by_name(way, kept.selected, "req", *REQUEST_FIELDS),
-                kept.selected.gnt.eq(way.gnt),
+                *assign_by_name(way, fetch_request.selected, "req", *REQUEST_FIELDS),
+                fetch_request.selected.gnt.eq(way.gnt),
                 *assign_by_name(fetch.target, way, "rvalid", *RESPONSE_FIELDS),
                 *assign_by_name(fetch.initiator, instr.debug, "req", "addr"),
                 fetch.initiator.be.eq(-1),

@@ -26,8 +26,8 @@ class SkidBuffer(Component):
         ]
         m.d.sync += request.req.eq(target.req & ~target.gnt)
         for name in REQUEST_FIELDS:
-            asked, kept, shown = (getattr(port, name) for port in (initiator, request, target))
-            m.d.comb += shown.eq(Mux(request.req, kept, asked))
+            new, held, offered = (getattr(port, name) for port in (initiator, request, target))
+            m.d.comb += offered.eq(Mux(request.req, held, new))
             with m.If(~request.req):
-                m.d.sync += kept.eq(asked)
+                m.d.sync += held.eq(new)
         return m

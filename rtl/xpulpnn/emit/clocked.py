@@ -210,11 +210,13 @@ class Clocked:
                         break
             else:
                 blocks.append(block)
-        lines = [line for block in blocks for line in _at(block.event, self._body(block), one=block.reset is not None)]
+        lines = [
+            line for block in blocks for line in _at(block.event, self._body(block), is_single=block.reset is not None)
+        ]
         for array, wire in self._array_wires():
             block = self._blocks[wire]
             for loop in array.loops:
-                lines += _at(block.event, self._loop(loop), one=block.reset is not None)
+                lines += _at(block.event, self._loop(loop), is_single=block.reset is not None)
         return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:
@@ -292,9 +294,9 @@ class Clocked:
         return lines if const_bits(enable) == "1" else guarded(f"if ({printer.condition(enable)})", lines)
 
 
-def _at(event: str, lines: list[str], *, one: bool = False) -> list[str]:
-    """Write the statements of an event; ``one`` if it is one statement on many lines."""
-    if one or len(lines) == 1 or lines[0].startswith("for ("):
+def _at(event: str, lines: list[str], *, is_single: bool = False) -> list[str]:
+    """Write the statements of an event; ``is_single`` if it is one statement on many lines."""
+    if is_single or len(lines) == 1 or lines[0].startswith("for ("):
         return [f"always @({event})", *(INDENT + line for line in lines)]
     return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 

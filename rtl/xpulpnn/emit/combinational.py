@@ -83,8 +83,8 @@ class Combinational:
             if others or "-" in pattern or source is None or source not in self._arrays:
                 return None
             chosen[int(pattern, 2)] = source
-        found = {self._arrays[source] for source in chosen.values()}
-        array = next(iter(found))[0]
+        arrays = {self._arrays[source] for source in chosen.values()}
+        array = next(iter(arrays))[0]
         if any(self._arrays[source] != (array, number) for number, source in chosen.items()):
             return None
         missing = [number for number in range(1 << sig_width(last.selector)) if number not in chosen]
@@ -185,11 +185,11 @@ def _wires(*sigs: Sig) -> set[str]:
 
 
 def _reaches(reads: dict[str, set[str]], start: Sequence[str], goals: Sequence[str]) -> bool:
-    wanted, seen = set(goals), set(start)
+    goal_wires, seen = set(goals), set(start)
     stack = [wire for name in start for wire in reads.get(name, ())]
     while stack:
         wire = stack.pop()
-        if wire in wanted:
+        if wire in goal_wires:
             return True
         if wire not in seen:
             seen.add(wire)

@@ -111,15 +111,15 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
     """
     other = "AB"[port == "A"]
     literal = const_bits(cell.ports[other])
-    alike = cell.type == driver.type and cell.type in BITWISE
+    is_chain = cell.type == driver.type and cell.type in BITWISE
     compared = cell.type in ("$eq", "$ne") and driver.type == "$and"
-    if literal is None or not (alike or compared):
+    if literal is None or not (is_chain or compared):
         return
-    for inner, kept in (("A", "B"), ("B", "A")):
-        mask, value = const_bits(driver.ports[inner]), driver.ports[kept]
+    for inner, other_operand in (("A", "B"), ("B", "A")):
+        mask, value = const_bits(driver.ports[inner]), driver.ports[other_operand]
         if mask is None or len(mask) != len(literal):
             continue
-        if alike and len(literal) == sig_width(value):
+        if is_chain and len(literal) == sig_width(value):
             both = _OPERATIONS[cell.type](int(literal, 2), int(mask, 2))
             cell.ports[other], cell.ports[port] = (Const(f"{both:0{len(literal)}b}"),), value
             return
@@ -127,8 +127,8 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
             places = [place for place, bit in enumerate(reversed(mask)) if bit == "1"]
             taken = joined(tuple(chunk for place in reversed(places) for chunk in bits(value, place, 1)))
             if places and len(taken) <= _MAX_PIECES:
-                wanted = "".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")
-                cell.ports[port], cell.ports[other] = taken, (Const(wanted),)
+                tested = "".join(bit for m, bit in zip(mask, literal, strict=True) if m == "1")
+                cell.ports[port], cell.ports[other] = taken, (Const(tested),)
                 return
 
 
@@ -147,10 +147,10 @@ def _tested_bit(cell: Cell) -> Sig | None:
     """A bit compared with the value that makes the comparison true."""
     if cell.type not in ("$eq", "$ne") or sig_width(cell.ports["A"]) != 1 or sig_width(cell.ports["B"]) != 1:
         return None
-    wanted = "1" if cell.type == "$eq" else "0"
-    for one, other in (("A", "B"), ("B", "A")):
-        if const_bits(cell.ports[one]) == wanted:
-            return cell.ports[other]
+    true_value = "1" if cell.type == "$eq" else "0"
+    for port, other_port in (("A", "B"), ("B", "A")):
+        if const_bits(cell.ports[port]) == true_value:
+            return cell.ports[other_port]
     return None
 
 
@@ -179,11 +179,11 @@ def _bitwise(cell: Cell) -> Sig | None:
     identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
     a, b = cell.ports["A"], cell.ports["B"]
     result: list[Const | Slice] = []
-    for one, other in zip(_single(a), _single(b), strict=True):
-        if absorbing in (one, other):
+    for bit_a, bit_b in zip(_single(a), _single(b), strict=True):
+        if absorbing in (bit_a, bit_b):
             result.append(absorbing)
-        elif identity in (one, other):
-            result.append(other if one == identity else one)
+        elif identity in (bit_a, bit_b):
+            result.append(bit_b if bit_a == identity else bit_a)
         else:
             return None
     sig = joined(tuple(result))

@@ -103,11 +103,11 @@ def instance(module: str, clocking: Iterable[str], component: wiring.Component, 
 
 def flatten(component: wiring.Component, fragment: Fragment) -> None:
     """Make what bare modules hold a part of the component around them."""
-    kept = []
+    subfragments = []
     for index, (child, name, src_loc) in enumerate(fragment.subfragments):
         # a submodule without a signature of its own becomes a part of the module around it
         if isinstance(child, Instance | MemoryInstance) or component_of(child) is not None:
-            kept.append((child, name, src_loc))
+            subfragments.append((child, name, src_loc))
             continue
         name = name or f"unnamed{index}"
         flatten(component, child)
@@ -120,5 +120,5 @@ def flatten(component: wiring.Component, fragment: Fragment) -> None:
             fragment.add_domains(domain)
         for domain, statements in child.statements.items():
             fragment.add_statements(domain, statements)
-        kept += [(inner, f"{name}_{own}" if own else None, loc) for inner, own, loc in child.subfragments]
-    fragment.subfragments = kept
+        subfragments += [(inner, f"{name}_{own}" if own else None, loc) for inner, own, loc in child.subfragments]
+    fragment.subfragments = subfragments

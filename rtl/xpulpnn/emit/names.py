@@ -88,14 +88,14 @@ class NameSpace:
         """Return whether nothing has that name."""
         return name not in self._taken
 
-    def take(self, wanted: str) -> str:
-        """``wanted``, with a number appended if something has that name."""
-        name, number = wanted, 1
-        while name in self._taken or name in KEYWORDS:
+    def take(self, name: str) -> str:
+        """``name``, with a number appended if something has that name."""
+        unique, number = name, 1
+        while unique in self._taken or unique in KEYWORDS:
             number += 1
-            name = f"{wanted}_{number}"
-        self._taken.add(name)
-        return name
+            unique = f"{name}_{number}"
+        self._taken.add(unique)
+        return unique
 
 
 class Enumerations:
@@ -135,7 +135,7 @@ class Enumerations:
     def declarations(self) -> list[str]:
         """A constant for every value that the text names, under a comment with all values of its enumeration."""
         lines: list[str] = []
-        for enumeration, names in ((one, names) for one, names in self._used.items() if names):
+        for enumeration, names in ((key, names) for key, names in self._used.items() if names):
             values = ", ".join(f"{int(bits, 2)} {member}" for bits, member in enumeration.members)
             width = len(next(iter(names)))
             constants = ", ".join(f"{names[bits]} = {width}'h{int(bits, 2):x}" for bits in sorted(names))

@@ -105,14 +105,14 @@ class Netlist:
     def _settle_processes(self) -> None:
         """Turn processes without a condition into values."""
         substitute: dict[str, Sig] = {}
-        kept = []
+        processes = []
         for process in self.module.processes:
             value = _overlaid(process)
             if value is None:
-                kept.append(process)
+                processes.append(process)
             else:
                 self._define(process_target(process), value, substitute)
-        self.module.processes = kept
+        self.module.processes = processes
         self._rewrite(substitute)
 
     def _define(self, wire: str, value: Sig, substitute: dict[str, Sig]) -> None:
@@ -128,7 +128,7 @@ class Netlist:
     def _fold(self) -> bool:
         """Replace operators whose result needs no operator by that result; tells whether there were any."""
         substitute: dict[str, Sig] = {}
-        kept = []
+        cells = []
         drivers = {cell.result: cell for cell in self.module.cells if cell.is_operator}
         for cell in self.module.cells:
             for port in ("A", "B") if cell.type in BITWISE or cell.type in COMPARISONS else ():
@@ -140,11 +140,11 @@ class Netlist:
                 driver = self._driver(cell.ports["A"], drivers)
                 value = inverted(cell, driver) if driver is not None else None
             if value is None:
-                kept.append(cell)
+                cells.append(cell)
             else:
                 self._define(cell.result, value, substitute)
-        changed = len(kept) < len(self.module.cells)
-        self.module.cells = kept
+        changed = len(cells) < len(self.module.cells)
+        self.module.cells = cells
         self._rewrite(substitute)
         return changed
 
@@ -300,7 +300,7 @@ class Purposes:
             self._read_cell(cell)
         for process in netlist.module.processes:
             target = process_target(process)
-            selectors = [one.selector for one in all_statements(process) if isinstance(one, Switch)]
+            selectors = [statement.selector for statement in all_statements(process) if isinstance(statement, Switch)]
             self._read(selectors, target, decides=True)
             self._read([sig for sig in statement_sigs(process) if sig not in selectors], target)
 

@@ -243,7 +243,7 @@ class Nets:
 
     def sources(self, sigs: Iterable[Sig]) -> set[str]:
         """The nets that the text of some values reads."""
-        found: set[str] = set()
+        wires: set[str] = set()
         stack = list(sigs)
         while stack:
             for chunk in stack.pop():
@@ -251,10 +251,10 @@ class Nets:
                     continue
                 cell = self.inlined.get(chunk.wire)
                 if cell is None:
-                    found.add(self.part_names.get(chunk, chunk.wire))
+                    wires.add(self.part_names.get(chunk, chunk.wire))
                 else:
                     stack += self.netlist.inputs(cell)
-        return found
+        return wires
 
     def piece(self, wire: str, text: str, sources: set[str]) -> TextPiece:
         """The assignment of a whole net."""

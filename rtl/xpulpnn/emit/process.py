@@ -106,8 +106,8 @@ def guarded(head: str, lines: Sequence[str]) -> list[str]:
     """``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
     # the else after an if within an if would belong to the inner one
     if len(lines) == 1 and not lines[0].startswith("if ("):
-        one = f"{head} {lines[0]}"
-        return [one] if len(one) <= COLUMNS else [head, INDENT + lines[0]]
+        line = f"{head} {lines[0]}"
+        return [line] if len(line) <= COLUMNS else [head, INDENT + lines[0]]
     return [f"{head} begin", *(INDENT + line for line in lines), "end"]
 
 
@@ -116,11 +116,11 @@ def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> 
     *first, last = _rows(labels)
     if not lines:
         return [*first, f"{last}: ;"]
-    one = f"{last}: {lines[0]}"
+    line = f"{last}: {lines[0]}"
     note = [text] if (text := _noted("", names)) else []
-    if len(lines) == 1 and len(one) <= COLUMNS:
-        noted = _noted(one, names)
-        return [*first, noted] if noted != one else [*note, *first, one]
+    if len(lines) == 1 and len(line) <= COLUMNS:
+        noted = _noted(line, names)
+        return [*first, noted] if noted != line else [*note, *first, line]
     if len(lines) == 1:
         return [*first, _noted(f"{last}:", names), INDENT + lines[0]]
     return [*note, *first, f"{last}: begin", *(INDENT + line for line in lines), "end"]

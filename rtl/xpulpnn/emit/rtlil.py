@@ -112,7 +112,10 @@ def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 def statement_sigs(statements: Iterable[Statement]) -> list[Sig]:
     """Every value a process reads."""
-    return [one.value if isinstance(one, Assign) else one.selector for one in all_statements(statements)]
+    return [
+        statement.value if isinstance(statement, Assign) else statement.selector
+        for statement in all_statements(statements)
+    ]
 
 
 def process_target(process: list[Statement]) -> str:

@@ -38,19 +38,19 @@ def is_empty(nodes: Sequence[Node]) -> bool:
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
     """The same process of one net without assignments of a value that the net has already."""
-    kept: list[Node] = []
+    remaining: list[Node] = []
     for node in nodes:
         if isinstance(node, Assign):
             value = node.value if node.target.width == width else None
             if value is None or value != known:
-                kept.append(node)
+                remaining.append(node)
             known = value
             continue
         inner = node.with_bodies(partial(without_repeats, width=width, known=known))
         if not is_empty([inner]):
-            kept.append(inner)
+            remaining.append(inner)
             known = None
-    return kept
+    return remaining
 
 
 def tree(statements: Sequence[Statement]) -> list[Node]:
@@ -69,17 +69,17 @@ def _tree(statements: Sequence[Statement]) -> list[Node]:
 
 def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[Node]:
     """Statements without what those in ``later``, which follow in any case, assign again."""
-    kept: list[Node] = []
+    remaining: list[Node] = []
     behind = list(later)
     for node in reversed(nodes):
         if isinstance(node, Assign):
-            kept += reversed(_pieces(node, later))
+            remaining += reversed(_pieces(node, later))
             behind.append(node.target)
             continue
         inner = node.with_bodies(partial(_without_overwritten, later=behind))
         if not is_empty([inner]):
-            kept.append(inner)
-    return kept[::-1]
+            remaining.append(inner)
+    return remaining[::-1]
 
 
 def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
@@ -115,26 +115,26 @@ def _node(statement: Statement) -> list[Node]:
     return [ChoiceNode(None, [(selector, chosen.get("1", default))], chosen.get("0", default))]
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(left: str, right: str) -> bool:
     """Return whether a word matches both patterns."""
-    return all(a == b or "-" in (a, b) for a, b in zip(one, other, strict=True))
+    return all(a == b or "-" in (a, b) for a, b in zip(left, right, strict=True))
 
 
-def merged(one: Sequence[Node], other: Sequence[Node]) -> list[Node] | None:
+def merged(left: Sequence[Node], right: Sequence[Node]) -> list[Node] | None:
     """Both of two trees with different targets, in one where they ask the same questions; None if they never do."""
-    if _questions(one) == 0 and _questions(other) == 0:
-        return [*one, *other]
-    nodes = _merge(one, other)
-    return nodes if _questions(nodes) < _questions(one) + _questions(other) else None
+    if _questions(left) == 0 and _questions(right) == 0:
+        return [*left, *right]
+    nodes = _merge(left, right)
+    return nodes if _questions(nodes) < _questions(left) + _questions(right) else None
 
 
 def _questions(nodes: Sequence[Node]) -> int:
     return sum(not isinstance(node, Assign) for node in nodes)
 
 
-def _merge(one: Sequence[Node], other: Sequence[Node]) -> list[Node]:
-    nodes, place = list(one), 0
-    for node in other:
+def _merge(left: Sequence[Node], right: Sequence[Node]) -> list[Node]:
+    nodes, place = list(left), 0
+    for node in right:
         if isinstance(node, Assign):
             while place < len(nodes) and isinstance(nodes[place], Assign):
                 place += 1
@@ -152,28 +152,28 @@ def _merge(one: Sequence[Node], other: Sequence[Node]) -> list[Node]:
     return nodes
 
 
-def _shared(one: Node, other: Node) -> Node | None:
+def _shared(left: Node, right: Node) -> Node | None:
     """One choice if both tell the same cases apart, or if they can be told apart in a common one."""
-    if isinstance(one, Assign) or isinstance(other, Assign) or one.selector != other.selector:
+    if isinstance(left, Assign) or isinstance(right, Assign) or left.selector != right.selector:
         return None
-    short, long = sorted((one, other), key=lambda choice: len(choice.arms))
-    same = [test for test, _ in short.arms] == [test for test, _ in long.arms[: len(short.arms)]]
+    shorter, longer = sorted((left, right), key=lambda choice: len(choice.arms))
+    same = [test for test, _ in shorter.arms] == [test for test, _ in longer.arms[: len(shorter.arms)]]
     # one chain of conditions, too, if the shorter begins the longer
-    if same and (len(short.arms) == len(long.arms) or (one.selector is None and is_empty(short.default))):
+    if same and (len(shorter.arms) == len(longer.arms) or (left.selector is None and is_empty(shorter.default))):
         arms = []
-        for index, (test, body) in enumerate(long.arms):
-            parts = [choice.arms[index][1] for choice in (one, other) if index < len(choice.arms)]
+        for index, (test, body) in enumerate(longer.arms):
+            parts = [choice.arms[index][1] for choice in (left, right) if index < len(choice.arms)]
             arms.append((test, _merge(*parts) if len(parts) > 1 else body))
-        return ChoiceNode(one.selector, arms, _merge(one.default, other.default))
-    if one.selector is None or not is_empty(one.default) or not is_empty(other.default):
+        return ChoiceNode(left.selector, arms, _merge(left.default, right.default))
+    if left.selector is None or not is_empty(left.default) or not is_empty(right.default):
         return None
     # only cases that exclude all different ones can be put among them in any order
-    table = dict(one.arms)
-    for patterns, body in other.arms:
+    table = dict(left.arms)
+    for patterns, body in right.arms:
         if any(_collide(known, patterns) for known in table if known != patterns):
             return None
         table[patterns] = _merge(table[patterns], body) if patterns in table else body
-    return ChoiceNode(one.selector, list(table.items()))
+    return ChoiceNode(left.selector, list(table.items()))
 
 
 Case = tuple[Patterns, list[str]]  # Patterns and the lines they select
@@ -212,7 +212,7 @@ def disjoint(cases: Sequence[Case]) -> list[Case]:
 
 
 def _collide(patterns: Sequence[str], others: Sequence[str]) -> bool:
-    return any(overlap(one, other) for one in patterns for other in others)
+    return any(overlap(pattern, other_pattern) for pattern in patterns for other_pattern in others)
 
 
 def grouped(cases: Sequence[Case], default: list[str]) -> list[Case]:
@@ -222,8 +222,8 @@ def grouped(cases: Sequence[Case], default: list[str]) -> list[Case]:
     """
     groups: list[tuple[list[str], list[str]]] = []
     for patterns, lines in cases:
-        for index, (known, kept) in enumerate(groups):
-            if kept == lines and not any(_collide(patterns, later) for later, _ in groups[index + 1 :]):
+        for index, (known, known_lines) in enumerate(groups):
+            if known_lines == lines and not any(_collide(patterns, later) for later, _ in groups[index + 1 :]):
                 known.extend(patterns)
                 break
         else:

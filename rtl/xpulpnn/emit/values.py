@@ -42,7 +42,7 @@ def wires_of(*sigs: Sig) -> list[str]:
 
 def bits(sig: Sig, low: int, width: int) -> Sig:
     """Bits ``low`` up to ``low + width - 1`` of a value, fewer if it is narrower."""
-    kept: list[Const | Slice] = []
+    chunks: list[Const | Slice] = []
     for chunk in reversed(sig):
         skip = min(low, chunk.width)
         take = min(width, chunk.width - skip)
@@ -52,10 +52,10 @@ def bits(sig: Sig, low: int, width: int) -> Sig:
             continue
         if isinstance(chunk, Const):
             end = chunk.width - skip
-            kept.append(Const(chunk.bits[end - take : end]))
+            chunks.append(Const(chunk.bits[end - take : end]))
         else:
-            kept.append(Slice(chunk.wire, chunk.low + skip, take))
-    return tuple(reversed(kept))
+            chunks.append(Slice(chunk.wire, chunk.low + skip, take))
+    return tuple(reversed(chunks))
 
 
 def runs(width: int, kind: Callable[[int], Any]) -> Iterator[tuple[Any, int, int]]:

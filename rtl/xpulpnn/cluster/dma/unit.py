@@ -77,9 +77,9 @@ class Dma(Component):
                 event.eq(flag(queue.command, DmaCommand.EVENT)),
                 interrupt.eq(flag(queue.command, DmaCommand.INTERRUPT)),
             ]
-        told = current.cores & engine.done.replicate(cores)
+        notified = current.cores & engine.done.replicate(cores)
         m.d.sync += [
-            self.events.eq(told & event.replicate(cores)),
-            self.interrupts.eq(told & interrupt.replicate(cores)),
+            self.events.eq(notified & event.replicate(cores)),
+            self.interrupts.eq(notified & interrupt.replicate(cores)),
         ]
         return m

@@ -30,13 +30,6 @@ def event_lines(config: ClusterConfig) -> int:
     return sum(1 << line for line in lines)
 
 
-_WITH_DEBUG = """
-    An access that waits is answered with an error when the core is to halt, which makes it again when it resumes. Then
-    the next load that waits for events at the same address does not trigger anything a second time. In debug mode no
-    access waits.
-    """
-
-
 class CoreUnit(Component):
     """Event buffer and masks of a core, and the end of its private port, where it waits.
 
@@ -46,6 +39,10 @@ class CoreUnit(Component):
     the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables are
     ignored; where there is no register the answer is an error. The shared view uses cycles in which the core makes no
     access. Reset clears everything.
+
+    With debug mode of the cores, an access that waits is answered with an error when the core is to halt, which makes
+    it again when it resumes. Then the next load that waits for events at the same address does not trigger anything a
+    second time. In debug mode no access waits.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -79,8 +76,6 @@ class CoreUnit(Component):
             #: debug_mode: The core is in debug mode.
             ports |= {"halt": In(1), "debug_mode": In(1)}
         super().__init__(config, ports)
-        if config.core.debug and self.__doc__:
-            self.__doc__ += _WITH_DEBUG
 
     def elaborate(self, platform):
         m = Module()

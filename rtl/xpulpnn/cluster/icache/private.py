@@ -88,16 +88,16 @@ class PrivateCache(Component):
         """Fetching of lines: of misses, else ahead. ``comes`` is high when the line looked for arrives."""
         line, control = self.line, self.control
         state = Signal(FetchState)
-        asked = Signal.like(line.addr)
+        requested_line = Signal.like(line.addr)
         # there was a flush since the line was asked for
         stale = Signal(init=1)
         flushed, starts = signals(1, "flushed starts")
         ready, asking = state == FetchState.READY, state == FetchState.ASKING
         line_addr, gnt = line.addr, line.gnt
         if self.registered:
-            line_addr, gnt = Signal.like(asked, name="chosen_line"), Const(0)
-            m.d.comb += line.addr.eq(asked)
-        sources = [(ready & misses, ways.looked), (~ready, asked)]
+            line_addr, gnt = Signal.like(requested_line, name="chosen_line"), Const(0)
+            m.d.comb += line.addr.eq(requested_line)
+        sources = [(ready & misses, ways.looked), (~ready, requested_line)]
         if self.config.prefetch:
             sources.append((ready & ~misses, ways.next_line))
         m.d.comb += [
@@ -105,9 +105,9 @@ class PrivateCache(Component):
             starts.eq(ready & misses),
             line.req.eq(asking if self.registered else starts | asking),
             line_addr.eq(chosen(*zip(*sources, strict=True))),
-            comes.eq(line.rvalid & ~stale & (asked == ways.looked)),
+            comes.eq(line.rvalid & ~stale & (requested_line == ways.looked)),
             ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
-            ways.write_line.eq(asked),
+            ways.write_line.eq(requested_line),
             ways.write_data.eq(line.rdata),
         ]
         if self.config.prefetch:
@@ -117,12 +117,12 @@ class PrivateCache(Component):
                 m.d.sync += looked.eq(0)
             with m.Elif(ways.lookup):
                 m.d.sync += looked.eq(1)
-            wanted = looked & ways.next_absent & (stale | (asked != ways.next_line))
+            fetches_ahead = looked & ways.next_absent & (stale | (requested_line != ways.next_line))
             with m.If(~misses):
-                m.d.comb += starts.eq(ready & control.enable & control.prefetch & wanted)
+                m.d.comb += starts.eq(ready & control.enable & control.prefetch & fetches_ahead)
         with m.Switch(state):
             with m.Case(FetchState.READY), m.If(starts):
-                m.d.sync += [asked.eq(line_addr), state.eq(Mux(gnt, FetchState.WAITING, FetchState.ASKING))]
+                m.d.sync += [requested_line.eq(line_addr), state.eq(Mux(gnt, FetchState.WAITING, FetchState.ASKING))]
             with m.Case(FetchState.ASKING), m.If(line.gnt):
                 m.d.sync += state.eq(FetchState.WAITING)
             with m.Case(FetchState.WAITING), m.If(line.rvalid):

@@ -76,8 +76,8 @@ class BankArbiter(Component):
         if self.config.broadcast:
             accesses = [self.access[number] for number in range(self.masters)]
             loads = [
-                asks & ~one.we & ~one.test_set & (one.row == winner.row)
-                for asks, one in zip(req, accesses, strict=True)
+                requests & ~candidate.we & ~candidate.test_set & (candidate.row == winner.row)
+                for requests, candidate in zip(req, accesses, strict=True)
             ]
             shared = wins | Cat(loads)
             with m.If(~winner.we & ~winner.test_set & (access.req if late else 1)):
