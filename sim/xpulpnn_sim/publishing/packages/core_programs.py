@@ -58,7 +58,7 @@ class CoreProgram:
 
 
 def core_programs(config: CoreConfig) -> list[CoreProgram]:
-    """Every instruction that computes, loads or stores; then the directed programs that end soon."""
+    """Every instruction that computes or accesses memory; then the directed programs that end soon."""
     return [_rows_program(config), *_directed_programs(config)]
 
 
@@ -96,7 +96,9 @@ class _RowsProgram:
         rows = [insn for insn in enabled(self.config.extensions, self.config.widths) if insn.size == WORD_BYTES]
         for insn in (row for row in rows if not row.alias):
             values = draw.values(insn, pins=_REGISTERS)
-            if insn.is_load or insn.is_store:
+            if insn.is_mac_load:
+                self._mac_load(insn, values)
+            elif insn.is_load or insn.is_store:
                 self._access(insn, values)
             elif computes(insn):
                 self._computation(insn, values)
@@ -109,6 +111,15 @@ class _RowsProgram:
         a, b, d = (self.operand() for _ in range(3))
         self.lines += [f"li a0, {a}", f"li a1, {b}", f"li a2, {d}", text]
         self.store("a2", f"{text} with a0 {a:08x}, a1 {b:08x}, a2 {d:08x}")
+
+    def _mac_load(self, insn: Insn, values: Mapping[str, int]) -> None:
+        """Products of the entries that the Mac&Loads before have loaded, and the pointer."""
+        text, pointer = render(insn, insn.encode(**values)), self.rng.randrange(0, _OPERANDS, WORD_BYTES)
+        self.lines += [f"li a0, {_OPERANDS_AT + pointer}", *(f"li a{at}, {self.operand()}" for at in (1, 2, 3)), text]
+        self.store("a2", text)
+        if insn.is_pair:
+            self.store("a3", f"second sum of {text}")
+        self.store("a0", f"pointer of {text}")
 
     def _access(self, insn: Insn, values: Mapping[str, int]) -> None:
         """A load or store of a random byte address, aligned or not."""
@@ -139,7 +150,7 @@ def _rows_program(config: CoreConfig) -> CoreProgram:
     """The program of all rows, with the results that it has on the simulator."""
     rows = _RowsProgram(config, Random(_SEED))
     rows.add_all()
-    name = "all instructions that compute, load or store"
+    name = "all instructions that compute or access memory"
     lines = (f"li s11, {_RESULTS_AT}", *rows.lines)
     program = RandomProgram((ProgramBlock(name, lines),), (), HANDLERS, None, name)
     executable = _with_operands(program.executable(), rows.rng.randbytes(_OPERANDS))
