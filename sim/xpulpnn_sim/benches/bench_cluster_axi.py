@@ -204,7 +204,7 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
         assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 0
         await host.write(isa.EVENT_UNIT + isa.EventRegister.MASK, 1)
         assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 1
-        holes = (
+        unmapped = (
             isa.PRIVATE_EVENT_UNIT,
             isa.PRIVATE_DMA,
             isa.L2_BASE,
@@ -213,7 +213,7 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
             isa.TIMER - WORD_BYTES,
             isa.PRIVATE_DMA + isa.BLOCK_BYTES,
         )
-        for place in holes:
+        for place in unmapped:
             for write in (0, 1):
                 assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
         last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES

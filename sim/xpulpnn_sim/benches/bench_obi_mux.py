@@ -35,7 +35,7 @@ class _Words:
 
     own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each manager in each place
     failing: set[int]  # addresses that fail, one of each manager in each place
-    holes: Sequence[int]  # unmapped addresses, each one bit away from a place
+    unmapped: Sequence[int]  # unmapped addresses, each one bit away from a place
 
     def memory(self) -> WordMemory:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
@@ -45,7 +45,7 @@ class _Words:
         eager = rng.getrandbits(1)
         addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
-        addresses += self.holes[part :: len(_TIMINGS)]
+        addresses += self.unmapped[part :: len(_TIMINGS)]
         rng.shuffle(addresses)
         return [_transfer(address, rng, 0 if eager else rng.choice((0, 0, 1, 5))) for address in addresses]
 
@@ -68,18 +68,18 @@ def _words(managers: int, rng: Random) -> _Words:
     pools = [rng.sample(block[::WORD_BYTES], managers * _WORDS) for block in _blocks()]
     own = [[pool[number::managers] for pool in pools] for number in range(managers)]
     failing = {words[0] for places in own for words in places}
-    return _Words(own, failing, _holes(1, rng))
+    return _Words(own, failing, _unmapped_addresses(1, rng))
 
 
-def _holes(away: int, rng: Random) -> list[int]:
+def _unmapped_addresses(away: int, rng: Random) -> list[int]:
     """Unmapped addresses that differ from a mapped one in ``away`` bits."""
     flips = combinations([1 << bit for bit in range(XLEN)], away)
     pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
     addresses = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
-    return [address for address in addresses if _is_hole(address)]
+    return [address for address in addresses if _is_unmapped(address)]
 
 
-def _is_hole(address: int) -> bool:
+def _is_unmapped(address: int) -> bool:
     return not any(address in block for block in _blocks())
 
 
@@ -166,10 +166,10 @@ class MuxEnv:
         for number, (manager, transfers) in enumerate(zip(self.managers, self.transfers, strict=True)):
             memory = self.words.memory()
             expected = [
-                obi.expected_data(transfer, memory, absent=_is_hole(transfer.address)) for transfer in transfers
+                obi.expected_data(transfer, memory, absent=_is_unmapped(transfer.address)) for transfer in transfers
             ]
             board.equal([transfer.data for transfer in manager.completed], expected, f"data of manager {number}")
-            failing = [t.address in self.words.failing or _is_hole(t.address) for t in transfers]
+            failing = [t.address in self.words.failing or _is_unmapped(t.address) for t in transfers]
             board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of manager {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
@@ -200,7 +200,7 @@ async def all_sets_of_managers_meet(dut: Dut) -> None:
     rng = await start(dut)
     bus = MuxEnv(dut, 0, rng)
     number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]
-    far = _holes(2, rng)
+    far = _unmapped_addresses(2, rng)
     rng.shuffle(far)
 
     async def ask(asking: Iterable[int]) -> None:

@@ -23,7 +23,7 @@ HABITS: dict[str, dict[str, int]] = {
         "sw": 3,
         "mutex": 2,
         "dispatch": 3,
-        "holes": 1,
+        "unmapped": 1,
         "near": 4,
     },
     "barriers": {"registers": 1, "barriers": 8},
