@@ -88,8 +88,7 @@ async def fetch_all(
     return fetchers, memory
 
 
-def _lines_of(base: int, number: int) -> list[int]:
-    """Addresses of all words of ``number`` lines."""
+def _words_of_lines(base: int, number: int) -> list[int]:
     return [base + at for at in range(0, number * ICACHE_LINE_BYTES, WORD_BYTES)]
 
 
@@ -203,7 +202,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         first = block + middle
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)
-        straight = _lines_of(first, config.icache_private // ICACHE_LINE_BYTES)
+        straight = _words_of_lines(first, config.icache_private // ICACHE_LINE_BYTES)
         await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
@@ -288,7 +287,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
     """All cores fetch the same lines at once: each is read once; then again from the shared cache."""
     rng, board = await _start(dut, prefetch=0)
     code, cores = ChangingCode(rng), configuration().cores
-    lines = _lines_of(0x1C00_0000, 4)
+    lines = _words_of_lines(0x1C00_0000, 4)
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, ObiTiming(1.0, 20, 20))
     board.equal(sorted(memory.requests), lines[::2], "each line once, in two parts")
     await _access(dut, Icache.FLUSH_PRIVATE, 1)
@@ -310,7 +309,7 @@ async def registers_read_as_written(dut: Dut) -> None:
         board.equal(await _access(dut, register), value, f"{register.name} after reset")
         await _access(dut, register, 0xFFFF_FFFE)
         board.equal(await _access(dut, register), 0, f"{register.name} written 0")
-    lines = _lines_of(0x1C00_0000, 2)
+    lines = _words_of_lines(0x1C00_0000, 2)
     for _ in range(2):
         _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
         board.equal(len(memory.requests), 2 * len(lines), "reads of memory while disabled")
@@ -324,7 +323,7 @@ async def registers_read_as_written(dut: Dut) -> None:
 async def nothing_else_is_a_register(dut: Dut) -> None:
     """Accesses one bit away from every register fail, and change neither settings nor counters nor lines."""
     rng, board = await _start(dut, prefetch=0)
-    code, lines = ChangingCode(rng), _lines_of(0x1C00_0000, 2)
+    code, lines = ChangingCode(rng), _words_of_lines(0x1C00_0000, 2)
     levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
     registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
     await fetch_all(dut, rng, code, [lines], PROMPT)
