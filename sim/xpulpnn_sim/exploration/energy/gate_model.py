@@ -68,21 +68,9 @@ class Circuit:
             cell = liberty.cells.get(flip_flop if netlist_cell.type == GATED else netlist_cell.type)
             if cell is None:
                 raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {netlist_cell.type}")
-            output, state = cell.outputs[0].name, cell.flip_flop
-            if state is not None:
-                data, clock, enable = state.next_state, state.clocked_on, ONE
-                if data not in cell.pins or clock not in cell.pins:
-                    raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
-                if netlist_cell.type == GATED:
-                    nets, enable = {data: nets["D"], clock: nets["C"], output: nets["Q"]}, nets["E"]
-                else:
-                    _check_reset(cell.name, state, nets)
-                outputs = [
-                    (pin.name, nets[pin.name], expression(pin.function).inputs[0] == state.state_inverse)
-                    for pin in cell.outputs
-                    if pin.name in nets
-                ]
-                self.registers.append(Register(where, cell, nets[data], data, clock, enable, outputs))
+            output = cell.outputs[0].name
+            if cell.flip_flop is not None:
+                self.registers.append(_register(where, cell, cell.flip_flop, nets, gated=netlist_cell.type == GATED))
             elif cell.truth_table() is None:
                 raise ToolError(f"cells of the netlist must be gates or flip-flops, not {netlist_cell.type}")
             elif output in nets:
@@ -107,6 +95,23 @@ class Circuit:
         self.sinks = [net for nets in self.outputs.values() for net in nets]
         # nets are numbered below this
         self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1
+
+
+def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], *, gated: bool) -> Register:
+    """A flip-flop with these nets at its pins, which are those of :data:`GATED` if it is ``gated``."""
+    data, clock, enable = state.next_state, state.clocked_on, ONE
+    if data not in cell.pins or clock not in cell.pins:
+        raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
+    if gated:
+        nets, enable = {data: nets["D"], clock: nets["C"], cell.outputs[0].name: nets["Q"]}, nets["E"]
+    else:
+        _check_reset(cell.name, state, nets)
+    outputs = [
+        (pin.name, nets[pin.name], expression(pin.function).inputs[0] == state.state_inverse)
+        for pin in cell.outputs
+        if pin.name in nets
+    ]
+    return Register(path, cell, nets[data], data, clock, enable, outputs)
 
 
 def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
