@@ -13,7 +13,7 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, OK, remark, tell, write_json
+from xpulpnn_sim.cli.common import FAILED, finish, remark, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
@@ -159,8 +159,7 @@ def cc_command(request: CcOptions) -> int:
         require_folder(request.headers, "--headers")
         names = write_all(request.headers, config, request.title, _cluster(request))
         tell(*names)
-        write_json(request.json, {"files": names})
-        return OK
+        return finish(request.json, {"files": names})
     if not request.files:
         raise InputError("FILE must be given at least once, not left out")
     for option in request.extra:
@@ -202,8 +201,7 @@ def cc_command(request: CcOptions) -> int:
     if request.loop_report:
         show_loops(report)
     record = {"files": results, "compiler": compiler.kind}
-    write_json(request.json, record | ({"loop_pass": loop_record(report)} if request.loop_report else {}))
-    return OK
+    return finish(request.json, record | ({"loop_pass": loop_record(report)} if request.loop_report else {}))
 
 
 _UNKNOWN = re.compile(

@@ -81,7 +81,7 @@ def incomplete(done: str) -> int:
     return INTERRUPTED
 
 
-def finish(path: Path | None, result: Any, *, good: bool, stop: Stop | None = None, done: str = "") -> int:
+def finish(path: Path | None, result: Any, *, good: bool = True, stop: Stop | None = None, done: str = "") -> int:
     """Write a result if a file was asked for, and return the exit code; tell what was ``done`` before an interrupt."""
     write_json(path, result)
     if stop is not None and stop.interrupted:

@@ -3,7 +3,6 @@
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
-from xpulpnn_sim.cli.common import FAILED, OK, table, tell, write_json
+from xpulpnn_sim.cli.common import finish, table, tell
 from xpulpnn_sim.cli.options import Json, arguments, command
-
-_TIMEOUT_S = 20
+from xpulpnn_sim.tools.yosys import printed_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +30,8 @@ def _program(*names: str, version: str = "--version") -> Callable[[], tuple[str,
         place = next((path for name in names if (path := shutil.which(name))), None)
         if place is None:
             return None
-        try:
-            done = subprocess.run(
-                [place, version],
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT_S,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        number = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
-        return number[0] if number else "unknown", place
+        number = re.search(r"\d+(\.\d+)+", printed := printed_by([place, version]))
+        return (number[0] if number else "unknown", place) if printed else None
 
     return find
 
@@ -150,8 +137,11 @@ def doctor_command(options: DoctorOptions) -> int:
         for tool, version, path in findings
     ]
     cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
-    write_json(options.json, [*records, cache | {"files": files, "bytes": size}])
-    return FAILED if any(tool.needed and not path for tool, _, path in findings) else OK
+    return finish(
+        options.json,
+        [*records, cache | {"files": files, "bytes": size}],
+        good=not any(tool.needed and not path for tool, _, path in findings),
+    )
 
 
 def _missing(tool: Tool) -> str:

@@ -10,14 +10,14 @@ from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator
-from xpulpnn_sim.cli.common import OK, tell, write_json
+from xpulpnn_sim.cli.common import finish, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
 from xpulpnn_sim.publishing.packages.assemble import DEFAULT_CLOCK_NS, PACKAGED, package_files
 from xpulpnn_sim.publishing.packages.design import Design
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.files import write_texts
 
 DEFAULT_PREFIX = "xpulpnn_"  # Begins the names of the modules that `generate` writes
 
@@ -89,21 +89,17 @@ def generate_command(options: GenerateOptions) -> int:
         files = {f"{top}.v": emitted.text}
         shown = str(options.output / f"{top}.v")
     files[f"{top}.json"] = json.dumps(emitted.manifest, indent=2) + "\n"
-    for name, text in files.items():
-        write_text(options.output / name, text)
+    written = write_texts(options.output, files)
     manifest = options.output / f"{top}.json"
     tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
-    write_json(options.json, {"top": top, "files": [options.output / name for name in files]})
-    return OK
+    return finish(options.json, {"top": top, "files": written})
 
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     command = f"{command_line(options)} --package --clock {options.clock:g}"
     design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
     files = package_files(design)
-    for name, text in files.items():
-        write_text(options.output / name, text)
+    written = write_texts(options.output, files)
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")
-    write_json(options.json, {"top": options.top, "files": [options.output / name for name in files]})
-    return OK
+    return finish(options.json, {"top": options.top, "files": written})

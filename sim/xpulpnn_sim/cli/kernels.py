@@ -1,7 +1,6 @@
 """``xpulpnn kernel``, ``library`` and ``pack``: kernels for programs; and options of all commands about kernels."""
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -11,12 +10,12 @@ from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
+from xpulpnn_sim.cli.common import finish, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors
-from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
+from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
 from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.programs.c_program import c_program
@@ -28,7 +27,7 @@ from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz
 from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.library.write import objects, texts
 from xpulpnn_sw.toolchain.build import Options, build
-from xpulpnn_sw.toolchain.compilers import COMPILERS, CompileError, find_compiler
+from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
@@ -131,21 +130,14 @@ def kernel_command(options: KernelOptions) -> int:
     case.check()
     tensors = case_tensors(case)
     program = c_program(case_kernel(case, tensors), tensors)
-    for name, text in program.files.items():
-        write_text(options.output / name, text)
-    written = [options.output / name for name in program.files]
+    written = write_texts(options.output, program.files)
     elf = options.output / f"{program.name}.elf"
     if not options.no_build:
-        try:
-            sources = [options.output / name for name in program.sources]
-            build(sources, elf, compiler=options.compiler, options=Options(config=config))
-        except CompileError as error:
-            print(error.messages, file=sys.stderr)
-            return FAILED
+        sources = [options.output / name for name in program.sources]
+        build(sources, elf, compiler=options.compiler, options=Options(config=config))
         written.append(elf)
     tell(*written)
-    write_json(options.json, {"function": program.name, "files": written})
-    return OK
+    return finish(options.json, {"function": program.name, "files": written})
 
 
 _WINDOWS = Parameter(help=f"Windows and strides of pools, KyxKx[:s=] (default {'+'.join(WINDOWS)}).")
@@ -200,29 +192,22 @@ def library_command(options: LibraryOptions) -> int:
                 bar.advance()
     require_folder(options.output, "--output")
     with progress_bar(f"objects of {len(functions)} functions", None):
-        try:
-            built = objects(
-                list(functions.values()),
-                options.output,
-                compiler=options.compiler,
-                options=Options(config=config),
-                public=public,
-            )
-        except CompileError as error:
-            print(error.messages, file=sys.stderr)
-            return FAILED
-    written = [built]
-    for name, text in texts(list(functions.values()), options.title, options.command_words, public).items():
-        write_text(options.output / name, text)
-        written.append(options.output / name)
+        built = objects(
+            list(functions.values()),
+            options.output,
+            compiler=options.compiler,
+            options=Options(config=config),
+            public=public,
+        )
+    headers = texts(list(functions.values()), options.title, options.command_words, public)
+    written = [built, *write_texts(options.output, headers)]
     tell(*written)
     names = [name for function in public for name in function.names]
     tell(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
-    write_json(
+    return finish(
         options.json,
         {"functions": list(functions), "public": names, "files": written},
     )
-    return OK
 
 
 _SUFFIXES = (".c", ".h", ".npz")
@@ -272,7 +257,7 @@ def pack_command(options: PackOptions) -> int:
     result = packed(computing, layer, precision, variant, arrays, options.rule)
     written = _write_layer(result, path)
     tell(*written)
-    write_json(
+    return finish(
         options.json,
         {
             "function": result.run.name,
@@ -282,7 +267,6 @@ def pack_command(options: PackOptions) -> int:
             "arguments": result.constants,
         },
     )
-    return OK
 
 
 def _write_layer(result: PackedLayer, path: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from typing import Any
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
-from xpulpnn_sim.cli.common import INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
+from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, command_name, expanded
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
@@ -74,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return execute_command(typed)
     except XpulpnnError as error:
+        if isinstance(messages := getattr(error, "messages", None), str):
+            sys.stderr.write(messages.rstrip("\n") + "\n")  # what a compiler says of generated sources
+            return FAILED
         return _report(with_suggestion(str(error)), BAD_INPUT)
     except ImportError as error:
         return _report(_missing(error, command_name(expanded(split_words(typed)))), BAD_INPUT)

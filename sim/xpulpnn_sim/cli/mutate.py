@@ -13,7 +13,7 @@ from xpulpnn.config import DEFAULT_PRESET, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.cli.common import OK, incomplete, interruptible, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import OK, finish, incomplete, interruptible, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import (
     Count,
@@ -90,8 +90,7 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
     if options.summary:
         known = collected(options.output)
         _report(known)
-        write_json(options.json, {"complete": True, "units": _records(known)})
-        return OK
+        return finish(options.json, {"complete": True, "units": _records(known)})
     units = _units(options.units)
     if not available("verilator"):
         require_verilator()

@@ -18,6 +18,7 @@ from xpulpnn_sim.cli.common import (
     FAILED,
     OK,
     TYPED,
+    finish,
     incomplete,
     progress_bar,
     tell,
@@ -286,5 +287,4 @@ def net_reference_command(options: ReferenceOptions) -> int:
         tell(f"{result.right} of {count} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s")
     if options.scores is not None:
         result.write_scores(options.scores)
-    write_json(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})
-    return OK
+    return finish(options.json, result.record() | {"wall_s": round(wall, _DIGITS)})

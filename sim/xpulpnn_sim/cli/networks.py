@@ -19,6 +19,7 @@ from xpulpnn_sim.cli.common import (
     FAILED,
     OK,
     Columns,
+    finish,
     progress_bar,
     record_table,
     remark,
@@ -32,12 +33,12 @@ from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, argum
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.reference.golden.network import Agreement, agreement, moved_codes
-from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
+from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
 from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.toolchain.build import build
-from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
+from xpulpnn_sw.toolchain.compilers import find_compiler
 
 _IMAGES = Parameter(help=f"Images, with labels for answers to be counted: {FORMS}.", metavar="PATH")
 
@@ -267,30 +268,18 @@ def net_generate_command(request: NetGenerateOptions) -> int:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
     folder: Path = request.output
     require_folder(folder, "--output")
-    written: list[Path] = []
-    for name, text in program.texts.items():
-        written.append(folder / name)
-        write_text(written[-1], text)
+    written = write_texts(folder, program.texts)
     if request.build:
         options = program_options(config, core=request.title, include=(folder / "include",), extra=("-Wall", "-Wextra"))
-        try:
-            with progress_bar("compiling", None):
-                printed = build(
-                    [folder / name for name in program.sources],
-                    folder / _PROGRAM,
-                    compiler=request.compiler,
-                    options=options,
-                )
-        except CompileError as error:
-            sys.stderr.write(error.messages)
-            return FAILED
+        with progress_bar("compiling", None):
+            sources = [folder / name for name in program.sources]
+            printed = build(sources, folder / _PROGRAM, compiler=request.compiler, options=options)
         sys.stderr.write(printed)
         written.append(folder / _PROGRAM)
     if not request.specialise:
         remark(f"functions for layers of any size; --specialise writes faster ones for these: {folder / 'README.md'}")
     tell(*written)
-    write_json(request.json, _record(program, written))
-    return OK
+    return finish(request.json, _record(program, written))
 
 
 def _own_command() -> str:

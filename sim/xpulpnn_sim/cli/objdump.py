@@ -11,7 +11,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.cli.common import OK, tell, write_json
+from xpulpnn_sim.cli.common import finish, tell
 from xpulpnn_sim.cli.options import Json, Repeated, arguments, command
 from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.assembly.disasm import render
@@ -55,8 +55,7 @@ def objdump_command(options: ObjdumpOptions) -> int:
             else:
                 _show_code(item, section, options)
         records.append(_record(item, sections, options))
-    write_json(options.json, records)
-    return OK
+    return finish(options.json, records)
 
 
 def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:

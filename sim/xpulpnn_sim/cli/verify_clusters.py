@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from xpulpnn.config import Arbiter, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
-from xpulpnn_sim.cli.common import FAILED, OK, pairs, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
 from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, tell_faults, totals
@@ -204,7 +204,7 @@ def _tell_litmus(
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
     tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")
-    write_json(
+    return finish(
         options.json,
         {
             "rounds": options.rounds * len(plans),
@@ -213,5 +213,5 @@ def _tell_litmus(
             "failures": reports,
             "tests": records,
         },
+        good=not (total or reports),
     )
-    return FAILED if total or reports else OK

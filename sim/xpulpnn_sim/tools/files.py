@@ -4,7 +4,7 @@ import fcntl
 import os
 import platform
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -78,6 +78,13 @@ def write_text(path: Path, text: str) -> None:
     """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone. The folder
     is made if it does not exist."""
     write_bytes(path, text.encode())
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files by their names in a folder, each as :func:`write_text` does; returns their paths."""
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return [folder / name for name in texts]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
