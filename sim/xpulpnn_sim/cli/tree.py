@@ -34,7 +34,7 @@ COMMANDS = {
         "doctor", "show each tool needed, its version, where it was found, and how to install what is missing", extra=""
     ),
     "generate": Command(
-        "generate", "write the Verilog of a component and a description of its ports, configuration and names", extra=""
+        "generate", "write the Verilog of a component and a description of its ports, configuration and names"
     ),
     "cosim kernel": Command("cosim_kernel", "run kernels; cosim KERNEL means cosim kernel KERNEL"),
     "cosim ulppack": Command("cosim_papers", "run products of operands packed into wide ones, and bit-serial ones"),

@@ -103,8 +103,6 @@ def _jtag_constraints(design: Design) -> list[str]:
     ]
 
 
-DEFAULT_CLOCK_NS = 10.0  # period that synthesis aims at unless another is asked for
-
 _DELAYS = ', whose delays are options: `make icarus ARGS="+latency=4 +stall=30"`.'
 _HALTED = "Meanwhile a debugger at the JTAG port halts all harts again and again: `tb/jtag_halts.v`."
 _VECTORS = "It applies the vectors of `tb/{top}_vectors.lst`, one per clock cycle."

@@ -23,6 +23,8 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 CLOCK, JTAG_CLOCK = "clk", "tck_clk"
 RESETS = {"rst": False, "rst_n": True}  # names of the reset port, and whether it is active low
 
+DEFAULT_CLOCK_NS = 10.0  # period that synthesis aims at unless another is asked for
+
 
 @dataclass(frozen=True)
 class Port:
