@@ -94,8 +94,8 @@ def _self_test(options: ClusterPrograms) -> int:
     from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 
     plans = options.plans()
-    found = (find_bridge_faults(plan, CLUSTER_BRIDGE_FAULTS, options.instructions, options.seed) for plan in plans)
-    return tell_faults(options.json, len(plans) * len(CLUSTER_BRIDGE_FAULTS), chain.from_iterable(found))
+    results = (find_bridge_faults(plan, CLUSTER_BRIDGE_FAULTS, options.instructions, options.seed) for plan in plans)
+    return tell_faults(options.json, len(plans) * len(CLUSTER_BRIDGE_FAULTS), chain.from_iterable(results))
 
 
 def _report_failure(failure: Trial, options: ClusterPrograms) -> None:
@@ -112,18 +112,18 @@ def _report_failure(failure: Trial, options: ClusterPrograms) -> None:
     keep_failure(options, failure.seed, lambda: program.listing(heading), program, hint)
 
 
-def _cluster_summary(found: Sequence[Trial]) -> dict[str, Any]:
+def _cluster_summary(trials: Sequence[Trial]) -> dict[str, Any]:
     total = Reached()
-    for result in found:
+    for result in trials:
         total.merge(result.coverage)
     rows: dict[str, dict[str, int]] = {}
-    for result in found:
+    for result in trials:
         row = rows.setdefault(result.plan.label, {"programs": 0, "instructions": 0, "cycles": 0})
         row["programs"] += 1
         row["instructions"] += result.verdict.instructions
         row["cycles"] += result.verdict.cycles
     return {
-        **totals(found),
+        **totals(trials),
         "configurations": rows,
         "accesses": total.accesses,
         "misaligned": total.misaligned,
@@ -168,11 +168,13 @@ def verify_litmus_command(options: LitmusOptions) -> int:
             for test in TESTS:
                 seed = options.seed + number
                 machine = plan.machine(seed)
-                found, result = run_litmus(test, plan.config, machine, options.rounds, seed=seed, library=plan.library)
+                outcomes, result = run_litmus(
+                    test, plan.config, machine, options.rounds, seed=seed, library=plan.library
+                )
                 if result.mismatches or not result.exit.ok:
                     again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
                     reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
-                counts[test.name].update(found)
+                counts[test.name].update(outcomes)
                 bar.advance()
     return _tell_litmus(options, plans, counts, reports)
 
@@ -203,7 +205,7 @@ def _tell_litmus(
     tell(table(("test", "what", "found", "rounds", ""), rows, title=title))
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
-    tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(one['allowed'] for one in records)}")
+    tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(record['allowed'] for record in records)}")
     return finish(
         options.json,
         {

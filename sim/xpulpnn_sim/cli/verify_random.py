@@ -15,10 +15,12 @@ from xpulpnn_sim.cli.common import (
     FAILED,
     INTERRUPTED,
     OK,
+    Columns,
     finish,
     interruptible,
     pairs,
     progress_bar,
+    record_table,
     table,
     tell,
     write_json,
@@ -84,7 +86,9 @@ class StressedPrograms(RandomPrograms):
         names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "halt_rate")
         chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
         cores = [Configuration(preset=name, settings=self.settings) for name in self.preset]
-        return [Plan(config=one.core, label=one.command_words, chosen=chosen) for one in cores]
+        return [
+            Plan(config=configuration.core, label=configuration.command_words, chosen=chosen) for configuration in cores
+        ]
 
 
 @arguments
@@ -134,16 +138,21 @@ def _self_test(options: RandomOptions, plans: list[Plan]) -> int:
     )
 
 
-def tell_faults(json: Path | None, number: int, found: Iterable[Any]) -> int:
+def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
     """Tell of a number of faults how each was found; fails if one was not."""
     records: list[dict[str, Any]] = []
     with progress_bar("faults", number) as bar:
-        for one in bar.each(found):
-            record = {"fault": one.fault.name, "module": one.fault.module, "check": one.check}
-            records.append(record | {"instructions": one.instructions, "text": one.text})
-    missed = [one for one in records if not one["check"]]
-    rows = ((one["fault"], one["module"], one["check"] or "NOT FOUND", one["instructions"]) for one in records)
-    tell(table(("fault", "module", "found by", "instructions"), rows, title="faults"))
+        for result in bar.each(results):
+            record = {"fault": result.fault.name, "module": result.fault.module, "check": result.check}
+            records.append(record | {"instructions": result.instructions, "text": result.text})
+    missed = [record for record in records if not record["check"]]
+    columns: Columns = {
+        "fault": "{[fault]}",
+        "module": "{[module]}",
+        "found by": lambda record: record["check"] or "NOT FOUND",
+        "instructions": "{[instructions]}",
+    }
+    tell(record_table(columns, records, title="faults"))
     tell(f"{len(records) - len(missed)} of {len(records)} faults found")
     return finish(json, {"faults": records}, good=not missed)
 
@@ -179,25 +188,25 @@ def gather(
     dask: str = "",
 ) -> Gathered:
     """Run the programs of plans, or others, until there are enough instructions, with a bar of them."""
-    found = Gathered([])
+    gathered = Gathered([])
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
             with trials.runner(run, jobs=options.jobs, dask=dask) as pool:
                 source = programs(pool) if programs else pool(trials.work(options.seed, plans))
                 for result in trials.enough(source, options.instructions, keep_going=options.keep_going):
-                    found.results.append(result)
+                    gathered.results.append(result)
                     bar.advance(result.verdict.instructions)
         except WorkersLostError as lost:
-            found.lost = lost
-    found.interrupted = stop.interrupted
-    return found
+            gathered.lost = lost
+    gathered.interrupted = stop.interrupted
+    return gathered
 
 
-def report_trials(options: RandomPrograms, plans: list[Plan], found: Gathered, engine: str) -> dict[str, Any]:
+def report_trials(options: RandomPrograms, plans: list[Plan], gathered: Gathered, engine: str) -> dict[str, Any]:
     """Tell the failures and what was run; the same as a record."""
-    for failure in found.failures:
+    for failure in gathered.failures:
         _report(failure, options, engine)
-    summary = _summary(found.results, plans) | {"complete": not (found.interrupted or found.lost)}
+    summary = _summary(gathered.results, plans) | {"complete": not (gathered.interrupted or gathered.lost)}
     _print(summary)
     return summary
 
@@ -227,30 +236,30 @@ def keep_failure(
     (options.output / f"fail{seed}.elf").write_bytes(elf_bytes(program.executable()))
 
 
-def totals(found: Sequence[Trial]) -> dict[str, Any]:
+def totals(results: Sequence[Trial]) -> dict[str, Any]:
     """Sums over programs, as fields of their record, and the speed of a process."""
-    wall = sum(result.wall_s for result in found)
-    instructions = sum(result.verdict.instructions for result in found)
-    failing = [result.seed for result in found if result.verdict.reason is not Reason.PASS]
+    wall = sum(result.wall_s for result in results)
+    instructions = sum(result.verdict.instructions for result in results)
+    failing = [result.seed for result in results if result.verdict.reason is not Reason.PASS]
     return {
-        "programs": len(found),
+        "programs": len(results),
         "instructions": instructions,
-        "cycles": sum(result.verdict.cycles for result in found),
+        "cycles": sum(result.verdict.cycles for result in results),
         "differences": len(failing),
         "failing_seeds": failing,
         "instructions_per_s": round(instructions / wall) if wall else 0,
     }
 
 
-def _summary(found: Sequence[Trial], plans: list[Plan]) -> dict[str, Any]:
+def _summary(results: Sequence[Trial], plans: list[Plan]) -> dict[str, Any]:
     total = Coverage()
-    for result in found:
+    for result in results:
         total.merge(result.coverage)
     rows: dict[str, list[int]] = {}
     for plan in plans:
         for extension, figures in total.by_extension(plan.config).items():
             rows[extension] = max(rows.get(extension, [0, 0, 0]), list(figures))
-    sums, missing = totals(found), {key for plan in plans for key in total.missing(plan.config)}
+    sums, missing = totals(results), {key for plan in plans for key in total.missing(plan.config)}
     return {
         **sums,
         "rows": {name: dict(zip(("rows", "executed", "retirements"), row, strict=True)) for name, row in rows.items()},
@@ -355,7 +364,7 @@ def _reached(total: Total) -> dict[str, Any]:
         verilog[kind] = {"used": sum(used for used, _ in pairs), "counted": sum(counted for _, counted in pairs)}
     return {
         "families": families,
-        **{name: sum(one[name] for one in families.values()) for name in ("crosses", "reached", "out_of_reach")},
+        **{name: sum(family[name] for family in families.values()) for name in ("crosses", "reached", "out_of_reach")},
         "holes": [collector.crosses.label(number) for number in collector.holes.tolist()],
         "impossible": [collector.crosses.label(number) for number in collector.impossible.tolist()],
         "verilog": verilog,
@@ -364,8 +373,14 @@ def _reached(total: Total) -> dict[str, Any]:
 
 def _show_reached(reached: dict[str, Any]) -> None:
     rows = (
-        (name, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"])
-        for name, one in (*reached["families"].items(), ("all", reached))
+        (
+            name,
+            family["crosses"],
+            family["reached"],
+            _share(family["reached"], family["crosses"]),
+            family["out_of_reach"],
+        )
+        for name, family in (*reached["families"].items(), ("all", reached))
     )
     tell(table(("of", "to reach", "reached", "", "out of reach"), rows, title="crosses"))
     kinds = {"lines": "lines", "branches": "branches", "changes": "changes of bits"}
