@@ -177,8 +177,6 @@ def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
 
 @dataclass(slots=True, kw_only=True)
 class SweepResult:
-    """What some layers have come to."""
-
     layers: int = 0
     wrong: int = 0  # layers with wrong results, or with none
     cycles: int = 0

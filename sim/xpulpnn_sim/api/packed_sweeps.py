@@ -40,8 +40,6 @@ MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """A request for points."""
-
     layer: MatmulLayer  # product to compute
     pairs: Sequence[tuple[int, int]] = ()  # bits of weights and activations; empty: the usual ones
     isas: Sequence[str] = ISAS
@@ -83,7 +81,6 @@ def _products(isa: str) -> list[list[Method]]:
 
 
 def _packed(request: SweepRequest, w: int, a: int) -> list[SweepPoint]:
-    """The best plan of every instruction."""
     plans = [request.plan(w, a, candidates) for isa in request.isas for candidates in _products(isa)]
     return [request.point(plan) for plan in plans if plan is not None]
 

@@ -154,7 +154,6 @@ def _counts(
     names: Sequence[str] = _NUMBERS,
     kind: Callable[[Judged], str] = lambda each: each.outcome,
 ) -> dict[str, int]:
-    """The number of mutants of each kind; kinds that are not among ``names`` are there if one was found."""
     return dict.fromkeys(names, 0) | Counter(map(kind, judged)) | {"mutants": len(judged)}
 
 

@@ -100,7 +100,6 @@ def _check(options: NetExploreOptions) -> None:
 
 
 def _images(options: NetExploreOptions) -> tuple[Images, Images, Images]:
-    """Images that give ranges, those that decide, and those that do neither."""
     given = read_images(options.images, options.labels)
     first, last = options.calibrate, options.calibrate + options.decide
     needed = last + (options.test is None)
@@ -124,7 +123,6 @@ def _images(options: NetExploreOptions) -> tuple[Images, Images, Images]:
 def _model(
     request: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
 ) -> StudiedModel:
-    """The model with its ranges; raises :class:`InputError` for a model that is not in floating point."""
     path: Path = request.model
     options = ImportOptions(
         name=path.stem,

@@ -241,7 +241,6 @@ def net_run_command(options: NetRunOptions) -> int:
 
 
 def _task(options: NetRunOptions, described: Described) -> NetworkTask:
-    """The images, with the right answers if these are known, or an input that is random."""
     images = options.read()
     if images is None:
         return NetworkTask(network=described.network, inputs=described.random_input(options.seed)[None])

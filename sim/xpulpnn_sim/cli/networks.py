@@ -67,7 +67,6 @@ class Samples:
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction] | None:
-        """The bounds in ``LOW:HIGH``, or None if none are given."""
         if self.samples is None:
             return None
         try:
@@ -80,7 +79,6 @@ class Samples:
 
     @property
     def normalisation(self) -> list[tuple[Fraction, Fraction]]:
-        """The mean and the deviation of each channel."""
         if self.mean is None and self.std is None:
             return []
         lists: list[list[Fraction]] = []

@@ -183,7 +183,6 @@ def run_command(options: RunOptions) -> int:
 
 
 def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
-    """The core with debug mode, if a debugger is served; raises :class:`InputError` for what it cannot be served on."""
     if options.jtag is None:
         if options.hold:
             raise InputError("--hold must come with --jtag, not alone")

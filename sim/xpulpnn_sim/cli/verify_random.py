@@ -159,8 +159,6 @@ def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
 
 @dataclass
 class Gathered:
-    """Results of random programs; an interrupt or the loss of all workers may have ended the last."""
-
     results: list[Trial]
     interrupted: bool = False
     lost: WorkersLostError | None = None

@@ -79,14 +79,10 @@ def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generato
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """An argument that travelled apart from its call."""
-
     place: int
 
 
 class _DaskPool(Pool):
-    """Workers to call functions on."""
-
     def __init__(self, client: Any, address: str, versions: Versions, timeout_s: float) -> None:
         self._client, self._address, self._timeout_s = client, address, timeout_s
         self._executor = client.get_executor(pure=False)
@@ -203,7 +199,6 @@ class _DaskPool(Pool):
 def answer_call(
     versions: bytes, expected: Mapping[str, str], call: bytes, timeout_s: float, *shared: bytes
 ) -> WorkerAnswer:
-    """Run a call on this worker."""
     difference = _difference(versions, expected)
     if difference:
         return WorkerAnswer(error=CallError(difference))

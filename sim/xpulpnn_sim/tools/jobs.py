@@ -40,8 +40,6 @@ def executor(
 
 
 class _InProcess(Pool):
-    """Runs calls in this very process, one at a time, when they are submitted."""
-
     @property
     def ahead(self) -> int:
         return 1

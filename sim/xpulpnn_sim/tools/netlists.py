@@ -45,7 +45,6 @@ class NetlistCell:
 
     @property
     def driven(self) -> list[int]:
-        """Nets of the output pins; none if Yosys does not know the type."""
         return [net for pin, nets in self.pins.items() if pin in self.outputs for net in nets]
 
     @property

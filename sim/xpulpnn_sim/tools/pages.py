@@ -75,8 +75,6 @@ _CREDIT = " Plots are drawn by plotly.js (MIT licence), contained in this file."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A place on the page for one of several figures."""
-
     name: str  # unique on the page
     variants: Mapping[tuple[str, ...], Figure]  # figures by the values of the choices; one under () without choices
     choices: Sequence[str] = ()  # names of the choices
@@ -87,8 +85,6 @@ class Plot:
 
 @dataclass(slots=True, kw_only=True)
 class Page:
-    """A page that is being made."""
-
     title: str
     command: str  # the command that makes it
     writer: str = "xpulpnn"  # the command without its options
@@ -156,13 +152,11 @@ class Page:
 
 
 def notes(sentences: Iterable[str]) -> Markup:
-    """Remarks; nothing if there are none."""
     listed = Markup().join(Markup("<li>{}</li>\n").format(note) for note in sentences)
     return Markup('<ul class="notes">\n{}</ul>\n').format(listed) if listed else listed
 
 
 def hint(text: str | Markup) -> Markup:
-    """A paragraph that tells how to read or use what is above."""
     return Markup('<p class="hint">{}</p>').format(text)
 
 
@@ -262,7 +256,6 @@ def _split_errors(complete: NamedTable) -> tuple[NamedTable, list[str]]:
 
 
 def layout(title: str = "", height: int = 430, **more: Any) -> dict[str, Any]:
-    """A layout in the style of all plots."""
     lines = {"gridcolor": GRID, "linecolor": INK, "zeroline": False}
     return {
         "title": {"text": title, "font": {"size": 15}, "x": 0, "xanchor": "left", "pad": {"l": 10}},

