@@ -56,7 +56,9 @@ def run(
         assert session.run(count).reason is Reason.MAX_CYCLES
         session.iss.csrs.irq = lines
     end = session.run(LIMIT)
-    texts = {file: b"".join(one.data for one in printed if one.descriptor == file) for file in (STDOUT, STDERR)}
+    texts = {
+        file: b"".join(output.data for output in printed if output.descriptor == file) for file in (STDOUT, STDERR)
+    }
     return Ran(end, texts[STDOUT].decode(), texts[STDERR].decode(), session, executable.symbols)
 
 

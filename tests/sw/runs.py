@@ -41,7 +41,9 @@ def results(run, memory):
     return run.output.decode(run.image, data)
 
 
-KEPT = {name: 0x5A5A_0000 + register_number(name) for name in ("gp", "tp", *(f"s{number}" for number in range(12)))}
+PRESERVED = {
+    name: 0x5A5A_0000 + register_number(name) for name in ("gp", "tp", *(f"s{number}" for number in range(12)))
+}
 """Registers that are the same after a call as before, besides sp, and what they hold here."""
 
 OWN = ("buffer", "im2col", "output", "stack")

@@ -280,9 +280,9 @@ def test_biases_and_sums_have_32_bits():
 def test_reciprocals():
     for divisor in range(1, 100):
         greatest = min(divisor * 255, 65_535)
-        found = reciprocal(divisor, greatest)
-        assert found is not None
-        factor, shift = found
+        division = reciprocal(divisor, greatest)
+        assert division is not None
+        factor, shift = division
         numbers = np.arange(greatest + 1, dtype=np.int64)
         np.testing.assert_array_equal(numbers * factor >> shift, numbers // divisor)
         assert greatest * factor < 1 << 32

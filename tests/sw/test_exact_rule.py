@@ -100,17 +100,17 @@ def test_one_shift_for_all_channels_gives_the_same_results():
         factors = np.rint(mantissas * LONG).astype(np.int64)
         shifts = np.clip(31 - exponents.astype(np.int64), 1, 60)
         after = ExactRequantisation(factors=factors, shifts=shifts, zero=int(rng.integers(-20, 20)))
-        found = after.with_one_shift(bias, reach, range(-128, 128))
-        if found is None:
+        one_shift = after.with_one_shift(bias, reach, range(-128, 128))
+        if one_shift is None:
             refused += 1
             continue
-        (one, other), every = found, np.arange(-(1 << 12), (1 << 12) + 1)
+        (rule, other), every = one_shift, np.arange(-(1 << 12), (1 << 12) + 1)
         sums = np.clip(every, -reach[:, np.newaxis], reach[:, np.newaxis])
         moved += (bias != other).any()
-        assert len({*one.shifts.tolist()}) == 1
-        assert np.abs(one.factors).max() <= LONG
+        assert len({*rule.shifts.tolist()}) == 1
+        assert np.abs(rule.factors).max() <= LONG
         expected = _clipped(after, sums + bias[:, np.newaxis])
-        np.testing.assert_array_equal(_clipped(one, sums + other[:, np.newaxis]), expected, str(number))
+        np.testing.assert_array_equal(_clipped(rule, sums + other[:, np.newaxis]), expected, str(number))
     assert 20 < moved < cases - 20
     assert 20 < refused < cases - 20
 

@@ -21,8 +21,8 @@ from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
 from .runs import (
-    KEPT,
     LIMIT,
+    PRESERVED,
     built,
     check,
     check_followed,
@@ -139,14 +139,14 @@ def test_one_function_for_every_layer_of_a_kind():
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(("name", "bits"), [one for one in KERNELS if one[1] in (8, 2)])
+@pytest.mark.parametrize(("name", "bits"), [pair for pair in KERNELS if pair[1] in (8, 2)])
 def test_calling_convention(name: str, bits: int):
     """The registers of the caller come back; sp, gp and tp are never anything but what a handler expects."""
     run = built("conv", "3x4x8:4x3x3", f"{bits}x{bits}x{bits}", name, specialise=KERNELS.index((name, bits)) % 2 == 0)
     call, memory = kernel_call(run), kernel_memory(run)
     hart = hart_before(run, call, memory)
-    kept = {register_number(name): value for name, value in KEPT.items()}
-    for register, value in kept.items():
+    preserved = {register_number(name): value for name, value in PRESERVED.items()}
+    for register, value in preserved.items():
         hart.state.regs[register] = value
     hart.run(1 << 10, until=int(call.program.pcs[0]))
     top = hart.state.regs[SP]
@@ -159,12 +159,12 @@ def test_calling_convention(name: str, bits: int):
         seen.add(hart.state.regs[SP])
         # below sp is what an interrupt handler may overwrite
         assert not stack.address <= retired.record.get("mem_addr", 0) < hart.state.regs[SP]
-        assert all(hart.state.regs[register] == kept[register] for register in untouched)
+        assert all(hart.state.regs[register] == preserved[register] for register in untouched)
     # two values: that of the caller and that below the frame
     assert len(seen) == 2
     assert max(seen) == top
     assert min(seen) % 16 == top % 16 == 0
-    assert {register: hart.state.regs[register] for register in kept} == kept
+    assert {register: hart.state.regs[register] for register in preserved} == preserved
 
 
 @pytest.mark.flow

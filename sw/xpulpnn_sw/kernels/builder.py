@@ -278,7 +278,6 @@ class Builder:
         return len(self._lines)
 
     def place(self, label: Label) -> None:
-        """Let the label be here."""
         label.position = self.position
 
     def branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
@@ -379,8 +378,6 @@ class Builder:
         yield
         self.branch("bne", pointer, end, start)
         self._inner |= set(range(start.position or 0, self.position))
-
-    # -- result
 
     def finish(self) -> Program:
         self.put_asides()

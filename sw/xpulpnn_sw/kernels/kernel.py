@@ -317,8 +317,8 @@ class Kernel:
         """
         level = self.variant(name)
         level.check_precision(precision)
-        chosen = level.computed(self.precision(layer, precision))
-        return self.write(KernelRequest(layer, chosen, level, tensors, cores, specialise, placement))
+        computed = level.computed(self.precision(layer, precision))
+        return self.write(KernelRequest(layer, computed, level, tensors, cores, specialise, placement))
 
 
 @dataclass(frozen=True, eq=False)

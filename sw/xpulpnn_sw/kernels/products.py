@@ -127,13 +127,13 @@ weights may be read.
 )
 
 
-class _Product:
-    """A kernel on the way: the variant that computes a layer, and what has been laid out for it."""
+class _ProductKernel:
+    """The variant that computes a layer of products, and the operands laid out for it."""
 
     def __init__(
-        self, request: KernelRequest, layer: ProductLayer, chosen: Variant | None = None, *, biased: bool = True
+        self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True
     ) -> None:
-        tensors, level = request.tensors, chosen or for_pixels(request.level, layer.pixels)
+        tensors, level = request.tensors, variant or for_pixels(request.level, layer.pixels)
         if not Blocking(level, request.precision, tensors.rule).requantises:
             tensors = tensors.in_software(request.precision)
         self.request, self.layer, self.variant = replace(request, level=level, tensors=tensors), layer, level
@@ -206,7 +206,7 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
     """A matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check(layer, precision)
-    product = _Product(request, layer)
+    product = _ProductKernel(request, layer)
     rows = pack_words(in_lane_order(tensors.weights, element_order(product.variant, precision)), precision.w)
     words, stride = product.blocking.filled(rows.shape[1]), product.row_stride(rows)
     activations = activation_rows(tensors.activations, product.variant, precision, words)
@@ -238,7 +238,7 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     if not layer.is_plain or variant.row_bits(precision) != precision.x:
         return _receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
-    product = _Product(request, layer, replace(variant, in_place=True))
+    product = _ProductKernel(request, layer, replace(variant, in_place=True))
     channels = padded_channels(layer.channels, precision.x)
     pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
@@ -263,7 +263,7 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
     inputs = pack_words(tensors.activations[np.newaxis], precision.x)
     # accumulators, that of one layer alone
     unbiased = request.specialise and tensors.bias is None and not precision.requantised
-    product = _Product(request, layer.geometry, request.level, biased=not unbiased)
+    product = _ProductKernel(request, layer.geometry, request.level, biased=not unbiased)
     missing = product.blocking.filled(rows.shape[1]) * (precision.x // precision.w) - inputs.shape[1]
     return product.finish("linear", LINEAR_ARGUMENTS, inputs, missing + _AHEAD, rows)
 
@@ -282,7 +282,7 @@ def image_kernel(request: KernelRequest) -> KernelRun:
     stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)), constant_values=outside)
     runs = tensors.weights.reshape(layer.out_channels, layer.kernel_height, -1)
     filters = pad_axis(runs, 2, -(-runs.shape[2] // WORD) * WORD).reshape(layer.out_channels, -1)
-    return _Product(request, layer).finish(
+    return _ProductKernel(request, layer).finish(
         "image",
         CONV_ARGUMENTS,
         pack_words(stored.reshape(-1), precision.x),
@@ -307,7 +307,7 @@ def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tenso
     tensors.check(layer, precision)
     outside = precision.around(layer.outside)
     valued = outside != precision.outside and any(layer.padding)
-    product = _Product(replace(request, tensors=tensors), layer)
+    product = _ProductKernel(replace(request, tensors=tensors), layer)
     channels = padded_channels(layer.channels, min(precision.x, precision.w))
     filters = in_lane_order(pad_axis(tensors.weights, 3, channels), element_order(product.variant, precision))
     structure = CONV1D_ARGUMENTS if dilation else CONV_ARGUMENTS

@@ -208,11 +208,11 @@ ONE_PIXEL = _variants(
 more evenly."""
 
 
-def for_pixels(chosen: Variant, pixels: int) -> Variant:
+def for_pixels(requested: Variant, pixels: int) -> Variant:
     """The variant, or with a single pixel the fastest of :data:`ONE_PIXEL` that needs no more of the core."""
     if pixels > 1:
-        return chosen
-    able = [variant for variant in ONE_PIXEL.values() if variant.extensions <= chosen.extensions]
+        return requested
+    able = [variant for variant in ONE_PIXEL.values() if variant.extensions <= requested.extensions]
     return next(variant for variant in reversed(able) if variant.nch == CHANNELS_PER_BLOCK)
 
 

@@ -164,12 +164,12 @@ def _precisions(selection: Selection, kernel: Kernel) -> Sequence[Precision]:
     usual = kernel.uniform(_WIDTHS[0])
     triples = product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS) if kernel.rules else _WIDTHS)
     y_signed = usual.y_signed and usual.requantised
-    chosen = [
+    precisions = [
         Precision(x, w, y, usual.x_signed, usual.w_signed, y_signed)
         for x, w, y in triples
         if kernel.has_weights or x == w
     ]
-    return [precision if precision.requantised else precision.accumulators for precision in chosen]
+    return [precision if precision.requantised else precision.accumulators for precision in precisions]
 
 
 def _variants(selection: Selection, kernel: Kernel, precision: Precision, config: CoreConfig) -> list[str]:

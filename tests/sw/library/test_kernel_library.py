@@ -124,8 +124,8 @@ def test_scales_of_an_addition_become_tables(tmp_path):
 
 def test_numbers_of_other_maps_become_arguments(tmp_path):
     packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], shift=9)
-    found = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
-    assert found == [140, -18, 9]
+    numbers = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
+    assert numbers == [140, -18, 9]
     assert packed["summand"] == 0
     packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], summand=-700, shift=9)
     assert packed["summand"].view(np.int32) == -700
@@ -293,5 +293,5 @@ def test_every_kernel_has_a_function_and_each_one_name():
 def test_functions_of_another_rule_have_other_names():
     chosen = Selection(kernels=["conv1d"], precisions=[Precision.parse("4x4x4")])
     other = replace(chosen, rule=Rule.THRESHOLDS)
-    first, second = ({run.name for run in library_functions(one, FULL)} for one in (chosen, other))
+    first, second = ({run.name for run in library_functions(selection, FULL)} for selection in (chosen, other))
     assert first.isdisjoint(second)

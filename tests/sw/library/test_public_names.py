@@ -76,8 +76,8 @@ def random(rng: np.random.Generator, bits: int, *shape: int, signed: bool = Fals
 
 def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rule):
     """A layer of the widths that a name says, its tensors and its results."""
-    found = re.search(r"_([iu]\d)_([iu]\d+|i32)_(i\d)", name)
-    x, y, w = found.groups() if found else ("u8", "i32", "i8")
+    match = re.search(r"_([iu]\d)_([iu]\d+|i32)_(i\d)", name)
+    x, y, w = match.groups() if match else ("u8", "i32", "i8")
     layer, precision = find_kernel(kernel).layer.parse(text), Precision.parse(f"{x}x{w}x{y}")
     tensors = find_kernel(kernel).tensors(layer, precision, rng, rule)
     tensors = tensors if precision.requantised else replace(tensors, bias=None)
@@ -236,7 +236,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Options:
     used = set(re.findall(r"x?pulp_nn_\w+(?=\()", (SOURCES / "public_names.c").read_text()))
     used |= {call.name for call in calls_of(np.random.default_rng())} | {text.partition(":")[0] for text in REFUSED}
     precisions = ["8x8x8", "8x8x2", "8x4x4", "8x8x4", "8x4x8", "4x4x8", "4x8x8", "4x4x4", "i8x8xi8"]
-    every = PublicFunctions([Precision.parse(one) for one in precisions], Rule.BN32, CORE)
+    every = PublicFunctions([Precision.parse(precision) for precision in precisions], Rule.BN32, CORE)
     public = [function for function in every if not used.isdisjoint(function.names)]
     assert used <= {name for function in public for name in function.names}
     kernels = list({run.name: run for function in public for run in function.kernels}.values())
@@ -336,9 +336,9 @@ def test_kappa_of_64_bits_has_functions_of_the_same_names():
         for rule in (Rule.BN32, Rule.BN64)
     )
     assert narrow.keys() == wide.keys()
-    for name, wanted in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
-        assert wanted in wide[name].prototype(name)
-        assert wanted not in narrow[name].prototype(name)
+    for name, parameter in (("pulp_nn_conv_u8_u8_i8", "int64_t *kappa"), ("pulp_nn_avgpool_u8_u8", "int64_t lambda")):
+        assert parameter in wide[name].prototype(name)
+        assert parameter not in narrow[name].prototype(name)
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,14 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
-def element_order(chosen: Variant, precision: Precision) -> NDArray[np.intp] | None:
+def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | None:
     """Numbers of the elements of a chunk in the order of the lanes; None if nothing changes."""
-    if chosen.unpacks or chosen.mixes(precision) or precision.x == precision.w:
+    if variant.unpacks or variant.mixes(precision) or precision.x == precision.w:
         return None
     lanes = WORD_BITS // precision.x
-    if (planes := chosen.planes(precision)) > 1:
+    if (planes := variant.planes(precision)) > 1:
         return np.arange(planes * lanes).reshape(planes, lanes).T.reshape(-1)
-    return np.arange(lanes).reshape(-1, chosen.expansion(precision)).T.reshape(-1)
+    return np.arange(lanes).reshape(-1, variant.expansion(precision)).T.reshape(-1)
 
 
 def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
@@ -45,16 +45,16 @@ def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
     return filled[..., order].reshape(*values.shape[:-1], -1)
 
 
-def activation_rows(activations: Ints, chosen: Variant, precision: Precision, words: int) -> Words:
+def activation_rows(activations: Ints, variant: Variant, precision: Precision, words: int) -> Words:
     """Rows as an im2col would leave them, in whole pixel groups, planes one by one, the uppermost first."""
-    groups, planes = -(-activations.shape[0] // chosen.npx), chosen.planes(precision)
-    bits = chosen.row_bits(precision)
-    rows = in_lane_order(pad_axis(activations, 0, groups * chosen.npx), element_order(chosen, precision))
+    groups, planes = -(-activations.shape[0] // variant.npx), variant.planes(precision)
+    bits = variant.row_bits(precision)
+    rows = in_lane_order(pad_axis(activations, 0, groups * variant.npx), element_order(variant, precision))
     rows = pad_axis(rows, 1, words * WORD_BITS // precision.w)
     parts = np.stack([rows >> (plane * bits) for plane in reversed(range(planes))], axis=1)
     packed = pack_words(parts, bits)
-    if chosen.interleaved:
-        return packed.reshape(groups, chosen.npx, planes, -1).transpose(0, 2, 3, 1)
+    if variant.interleaved:
+        return packed.reshape(groups, variant.npx, planes, -1).transpose(0, 2, 3, 1)
     return packed
 
 

@@ -20,7 +20,7 @@ _VECTOR_ALIGNMENT = 256  # of the address in mtvec
 _HANDLED = (1, 5, 10, 31)  # registers the handler saves on the stack and overwrites
 
 # registers that belong to the caller, with what it finds in them after the call, or else the program fails
-KEPT = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
+PRESERVED = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
 
 _CALLER = """
     .equ function, {function}
@@ -95,7 +95,7 @@ def with_caller(function: Program, caller: str, after: int, **numbers: object) -
 
 
 def _reporting(
-    run: SharedFunction, caller: str, after: int, report: bytes, kept: Mapping[str, int], **numbers: object
+    run: SharedFunction, caller: str, after: int, report: bytes, preserved: Mapping[str, int], **numbers: object
 ) -> dict[str, Any]:
     """Fields of the program of a function with ``caller`` at ``after`` and ``report`` behind the data."""
     function, image, cycles = run.function, run.image, _report_address(run)
@@ -106,8 +106,8 @@ def _reporting(
         after,
         stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
-        mark="; ".join(f"li {name}, {value}" for name, value in KEPT.items()),
-        compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in kept.items()),
+        mark="; ".join(f"li {name}, {value}" for name, value in PRESERVED.items()),
+        compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in preserved.items()),
         report=cycles,
         tohost=tohost,
         **numbers,
@@ -141,8 +141,8 @@ def bare_program(run: SharedFunction) -> BareProgram:
         "overwrite": "; ".join(f"li x{register}, -{register}" for register in _HANDLED),
         "interrupts": interrupts,
     }
-    kept = KEPT | {"sp": run.stack_top(), "gp": interrupts}
-    return BareProgram(**_reporting(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), kept, **numbers))
+    preserved = PRESERVED | {"sp": run.stack_top(), "gp": interrupts}
+    return BareProgram(**_reporting(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), preserved, **numbers))
 
 
 # words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
@@ -264,4 +264,4 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClu
         "report_bytes": report_bytes,
     }
     reports = passes.to_bytes(report_bytes, "little") * cores
-    return BareClusterProgram(cores=cores, **_reporting(run, CLUSTER_CALLER, after, reports, KEPT, **numbers))
+    return BareClusterProgram(cores=cores, **_reporting(run, CLUSTER_CALLER, after, reports, PRESERVED, **numbers))

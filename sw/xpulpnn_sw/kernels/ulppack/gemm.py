@@ -144,14 +144,14 @@ class _BitSerialCode(ProductCode):
                 if four < BYTE_BITS - 1:
                     b("p.lw", following, _WORD_BYTES, source)
                 for bit, plane in enumerate(planes):
-                    chosen = current
+                    bits = current
                     if bit:
                         b("pv.srl.sci.b", part, current, bit)
-                        chosen = part
+                        bits = part
                     if bit < len(planes) - 1:
-                        b("and", part, chosen, lowest)
-                        chosen = part
-                    b("pv.dotup.b", part, chosen, nibble)
+                        b("and", part, bits, lowest)
+                        bits = part
+                    b("pv.dotup.b", part, bits, nibble)
                     b("p.inserti", plane, part, _WORD_BYTES - 1, four * _WORD_BYTES)
             b.store_words(planes, target)
 

@@ -68,12 +68,12 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
         memory.write_bytes(run.function.image.symbols[symbol].address, np.ascontiguousarray(data).tobytes())
     path = call(run, memory, core=PIECE, cores=network.LAST, trace=variant == "crumbs")
     after = np.frombuffer(memory.read_bytes(run.function.image.base, run.function.image.data.size), np.uint8)
-    found = bnn_run._found(BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine()), run, after)
+    maps = bnn_run._found(BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine()), run, after)
     # what is compared after a whole run
-    assert variant != "dense" or {*found} == {*bnn_run._expected(weights, image)}
+    assert variant != "dense" or {*maps} == {*bnn_run._expected(weights, image)}
     mine = slice(2 * PIECE, 2 * PIECE + 2)
-    np.testing.assert_array_equal(found["map1"][mine], first[mine] > 0)
-    np.testing.assert_array_equal(found["map2"][PIECE], second[PIECE] > 0)
+    np.testing.assert_array_equal(maps["map1"][mine], first[mine] > 0)
+    np.testing.assert_array_equal(maps["map2"][PIECE], second[PIECE] > 0)
     if variant == "window":
         bytes_ = run.function.image.view("map1", after).view("i1").reshape(52, 52, 32)[2:-2, 2:-2]
         np.testing.assert_array_equal(bytes_[mine], first[mine])

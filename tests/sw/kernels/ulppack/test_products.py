@@ -24,7 +24,7 @@ from xpulpnn_sw.kernels.ulppack.packing import (
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan, plans
 from xpulpnn_sw.layers.layer import MatmulLayer
 
-from ...runs import KEPT, hart_before
+from ...runs import PRESERVED, hart_before
 
 # the ULPPACK paper's Fig. 6, rows W1 to W7, columns A1 to A7, 1 where nothing can be packed; then the 32-bit P1 map
 MAPS = {
@@ -36,8 +36,8 @@ MAPS = {
 
 @pytest.mark.parametrize(("scheme", "register"), MAPS)
 def test_largest_depths_are_those_of_the_paper(scheme, register):
-    found = ["".join(str(most_depth(scheme, register, w, a)) for a in range(1, 8)) for w in range(1, 8)]
-    assert found == MAPS[scheme, register]
+    depths = ["".join(str(most_depth(scheme, register, w, a)) for a in range(1, 8)) for w in range(1, 8)]
+    assert depths == MAPS[scheme, register]
 
 
 def field(packing: Packing, total: int) -> int:
@@ -65,10 +65,10 @@ def test_all_small_operands_give_their_dot_product(scheme, register):
             activations = np.array(list(product(range(1 << a), repeat=depth)))
             packed_w = packing.pack_weights(first_operand(packing, weights))[:, 0]
             packed_a = packing.pack_activations(first_operand(packing, activations))[:, 0]
-            for row, one in zip(weights.tolist(), packed_w.tolist(), strict=True):
+            for row, packed_row in zip(weights.tolist(), packed_w.tolist(), strict=True):
                 for column, other in zip(activations.tolist(), packed_a.tolist(), strict=True):
                     dot = sum(x * y for x, y in zip(row, column, strict=True))
-                    total = one * other * packing.iterations & 0xFFFF_FFFF
+                    total = packed_row * other * packing.iterations & 0xFFFF_FFFF
                     assert field(packing, total) == dot * packing.iterations
                     tried += 1
     assert tried > 0
@@ -112,14 +112,14 @@ def results(function: Function, cores: int = 1) -> np.ndarray:
     for core in range(cores):
         call = kernel_call(function, core, cores)
         hart = hart_before(function, call, memory)
-        for name, value in KEPT.items():
+        for name, value in PRESERVED.items():
             hart.state.regs[register_number(name)] = value
         last = int(call.program.pcs[-1])
         hart.run(LIMIT, until=last)
         assert hart.state.pc == last
         assert hart.csrs["mcause"] == 0
         assert hart.state.regs[SP] == function.stack_top(core)
-        assert {name: hart.state.regs[register_number(name)] for name in KEPT} == KEPT
+        assert {name: hart.state.regs[register_number(name)] for name in PRESERVED} == PRESERVED
         hart.retire()
     after = np.frombuffer(memory.read_bytes(function.image.base, function.image.data.size), np.uint8)
     for name, symbol in function.image.symbols.items():
