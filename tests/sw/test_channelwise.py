@@ -61,9 +61,12 @@ def triples(first: str) -> list[Precision]:
 
 
 @pytest.mark.parametrize("first", ELEMENTS)
-def test_depthwise_of_every_precision(first: str):
+def test_every_precision(first: str):
     for number, precision in enumerate(triples(first)):
-        check_named("depthwise", "3x4x3:3x3:p=1x0x1x2", precision, level_of(number + ELEMENTS.index(first)))
+        level = level_of(number + ELEMENTS.index(first))
+        check_named("depthwise", "3x4x3:3x3:p=1x0x1x2", precision, level)
+        text = f"1x2x{(5, 16)[number % 2]}" + (":shift" if number // 3 % 2 else "")
+        check_named("add", text, precision, level, specialise=number % 4 == 0)
 
 
 @pytest.mark.parametrize("level", ELEMENT_LEVELS)
@@ -166,13 +169,6 @@ def test_what_public_libraries_get_wrong(name: str):
     kernel, text, elements, level, cores = BUGS[name]
     precision = Precision.parse(elements)
     check_named(kernel, text, precision, level, cores=cores, change=mixed(precision))
-
-
-@pytest.mark.parametrize("first", ELEMENTS)
-def test_additions_of_every_precision(first: str):
-    for number, precision in enumerate(triples(first)):
-        text = f"1x2x{(5, 16)[number % 2]}" + (":shift" if number // 3 % 2 else "")
-        check_named("add", text, precision, level_of(number + ELEMENTS.index(first)), specialise=number % 4 == 0)
 
 
 @pytest.mark.parametrize("first", ELEMENTS)
