@@ -1,6 +1,7 @@
 """Kernels against the golden layers on the instruction-set simulator, the counts of their instructions, and im2col."""
 
 import gc
+from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
 
@@ -308,6 +309,40 @@ def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
         waits += before == "pv.rqld" and name.startswith("pv.rq") and name != before
     blocks = this.run.layer.pixels // 4 * this.run.layer.out_channels // 4
     assert waits == (blocks if bits == 8 else 0)
+
+
+@pytest.mark.parametrize("bits", [16, 8])
+def test_turn_of_pairs(bits: int):
+    """Two products and a load in each of eight instructions; no word is used by the two behind its load."""
+    run = kernel("x3_4x4", bits)
+    inner = [number for number, is_inner in enumerate(run.function.inner) if is_inner][:8]
+    turn = [run.function.insns[number].decode(int(run.function.words[number])) for number in inner]
+    # weight, pair of pixels, entry of the word that is loaded: weights 2 to 5, pixels 0, 1, 8, 9
+    expected = [(0, 0, 5), (1, 0, 8), (2, 0, 9), (3, 0, 0), (0, 1, 1), (1, 1, 2), (2, 1, 3), (3, 1, 4)]
+    assert [(one["w"], one["p"], one["t"]) for one in turn] == expected
+    sums = {one["rd"] for one in turn}
+    assert len(sums) == 8
+    assert all(rd and rd % 2 == 0 for rd in sums)
+    weights, activations = {one["rs1"] for one in turn[:1] + turn[5:]}, {one["rs1"] for one in turn[1:5]}
+    assert len(weights) == len(activations) == len(weights ^ activations) - 1 == 1
+    assert (weights | activations).isdisjoint(sums | {rd + 1 for rd in sums})
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(("bits", "instructions"), [(8, 68), (4, 72), (2, 72)])
+def test_requantisation_of_a_block(bits: int, instructions: int):
+    """Kappa and lambda of four channels; product, shifted sum and clip of 16 results; packing and stores."""
+    run = built("conv", "4x4x32:64x3x3", f"{bits}x{bits}x{bits}", "nn_4x4", seed=bits)
+    function = run.function
+    names = Counter(
+        insn.mnemonic for insn, region in zip(function.insns, function.regions, strict=True) if region == "quant"
+    )
+    packing = {8: {"pv.packlo.b": 4, "pv.packhi.b": 4, "p.sw": 4}, 4: {"p.sh": 4}, 2: {"p.sb": 4}}[bits]
+    block = {"p.lw": 4, "mul": 16, "p.addN": 16, "p.clipui": 16, **packing}
+    assert {name: names[name] for name in block} == block
+    assert names["p.inserti"] == (0 if bits == 8 else 12)
+    # one of the loads of each channel leaves its pointer; another and a sum move to the next group
+    assert sum(names.values()) - 2 == instructions
 
 
 def read_by(run: KernelRun, pcs: Collection[int]) -> set[int]:
