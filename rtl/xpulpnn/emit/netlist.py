@@ -71,8 +71,8 @@ class Netlist:
         outputs = self.cell_outputs(cell)
         return [sig for port, sig in cell.ports.items() if port not in outputs]
 
-    def _rewrite(self, substitute: dict[str, Sig]) -> None:
-        """Replace whole nets by other values wherever they are read."""
+    def _rewrite(self, substitute: dict[str, Sig], *tables: dict[str, Sig]) -> None:
+        """Replace whole nets by other values wherever they are read, in further tables of values too."""
         if not substitute:
             return
 
@@ -87,9 +87,9 @@ class Netlist:
                     chunks.append(chunk)
             return joined(tuple(chunks))
 
-        self._replace(new, aliases=True)
+        self._replace(new, self.aliases, *tables)
 
-    def _replace(self, new: Callable[[Sig], Sig], *, aliases: bool) -> None:
+    def _replace(self, new: Callable[[Sig], Sig], *tables: dict[str, Sig]) -> None:
         for cell in self.module.cells:
             outputs = self.cell_outputs(cell)
             cell.ports = {port: sig if port in outputs else new(sig) for port, sig in cell.ports.items()}
@@ -98,9 +98,9 @@ class Netlist:
                 statement.value = new(statement.value)
             else:
                 statement.selector = new(statement.selector)
-        if aliases:
-            for name, sig in self.aliases.items():
-                self.aliases[name] = new(sig)
+        for table in tables:
+            for name, sig in table.items():
+                table[name] = new(sig)
 
     def _settle_processes(self) -> None:
         """Turn processes without a condition into values."""
@@ -253,14 +253,14 @@ class Netlist:
         self.merge({wire: twin for wire, twin in twins.items() if twin not in twins})
         self._drop_unread()
 
-    def merge(self, twins: Mapping[str, str]) -> None:
-        """Let the readers of some nets read others that are equal to them."""
+    def merge(self, twins: Mapping[str, str], *tables: dict[str, Sig]) -> None:
+        """Let the readers of some nets read others that are equal to them, in further tables of values too."""
         self.module.cells = [cell for cell in self.module.cells if not (cell.is_operator and cell.result in twins)]
-        self._rewrite({twin: (Slice(name, 0, self.wires[name].width),) for twin, name in twins.items()})
+        self._rewrite({twin: (Slice(name, 0, self.wires[name].width),) for twin, name in twins.items()}, *tables)
 
     def share(self, names: Mapping[Sig, str]) -> None:
         """Let readers of a composed value use the net that has it under a name."""
-        self._replace(lambda sig: (Slice(names[sig], 0, sig_width(sig)),) if sig in names else sig, aliases=False)
+        self._replace(lambda sig: (Slice(names[sig], 0, sig_width(sig)),) if sig in names else sig)
 
     def _trim_operands(self, cell: Cell) -> bool:
         trimmed = False

@@ -74,7 +74,7 @@ class Nets:
         self._claim_next_states()
         self._choose_inlined()
         while twins := self._twins():
-            self.netlist.merge(twins)
+            self.netlist.merge(twins, self.aliases, self.fields)
             self._choose_inlined()
         self._name_rest()
 
@@ -345,7 +345,7 @@ class Nets:
             return cell.type, tuple(cell.params.items()), self.wires[name].width, ports
 
         first: dict[Hashable, str] = {}
-        for name in sorted(cells.keys() - self.inlined.keys(), key=is_private):
+        for name in sorted((name for name in cells if name not in self.inlined), key=is_private):
             first.setdefault(operator(name), name)
         declared = (name for name in cells if name not in self.inlined and name not in self.names and is_private(name))
         return {name: twin for name in declared if (twin := first[operator(name)]) != name}

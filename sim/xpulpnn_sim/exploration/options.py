@@ -33,6 +33,24 @@ MOST_POINTS = 200  # points to run without being asked for so many
 _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that ``paper`` decides itself."""
 
+# Sphinx reads annotations without values that are computed in them.
+_SCRIPTS = (*SCRIPTS, "both")
+_TOP = f"Component (default {DEFAULT_TOP})."
+_PRESET = (
+    f"Configurations to start from, repeatable (default {DEFAULT_PRESET}; a core's stands for a cluster of such cores "
+    "too)."
+)
+_OBJECTIVE = (
+    f"What --search makes small or large: out of {', '.join(OBJECTIVES)}, each with @FLOW if not of the first (default "
+    "area and delay, luts and fmax on an FPGA, and cycles with a --kernel)."
+)
+_FLOW = f"Flows out of {', '.join(FLOWS)} (default asic with --liberty, else builtin)."
+_YOSYS = f"Yosys: {CHOICES} (default: {VARIABLE}, or the pinned wheel)."
+_KERNEL = (
+    "Cycles of a kernel on the RTL of every configuration, such as matmul:8, which takes the fastest variant of each, "
+    f"or matmul:8:nn_4x4; repeatable (default layers {_LAYERS})."
+)
+
 _Repeated = tuple[str, ...]
 _Count = Annotated[int, Parameter(metavar="N")]
 
@@ -42,15 +60,8 @@ class ExploreOptions:
     """Options of an exploration, which are those of ``xpulpnn explore``. A text may stand for a path, and for the only
     one of several texts."""
 
-    top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=f"Component (default {DEFAULT_TOP}).")] = None
-    preset: Annotated[
-        _Repeated,
-        Parameter(
-            help=f"Configurations to start from, repeatable (default {DEFAULT_PRESET}; a core's "
-            "stands for a cluster of such cores too).",
-            metavar="LIST",
-        ),
-    ] = ()
+    top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=_TOP)] = None
+    preset: Annotated[_Repeated, Parameter(help=_PRESET, metavar="LIST")] = ()
     settings: Annotated[_Repeated, Parameter(name="--set", metavar="KEY=VALUE")] = ()
     """Change one parameter in all of them; repeatable."""
     sweep: Annotated[_Repeated, Parameter(metavar="KEY=V1,V2,...")] = ()
@@ -62,25 +73,15 @@ class ExploreOptions:
     search: _Count | None = None
     """Evaluate N points that Optuna proposes, instead of every combination of --preset and --sweep (without --sweep: of
     all structures that compute the same), and show the best ones."""
-    objective: Annotated[
-        str | None,
-        Parameter(
-            help=f"What --search makes small or large: out of {', '.join(OBJECTIVES)}, each with @FLOW if not of the "
-            f"first (default area and delay, luts and fmax on an FPGA, and cycles with a --kernel).",
-            metavar="LIST",
-        ),
-    ] = None
+    objective: Annotated[str | None, Parameter(help=_OBJECTIVE, metavar="LIST")] = None
     search_seed: _Count = 0
     """Seed of --search."""
     baseline: Annotated[str | None, Parameter(metavar="LABEL")] = None
     """Point that overheads are relative to (default the first)."""
-    flow: Annotated[
-        str | None,
-        Parameter(help=f"Flows out of {', '.join(FLOWS)} (default asic with --liberty, else builtin).", metavar="LIST"),
-    ] = None
+    flow: Annotated[str | None, Parameter(help=_FLOW, metavar="LIST")] = None
     liberty: Path | None = None
     """Cell library of the flow asic and of --energy."""
-    script: Annotated[str | None, Parameter(choices=(*SCRIPTS, "both"))] = None
+    script: Annotated[str | None, Parameter(choices=_SCRIPTS)] = None
     """Synthesis for area or for speed (default area)."""
     seeds: _Count = DEFAULT_SEEDS
     """FPGA placements."""
@@ -89,20 +90,8 @@ class ExploreOptions:
     (FPGA flows have --seeds)."""
     clock: Annotated[str | None, Parameter(metavar="NS")] = None
     """Period in ns, or frequency as in 200MHz, to map, size and route for; adds the slack."""
-    yosys: Annotated[
-        str,
-        Parameter(
-            help=f"Yosys: {CHOICES} (default: {VARIABLE}, or the pinned wheel).", metavar="WHICH", show_default=False
-        ),
-    ] = ""
-    kernel: Annotated[
-        _Repeated,
-        Parameter(
-            help="Cycles of a kernel on the RTL of every configuration, such as matmul:8, which takes the fastest "
-            f"variant of each, or matmul:8:nn_4x4; repeatable (default layers {_LAYERS}).",
-            metavar="KERNEL:BITS[:VARIANT[:LAYER]]",
-        ),
-    ] = ()
+    yosys: Annotated[str, Parameter(help=_YOSYS, metavar="WHICH", show_default=False)] = ""
+    kernel: Annotated[_Repeated, Parameter(help=_KERNEL, metavar="KERNEL:BITS[:VARIANT[:LAYER]]")] = ()
     energy: bool = False
     """Energy of every --kernel; of a cluster that of one core."""
     general: bool = False
@@ -142,7 +131,6 @@ class ExploreOptions:
                 raise InputError(f"{name} must be at least 1, not {number}")
         if self.json != STANDARD_OUTPUT:
             require_writable(self.json, "json")
-        scripts = ", ".join((*SCRIPTS, "both"))
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
         part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES) and self.component not in WHOLE_CLUSTERS
         runs = next((name for name in ("kernel", "energy", "general") if getattr(self, name)), "")
@@ -152,7 +140,7 @@ class ExploreOptions:
             (self.search and self.baseline is not None, "baseline must be left out with search, which proposes points"),
             (not 0 < self.timeout < inf, f"timeout must be positive, not {self.timeout:g}"),
             (self.component not in ALL_TOPS, f"top must be one of {', '.join(ALL_TOPS)}, not {self.top}"),
-            (self.script not in (None, *SCRIPTS, "both"), f"script must be one of {scripts}, not {self.script}"),
+            (self.script not in (None, *_SCRIPTS), f"script must be one of {', '.join(_SCRIPTS)}, not {self.script}"),
             (self.liberty and not self.liberty.is_file(), f"liberty must be a file, not {self.liberty}"),
             (
                 self.paper and self.top not in (None, CLUSTER),

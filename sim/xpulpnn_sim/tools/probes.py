@@ -107,7 +107,7 @@ BACKEND_NETS: Mapping[str, str] = _table(
 """Probes of the proofs of instructions, by their places in the back end."""
 
 EX_REGISTERS = ("id_stage.id_ex__", "rvfi_tap.ex_", BACKEND_NETS["ex_valid"])
-WB_REGISTERS = ("wb_stage.", "rvfi_tap.wb_", "lsu.wb_")
+WB_REGISTERS = ("wb_stage.", "rvfi_tap.wb_", "rvfi_tap.rvfi__", "lsu.wb_")
 """Beginnings of the names of the registers of the back end that follow an instruction through EX, and through WB."""
 
 NNRF_NETS = "ex_stage.nnrf.nn_"  # what the names of the entries of the NN-RF begin with in the back end
