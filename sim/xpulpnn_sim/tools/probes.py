@@ -56,8 +56,7 @@ _NN_WORDS = [*(f"act{index}" for index in range(NNRF_ACTIVATIONS)), *(f"wgt{inde
 _LATER_PAIR = [f"act{NNRF_ACTIVATIONS + index}" for index in range(NNRF_ACTIVATIONS)]
 
 CORE_WORDS: Mapping[str, list[str]] = {
-    # registers that do not all take the same data are written one by one
-    "registers": [f"{_REGFILE}.x[{number}] {_REGFILE}.x{number}" for number in range(1, REGISTERS)],
+    "registers": [f"{_REGFILE}.x[{number}]" for number in range(1, REGISTERS)],
     "fetch_words": [f"core.if_stage.prefetch.word{index}" for index in range(DEPTH)],
     "fetch_errors": [f"core.if_stage.prefetch.error{index}" for index in range(DEPTH)],
     "nn_words": [f"{_NNRF}.nn_{name}" for name in (*_NN_WORDS, "kappa", "lambda")],
@@ -125,12 +124,10 @@ UNIT_INSTANCES: Mapping[str, str] = {
 }
 """Units by their places in the back end."""
 
-_WORDS = " ".join(f"x{number}" for number in range(1, REGISTERS))
-
 CUT_WIRES: Mapping[str, Mapping[str, str]] = {
     "fetched words": {"prefetch_buffer": "first second has_first has_second first_error second_error"},
     # the wildcard stands for what Yosys makes of an array
-    "registers": {"reg_file": f"*mem2reg_rd*DATA {_WORDS}"},
+    "registers": {"reg_file": "*mem2reg_rd*DATA"},
     "forwarded results": {"id_stage": "ex_result wb__data wb__odd wb_wdata"},
     "products": {"ex_stage": "mult_result mult_done dotp_result dotp2_result", "id_stage": "nn_act nn_wgt"},
     "quotients": {"ex_stage": "div_result div_done"},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.programs import read_results
 
-import xpulpnn_sim.proofs.units
+import xpulpnn_sim.proofs.mutants
 import xpulpnn_sim.verification.mutants
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.main import main
@@ -131,7 +131,7 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
     # what is known to change nothing does not
     proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
-    method = digest(xpulpnn_sim.proofs.units, xpulpnn_sim.verification.mutants)
+    method = digest(xpulpnn_sim.proofs.mutants, xpulpnn_sim.verification.mutants)
     proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1, "method": method}, key)
     proofs.keep("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
