@@ -92,9 +92,15 @@ def _texts_of(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
 def _parameter(option: Field[Any], hint: Any, text: str | None) -> inspect.Parameter:
     if text is not None:
         hint = Annotated[hint, Parameter(help=" ".join(text.split()))]
+    if isinstance(option.default, tuple):
+        hint = Annotated[hint, Parameter(show_default=_joined if option.default else False)]
     default = inspect.Parameter.empty if option.default is MISSING else option.default
     kind = inspect.Parameter.KEYWORD_ONLY if option.kw_only else inspect.Parameter.POSITIONAL_ONLY
     return inspect.Parameter(option.name, kind, default=default, annotation=hint)
+
+
+def _joined(words: Sequence[Any]) -> str:
+    return ", ".join(map(str, words))
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
