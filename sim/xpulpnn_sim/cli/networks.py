@@ -34,7 +34,7 @@ from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.reference.golden.network import Agreement, agreement, moved_codes
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
-from xpulpnn_sw.networks.form import read_network, written
+from xpulpnn_sw.networks.form import read_network, serialised
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.toolchain.build import build
@@ -200,7 +200,7 @@ def _moved(
 def write_network(described: Described, path: Path) -> list[Path]:
     """Write a network, its weights in the npz file beside it; returns both files."""
     weights = path.with_suffix(".npz")
-    text, arrays = written(described, weights.name)
+    text, arrays = serialised(described, weights.name)
     write_bytes(weights, arrays)
     write_text(path, text)
     return [path, weights]

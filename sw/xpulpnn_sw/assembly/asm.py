@@ -84,8 +84,8 @@ def candidates(mnemonic: str) -> tuple[Insn, ...]:
     rows = by_mnemonic(name) + by_mnemonic(f"{name}i")
     stem = name.removesuffix("r")
     if not rows and stem != name and by_mnemonic(f"{stem}i"):
-        found = by_mnemonic(stem)
-        rows = tuple(row for row in found if all(token.field.kind is FieldKind.REGISTER for token in row.tokens))
+        candidates = by_mnemonic(stem)
+        rows = tuple(row for row in candidates if all(token.field.kind is FieldKind.REGISTER for token in row.tokens))
     return rows
 
 

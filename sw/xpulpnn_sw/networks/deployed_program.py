@@ -76,13 +76,13 @@ arrived{number}:
 """From one barrier to the next. Core 0 lets the host have the results of the layer before, which are read at once and
 cost no more than the store, commands what is to be moved meanwhile, does its share, and waits until all is moved."""
 
-_WORK = """
+_CALL_KERNEL = """
     li a0, {arguments}
     mv a1, s2
     li a2, {cores}
     jal ra, kernel{layer}
 """
-_SOME = """
+_SOME_CORES = """
     li t0, {cores}
     bge s2, t0, idle{number}
     {work}
@@ -99,7 +99,7 @@ wait{number}:
     bne t1, zero, wait{number}
     sw t0, {status}(s7)
 """
-_TELL = """
+_REPORT = """
     li t0, {tohost}
     li t1, {value}
     sw t1, 0(t0)
@@ -142,14 +142,14 @@ class DeployedProgram(BareProgram):
             reports = np.append(self.outside.view(REPORTS, outside), last)
         return reports.view("<u4").astype(np.int64).reshape(steps, self.cores, len(TIMES))
 
-    def results(self, told: bytes) -> list[NDArray[np.int64]]:
+    def results(self, stdout: bytes) -> list[NDArray[np.int64]]:
         """Results of all layers but the last out of what the host has been told in a run, zeros where that is short."""
-        found: list[NDArray[np.int64]] = []
+        results: list[NDArray[np.int64]] = []
         for run, output in zip(self.deployment.runs[:-1], self.outputs, strict=False):
             size = run.length(OUTPUT)
-            found.append(_decoded(output, told[:size].ljust(size, b"\0")))
-            told = told[size:]
-        return found
+            results.append(_decoded(output, stdout[:size].ljust(size, b"\0")))
+            stdout = stdout[size:]
+        return results
 
     def final(self, stored: bytes) -> NDArray[np.int64]:
         """Results of the last layer out of what is stored outside."""
@@ -168,7 +168,7 @@ def deployed_program(
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not.
     """
-    plan = Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory).found()
+    plan = Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory).deploy()
     places = _Memory(plan, cores * REPORT_BYTES)
     transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)
     moved = [(*own, *places.upkeep(number, plan.steps[number])) for number, own in enumerate(transfers)]
@@ -234,7 +234,7 @@ class _Memory:
                 yield self._in_tiles(number, self._plan.tiled[number])
                 continue
             if run.own_symbols:
-                content = b"".join(run.image.view(one).tobytes() for one in run.own_symbols)
+                content = b"".join(run.image.view(symbol).tobytes() for symbol in run.own_symbols)
                 self.outside.place(weights_name(stage.name), content)
             self._arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
             words += run.moved(self._symbols(number, run))
@@ -246,9 +246,9 @@ class _Memory:
         places = {symbol: self.inside[name] for (reader, symbol), name in maps.inputs.items() if reader == number}
         places[OUTPUT] = self.inside[results_name(stage.name)]
         at = self.inside.get(weights_name(stage.name), 0)
-        for one in run.own_symbols:
-            places[one] = at
-            at += run.length(one)
+        for symbol in run.own_symbols:
+            places[symbol] = at
+            at += run.length(symbol)
         if (shared := run.buffer) is not None:
             places[shared] = self.inside[f"{stage.name}.{shared}"]
         return places
@@ -298,7 +298,7 @@ class _Memory:
         if tile is not None and step.layer is not None:
             for move in tile.moves:
                 yield from self._tiles[step.layer].transfers(move)
-        contents = {one.name: one.content for one in self._plan.maps.residences}
+        contents = {residence.name: residence.content for residence in self._plan.maps.residences}
         for name in (*step.loads, *step.stores):
             at = self.outside.symbols[contents.get(name, name)]
             inwards = name in step.loads
@@ -331,7 +331,7 @@ def _text(
     plan: Deployment, memory: _Memory, cores: int, kernels: Sequence[int], transfers: Sequence[Sequence[DmaTransfer]]
 ) -> str:
     def tell(value: int) -> str:
-        return _TELL.format(tohost=memory.tohost, value=value)
+        return _REPORT.format(tohost=memory.tohost, value=value)
 
     parts = [f".equ kernel{number}, {address}" for number, address in enumerate(kernels[:-1])]
     parts.append(
@@ -345,7 +345,7 @@ def _text(
         )
     )
     # results are there until the layer that computes with them is done
-    told = {last_step(plan.steps, layer) + 1: call for layer, call in enumerate(memory.calls)}
+    results_calls = {last_step(plan.steps, layer) + 1: call for layer, call in enumerate(memory.calls)}
     for number, (step, moved) in enumerate(zip(plan.steps, transfers, strict=True)):
         words = command_words(list(moved))
         issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
@@ -355,7 +355,7 @@ def _text(
             _STEP.format(
                 number=number,
                 **CLUSTER_ADDRESSES,
-                tell=tell(told[number]) if number in told else "",
+                tell=tell(results_calls[number]) if number in results_calls else "",
                 commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
                 work=_work(plan, memory, cores, number) if plan.computes(step) else "",
                 wait=_WAIT.format(number=number, **CLUSTER_ADDRESSES) if words else "",
@@ -369,5 +369,5 @@ def _work(plan: Deployment, memory: _Memory, cores: int, number: int) -> str:
     step = plan.steps[number]
     assert step.layer is not None
     able = plan.tiled[step.layer].cores if step.layer in plan.tiled else cores
-    work = _WORK.format(arguments=memory.arguments(step), cores=able, layer=step.layer)
-    return work if able == cores else _SOME.format(number=number, cores=able, work=work)
+    work = _CALL_KERNEL.format(arguments=memory.arguments(step), cores=able, layer=step.layer)
+    return work if able == cores else _SOME_CORES.format(number=number, cores=able, work=work)

@@ -78,8 +78,8 @@ class PlannedMemory:
 def arranged(pieces: Iterable[Piece]) -> PlannedMemory:
     """The memory in which no piece has a byte in common with one that it meets; as few bytes as was found."""
     own = tuple(pieces)
-    found = (PlannedMemory(pieces=own, places=_placed(sorted(own, key=order))) for order in _ORDERS)
-    return min(found, key=lambda memory: memory.extent)
+    arrangements = (PlannedMemory(pieces=own, places=_placed(sorted(own, key=order))) for order in _ORDERS)
+    return min(arrangements, key=lambda memory: memory.extent)
 
 
 def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
@@ -87,7 +87,9 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
     places: dict[str, int] = {}
     done: list[Piece] = []
     for piece in pieces:
-        taken = sorted((places[one.name], places[one.name] + aligned(one.size)) for one in done if one.meets(piece))
+        taken = sorted(
+            (places[other.name], places[other.name] + aligned(other.size)) for other in done if other.meets(piece)
+        )
         best, least, end = None, 0, 0
         for start, after in taken:
             room = start - end
@@ -100,7 +102,7 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
 
 
 # maps that are fetched for a layer although they have been in the memory before: names of maps, numbers of layers
-Away = Collection[tuple[str, int]]
+Spills = Collection[tuple[str, int]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +125,7 @@ class Maps:
     inputs: dict[tuple[int, str], str]
 
 
-def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], away: Away) -> Maps:
+def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], spilled: Spills) -> Maps:
     """Places of the maps if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     # every map by name, those of the network's input first, and who reads it
@@ -145,13 +147,13 @@ def located(network: Network, runs: Sequence[KernelRun], tiled: Collection[int],
             if edge.reader in tiled:
                 inputs[edge.reader, edge.symbol] = content
                 continue
-            if not own or ((content, edge.reader) in away and edge.reader not in own[-1].readers):
+            if not own or ((content, edge.reader) in spilled and edge.reader not in own[-1].readers):
                 name = f"{content}.{len(own)}" if own else content
                 own.append(Residence(name=name, content=content, writer=None))
             if edge.reader not in own[-1].readers:
                 own[-1].readers.append(edge.reader)
             inputs[edge.reader, edge.symbol] = own[-1].name
-        is_outside = any(one.writer is None for one in own) or any(edge.reader in tiled for edge in readers)
+        is_outside = any(residence.writer is None for residence in own) or any(edge.reader in tiled for edge in readers)
         if writer is not None and writer not in tiled and (is_outside or not readers):
             stored.add(content)
         residences += own

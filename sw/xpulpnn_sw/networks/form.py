@@ -54,7 +54,7 @@ def _check_size(layer: Layer) -> None:
             raise LayerError(f"maps must have {_MOST_ELEMENTS} elements at most, not {elements}")
 
 
-def _surrounded(layer: Any, pad: int) -> Any:
+def _with_pad(layer: Any, pad: int) -> Any:
     """A layer with this value around its map, which its text must not have another of, nor the layer none."""
     if pad and not hasattr(layer, "outside"):
         raise LayerError(f"pad must be left out with {kernel_of(layer).name}, not {pad}")
@@ -116,7 +116,7 @@ class NetworkBuilder:
             widths = computing.precision(computed, Precision.parse(precision))
             _check_precision(computing, widths)
             tensors = _tensors(computing, computed, widths, arrays or {}, NETWORK_RULES[requantise])
-            computed = _surrounded(computed, pad)
+            computed = _with_pad(computed, pad)
         except (InputError, LayerError) as error:
             raise InputError(f"{name}: {error}") from None
         self.stages.append(Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources)))
@@ -208,8 +208,8 @@ def read_network(path: Path) -> Described:
     entries = _object(content, "network", _NETWORK, is_first=is_first)
     weights = path.parent / entries["arrays"]
     if not weights.is_file():
-        found = f"{entries['arrays']}, which is not there"
-        raise InputError(f"arrays of {path} must be a file in {path.resolve().parent}, not {found}")
+        missing = f"{entries['arrays']}, which is not there"
+        raise InputError(f"arrays of {path} must be a file in {path.resolve().parent}, not {missing}")
     builder, arrays = NetworkBuilder(entries["name"]), npz_arrays(weights, f"arrays of {path}")
     names: set[str] = set()
     for number, layer in enumerate(entries["layers"]):
@@ -222,7 +222,7 @@ def read_network(path: Path) -> Described:
         names.add(name)
         own = {key.rpartition(".")[2]: values for key, values in arrays.items() if key.rpartition(".")[0] == name}
         builder.add(**entry, arrays=own, sources=sources)
-    strange = [one for one in arrays if one.rpartition(".")[0] not in names]
+    strange = [key for key in arrays if key.rpartition(".")[0] not in names]
     if strange:
         raise InputError(f"arrays in {weights} must be called LAYER.NAME, with a layer of {path}, not {strange[0]}")
     scaling = _object(entries.get("input", {}), "input", _INPUT)
@@ -230,7 +230,7 @@ def read_network(path: Path) -> Described:
     return builder.finish(Scaling(**scaling), entries.get("classes", ()))
 
 
-def written(described: Described, arrays: str) -> tuple[str, bytes]:
+def serialised(described: Described, arrays: str) -> tuple[str, bytes]:
     """The contents of both files of a network, the second of which will be called ``arrays``."""
     network, layers = described.network, list[dict[str, Any]]()
     for stage in network.stages:
@@ -252,8 +252,8 @@ def written(described: Described, arrays: str) -> tuple[str, bytes]:
 
 def arrays_of(network: Network) -> dict[str, Ints]:
     """Return the arrays of the npz file of a network."""
-    found: dict[str, Ints] = {}
+    arrays: dict[str, Ints] = {}
     for stage in network.stages:
         own = layer_arrays(stage.layer, stage.tensors)
-        found |= {f"{stage.name}.{name}": np.asarray(values) for name, values in own.items() if values is not None}
-    return found
+        arrays |= {f"{stage.name}.{name}": np.asarray(values) for name, values in own.items() if values is not None}
+    return arrays

@@ -117,10 +117,12 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
     """Raise :class:`LayerError` unless a layer finds the results of another where it looks for them."""
     orders = "pixel by pixel", "channel by channel"
-    wanted, found = isinstance(stage.layer, DepthwiseLayer), written.output.planes
-    if wanted != found:
-        raise LayerError(f"inputs of {stage.name} must be {orders[wanted]}, not {orders[found]} as of {before.name}")
-    if wanted:
+    wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes
+    if wants_planes != in_planes:
+        raise LayerError(
+            f"inputs of {stage.name} must be {orders[wants_planes]}, not {orders[in_planes]} as of {before.name}"
+        )
+    if wants_planes:
         return
     shape, distance = written.output.shape, written.output.pixel_bytes
     pixels, channels = prod(shape[:-1]), shape[-1]

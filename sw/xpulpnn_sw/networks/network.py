@@ -67,7 +67,7 @@ class Stage:
         """The maps it computes with."""
         read = self.precision
         elements = zip(self.maps, (read.x, read.w), (read.x_signed, read.w_signed), strict=False)
-        return tuple(MapForm(shape=one.shape, bits=bits, signed=signed) for one, bits, signed in elements)
+        return tuple(MapForm(shape=values.shape, bits=bits, signed=signed) for values, bits, signed in elements)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -191,7 +191,7 @@ class Described:
     @property
     def _form(self) -> MapForm:
         """The input, as the first layer that reads it does."""
-        read = (one for number in range(len(self.network.stages)) for one in self.network.reads(number))
+        read = (edge for number in range(len(self.network.stages)) for edge in self.network.reads(number))
         return next(form for source, form in read if source == NETWORK_INPUT)
 
     def random_input(self, seed: int) -> Ints:

@@ -46,8 +46,8 @@ def check_sums(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -
 
 def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
     """Arrays of the exact rule for ``factor * x + zero``, as TFLite has factors: 31 bits, and a shift for each."""
-    found = [mantissa(factor) for factor in factors]
-    mantissas, shifts = (np.array(values, np.int64) for values in zip(*found, strict=True))
+    pairs = [mantissa(factor) for factor in factors]
+    mantissas, shifts = (np.array(values, np.int64) for values in zip(*pairs, strict=True))
     return {"factors": mantissas, "shifts": shifts, "zero": np.array(zero)}
 
 
@@ -78,14 +78,14 @@ def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], 
         summands = [common + round(factor * own * 2.0**shift) for factor, own in zip(factors, bias, strict=True)]
         if all(
             kappa < 1 << (ACCUMULATOR_BITS - 1)
-            and one.scaled(kappa, 0).fits(bits)
+            and bounds.scaled(kappa, 0).fits(bits)
             and Range(summand, summand).fits(bits)
-            and (total := one.scaled(kappa, summand)).fits(bits)
+            and (total := bounds.scaled(kappa, summand)).fits(bits)
             and Range(total.low >> shift, total.high >> shift).fits(ACCUMULATOR_BITS)
-            for kappa, summand, one in zip(kappas, summands, ranges, strict=True)
+            for kappa, summand, bounds in zip(kappas, summands, ranges, strict=True)
         ):
-            found = {"kappa": kappas, "lambda": summands, "shift": shift}
-            return {name: np.array(values, np.int64) for name, values in found.items()}
+            arrays = {"kappa": kappas, "lambda": summands, "shift": shift}
+            return {name: np.array(values, np.int64) for name, values in arrays.items()}
     largest = max(factors)
     raise LayerError(f"factors must be such that their products have {bits} bits, not {largest:g}")
 
@@ -97,13 +97,16 @@ def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: i
     """
     for shift in reversed(range(_MAX_MAP_SHIFT)):
         kappas = [round(factor * 2.0**shift) for factor in factors]
-        products = [one.scaled(kappa, 0) for (one, _), kappa in zip(maps, kappas, strict=True)]
+        products = [bounds.scaled(kappa, 0) for (bounds, _), kappa in zip(maps, kappas, strict=True)]
         zeros = sum(kappa * own for kappa, (_, own) in zip(kappas, maps, strict=True))
         summand = (zero << shift) - zeros + (1 << shift >> 1)
-        low, high = sum(one.low // area for one in products), sum(-(-one.high // area) for one in products)
+        low, high = (
+            sum(product.low // area for product in products),
+            sum(-(-product.high // area) for product in products),
+        )
         # in whatever order they are added up
         parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
-        if parts.fits(32) and all(one.fits(32) for one in products):
+        if parts.fits(32) and all(product.fits(32) for product in products):
             return {"factors": kappas, "summand": summand, "shift": shift}
     raise LayerError(f"scales of the maps must be near that of the result, not {max(factors):g} times as large")
 

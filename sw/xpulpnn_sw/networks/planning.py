@@ -23,7 +23,7 @@ from xpulpnn_sw.networks.deployment import (
     arranged,
     first_step,
     last_step,
-    located,
+    place_maps,
     report_slots,
     results_name,
     tiled_layer,
@@ -53,11 +53,11 @@ class Planner:
     _cores: int
     _memory: int  # bytes there are
     # maps that are fetched for a layer between the layers, not while the one before is computed
-    _late: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _late_maps: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     # maps that are fetched for a layer although they have been in the memory before
-    _away: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _spilled: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     # results that are stored before the next layer begins, not while it is computed
-    _at_once: set[str] = field(default_factory=set[str])
+    _stored_at_once: set[str] = field(default_factory=set[str])
     _budgets: dict[int, int] = field(default_factory=dict[int, int])  # bytes for the layers in tiles
     _tiled: dict[int, TiledLayer] = field(default_factory=dict[int, TiledLayer])
     _general: dict[tuple[int, int], KernelRun] = field(default_factory=dict[tuple[int, int], KernelRun])
@@ -65,9 +65,9 @@ class Planner:
 
     def __post_init__(self) -> None:
         # when the filters of each layer are fetched
-        self._filters = [SOONEST for _ in self._runs]
+        self._fetch_times = [SOONEST for _ in self._runs]
 
-    def found(self) -> Deployment:
+    def deploy(self) -> Deployment:
         """The first attempt that fits; raises :class:`LayerError` if there is none."""
         while True:
             plan = self._plan()
@@ -76,31 +76,31 @@ class Planner:
                 plan = replace(plan, places=arranged(plan.pieces).places)
                 if plan.extent <= self._memory:
                     return plan
-            if not self._relieved(plan):
+            if not self._relieve(plan):
                 raise self._refused or LayerError(_too_much(plan, self._memory))
 
     def _plan(self) -> Deployment:
         network, runs, tiled = self._network, self._runs, dict(self._tiled)
-        maps = located(network, runs, tiled.keys(), self._away)
+        maps = place_maps(network, runs, tiled.keys(), self._spilled)
         steps = self.steps(maps)
         pieces = self.pieces(maps, steps)
         return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces)
 
-    def _relieved(self, plan: Deployment) -> bool:
+    def _relieve(self, plan: Deployment) -> bool:
         """Change something about where most is needed; False if there is nothing left to change."""
         self._refused = None
         by_demand = sorted(range(len(plan.steps)), key=plan.demand, reverse=True)
         short = [step for step in by_demand if plan.demand(step) > self._memory] or by_demand
         # one that needs too much by itself is no better off without what others have there
-        alone = [step for step in short if self._own(plan, step) > self._memory]
-        return any(self._divided(plan, step) for step in alone) or any(
-            self._delayed(plan, step) or self._sent_away(plan, step) or self._divided(plan, step) for step in short
+        alone = [step for step in short if self._own_bytes(plan, step) > self._memory]
+        return any(self._tile(plan, step) for step in alone) or any(
+            self._delay_fetch(plan, step) or self._spill(plan, step) or self._tile(plan, step) for step in short
         )
 
     def _layer(self, plan: Deployment, step: int) -> int | None:
-        return next((one.layer for one in plan.steps[step:] if one.layer is not None), None)
+        return next((later.layer for later in plan.steps[step:] if later.layer is not None), None)
 
-    def _own(self, plan: Deployment, step: int) -> int:
+    def _own_bytes(self, plan: Deployment, step: int) -> int:
         """Bytes that a step needs whatever else there is."""
         layer = plan.steps[step].layer
         if layer is None or layer in plan.tiled:
@@ -108,59 +108,59 @@ class Planner:
         stage, run = plan.network.stages[layer], plan.runs[layer]
         inputs = {name for (reader, _), name in plan.maps.inputs.items() if reader == layer}
         names = {weights_name(stage.name), f"{stage.name}.{run.buffer}", results_name(stage.name), *inputs}
-        return PlannedMemory(pieces=tuple(one for one in plan.pieces if one.name in names | _ALWAYS)).demand(step)
+        return PlannedMemory(pieces=tuple(piece for piece in plan.pieces if piece.name in names | _ALWAYS)).demand(step)
 
-    def _delayed(self, plan: Deployment, step: int) -> bool:
+    def _delay_fetch(self, plan: Deployment, step: int) -> bool:
         """Fetch later what is there too soon: the largest."""
-        pieces = {one.name: one for one in plan.pieces}
+        pieces = {piece.name: piece for piece in plan.pieces}
         waiting: list[tuple[int, int, Residence | None]] = []
         for number, stage in enumerate(plan.network.stages):
             own = pieces.get(weights_name(stage.name))
             # filters that only this step fetches need memory nowhere else
-            if own and self._filters[number] < BETWEEN and own.first <= step < first_step(plan.steps, number):
+            if own and self._fetch_times[number] < BETWEEN and own.first <= step < first_step(plan.steps, number):
                 waiting.append((own.size, number, None))
-        for one in plan.maps.residences:
-            reader, own = (one.readers or [0])[0], pieces[one.name]
-            is_late = (one.content, reader) in self._late
-            if one.writer is None and not is_late and own.first <= step < first_step(plan.steps, reader):
-                waiting.append((own.size, reader, one))
+        for residence in plan.maps.residences:
+            reader, own = (residence.readers or [0])[0], pieces[residence.name]
+            is_late = (residence.content, reader) in self._late_maps
+            if residence.writer is None and not is_late and own.first <= step < first_step(plan.steps, reader):
+                waiting.append((own.size, reader, residence))
         if not waiting:
             return False
-        _, number, found = max(waiting, key=lambda one: one[:2])
-        if found is None:
-            self._filters[number] += 1
+        _, number, late_map = max(waiting, key=lambda candidate: candidate[:2])
+        if late_map is None:
+            self._fetch_times[number] += 1
         else:
-            self._late.add((found.content, number))
+            self._late_maps.add((late_map.content, number))
         return True
 
-    def _sent_away(self, plan: Deployment, step: int) -> bool:
+    def _spill(self, plan: Deployment, step: int) -> bool:
         """Let a map leave that the layer does not need: the largest."""
-        pieces = {one.name: one for one in plan.pieces}
-        here = self._layer(plan, step)
+        pieces = {piece.name: piece for piece in plan.pieces}
+        current = self._layer(plan, step)
         candidates: list[tuple[int, Residence, int]] = []
-        for one in plan.maps.residences:
-            own = pieces[one.name]
-            later = [reader for reader in one.readers if first_step(plan.steps, reader) > step]
-            uses = {one.writer, *one.readers}
-            if own.first < step <= own.last and later and here not in uses and later[0] != here:
-                candidates.append((own.size, one, later[0]))
+        for residence in plan.maps.residences:
+            own = pieces[residence.name]
+            later = [reader for reader in residence.readers if first_step(plan.steps, reader) > step]
+            uses = {residence.writer, *residence.readers}
+            if own.first < step <= own.last and later and current not in uses and later[0] != current:
+                candidates.append((own.size, residence, later[0]))
         if not candidates:
             return False
-        _, one, reader = max(candidates, key=lambda one: one[0])
-        self._away.add((one.content, reader))
-        if one.writer is not None and first_step(plan.steps, one.writer) + 1 == step:
-            self._at_once.add(one.content)
-        if here is not None and reader - 1 <= here:
-            self._late.add((one.content, reader))
+        _, residence, reader = max(candidates, key=lambda candidate: candidate[0])
+        self._spilled.add((residence.content, reader))
+        if residence.writer is not None and first_step(plan.steps, residence.writer) + 1 == step:
+            self._stored_at_once.add(residence.content)
+        if current is not None and reader - 1 <= current:
+            self._late_maps.add((residence.content, reader))
         return True
 
-    def _divided(self, plan: Deployment, step: int) -> bool:
+    def _tile(self, plan: Deployment, step: int) -> bool:
         """Compute the layer in tiles, or in smaller ones."""
         layer = self._layer(plan, step)
         if layer is None:
             return False
         stage = self._network.stages[layer]
-        always = sum(aligned(one.size) for one in plan.pieces if one.name in _ALWAYS)
+        always = sum(aligned(piece.size) for piece in plan.pieces if piece.name in _ALWAYS)
         budget, is_smaller = self._memory, layer in self._tiled
         if is_smaller:
             budget = min(int(self._budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
@@ -192,7 +192,7 @@ class Planner:
         What a layer leaves is stored, if it must be, while the next one is computed.
         """
         tiled, (during, between) = self._tiled, self._fetches(maps)
-        contents = {one.name: one.content for one in maps.residences}
+        contents = {residence.name: residence.content for residence in maps.residences}
         steps: list[DeployedStep] = []
         waiting: tuple[str, ...] = ()
 
@@ -215,7 +215,7 @@ class Planner:
                 add(number, during[number] if part == last else (), part if number in tiled else None)
             if results_name(stage.name) in maps.stored:
                 waiting = (results_name(stage.name),)
-            if results_name(stage.name) in self._at_once:
+            if results_name(stage.name) in self._stored_at_once:
                 add()
         if waiting:
             add()
@@ -227,25 +227,25 @@ class Planner:
         during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
         between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
         writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
-        for one in maps.residences:
-            if one.writer is not None:
+        for residence in maps.residences:
+            if residence.writer is not None:
                 continue
-            reader = one.readers[0]
-            is_late = (one.content, reader) in self._late
-            writer = writers.get(one.content, -2)
+            reader = residence.readers[0]
+            is_late = (residence.content, reader) in self._late_maps
+            writer = writers.get(residence.content, -2)
             # results leave while the next layer is computed, or have left with the last tile
             if reader and (
                 is_late or reader - 1 < (writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1)
             ):
-                between[reader].append(one.name)
+                between[reader].append(residence.name)
             else:
-                during[reader - 1].append(one.name)
+                during[reader - 1].append(residence.name)
         before = -1
         for number, run in enumerate(runs):
             if not run.weight_bytes:
                 continue
             if number not in tiled:
-                name, when = weights_name(network.stages[number].name), self._filters[number]
+                name, when = weights_name(network.stages[number].name), self._fetch_times[number]
                 if when == BETWEEN and number:
                     between[number].append(name)
                 else:
@@ -266,10 +266,14 @@ class Planner:
         sizes = {name: content.nbytes for name, (content, _) in input_pieces(network, runs).items()}
         written = map_bytes(network, runs)
         sizes |= {results_name(stage.name): written[stage.name] for stage in network.stages}
-        for one in maps.residences:
-            first = loaded[one.name] if one.writer is None else first_step(steps, one.writer)
-            ends = [first, stored.get(one.name, first), *(last_step(steps, reader) for reader in one.readers)]
-            pieces.append(Piece(name=one.name, size=sizes[one.content], first=first, last=max(ends)))
+        for residence in maps.residences:
+            first = loaded[residence.name] if residence.writer is None else first_step(steps, residence.writer)
+            ends = [
+                first,
+                stored.get(residence.name, first),
+                *(last_step(steps, reader) for reader in residence.readers),
+            ]
+            pieces.append(Piece(name=residence.name, size=sizes[residence.content], first=first, last=max(ends)))
         for number, (run, stage) in enumerate(zip(runs, network.stages, strict=True)):
             first, after = first_step(steps, number), last_step(steps, number)
             if number in tiled:
@@ -284,15 +288,15 @@ class Planner:
         return tuple(pieces)
 
 
-def _too_much(found: Deployment, memory: int) -> str:
+def _too_much(plan: Deployment, memory: int) -> str:
     """Return the memory that each layer needs, and its purpose."""
-    work = [number for number, step in enumerate(found.steps) if step.layer is not None]
-    most = max(work, key=found.demand)
-    layer = found.steps[most].layer
+    work = [number for number, step in enumerate(plan.steps) if step.layer is not None]
+    most = max(work, key=plan.demand)
+    layer = plan.steps[most].layer
     assert layer is not None
-    needed = max(found.demand(most), found.extent if found.places else 0)
-    parts = [f"{one.name} {one.size}" for one in found.pieces if one.first <= most <= one.last]
+    needed = max(plan.demand(most), plan.extent if plan.places else 0)
+    parts = [f"{piece.name} {piece.size}" for piece in plan.pieces if piece.first <= most <= piece.last]
     return (
         f"operands, buffers and stacks must be at most the TCDM's {memory} bytes, not {needed} in "
-        f"{found.network.stages[layer].name}: {', '.join(parts)}"
+        f"{plan.network.stages[layer].name}: {', '.join(parts)}"
     )

@@ -46,11 +46,11 @@ def in_whole_words(network: Network) -> Network:
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
         source = sources[0]
-        had, taken, filling = maps.channels(source), maps.wanted(source), fillings[source]
+        had, taken, filling = maps.channels(source), maps.required_channels(source), fillings[source]
         if _splits(stage, maps.shapes[source]):
             had = taken = stage.inputs[0].shape[-1]
             maps.check_split(stage, source)
-        widening = Widening(had=had, taken=taken, written=maps.wanted(stage.name), filling=filling)
+        widening = Widening(had=had, taken=taken, written=maps.required_channels(stage.name), filling=filling)
         wide = replace(widened_stages(stage, widening), sources=sources)
         fillings[stage.name] = filled(wide, filling)
         stages.append(wide)
@@ -123,8 +123,10 @@ class _Maps:
                 if not _splits(stage, self.shapes[source]):
                     self._read(stage, source, form.bits)
         names = list(self.shapes)
-        self._unit = {one: max({1}.union(*(self._units[name] for name in self._alike(one)))) for one in names}
-        self._wider = {one for one in names if any(map(self._has_gaps, self._alike(one)))}
+        self._unit = {
+            name: max({1}.union(*(self._units[name] for name in self._same_channels_maps(name)))) for name in names
+        }
+        self._wider = {other for other in names if any(map(self._has_gaps, self._same_channels_maps(other)))}
 
     def _note(self, name: str, shape: Shape, units: set[int]) -> None:
         self.shapes[name] = shape
@@ -152,7 +154,7 @@ class _Maps:
             name = self._same[name]
         return name
 
-    def _alike(self, name: str) -> list[str]:
+    def _same_channels_maps(self, name: str) -> list[str]:
         return [other for other in self.shapes if self._first(other) == self._first(name)]
 
     def _has_gaps(self, name: str) -> bool:
@@ -168,7 +170,7 @@ class _Maps:
         """Channels of a map as they are."""
         return self.shapes[name][-1]
 
-    def wanted(self, name: str) -> int:
+    def required_channels(self, name: str) -> int:
         """Channels that a map must have."""
         unit = self._unit[name] if name in self._wider else 1
         return -(-self.channels(name) // unit) * unit
@@ -177,8 +179,8 @@ class _Maps:
         """Raise :class:`LayerError` unless a layer that reads a row as a map can do so, no channels being added."""
         channels = stage.inputs[0].shape[-1]
         is_whole = all(channels % unit == 0 for unit in _read_units(stage))
-        is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.wanted(stage.name) == channels
-        if not (is_whole and is_kept and self.wanted(source) == self.channels(source)):
+        is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.required_channels(stage.name) == channels
+        if not (is_whole and is_kept and self.required_channels(source) == self.channels(source)):
             raise LayerError(f"channels that {stage.name} reads must fill whole words, not {channels} of {source}")
 
 
@@ -247,7 +249,7 @@ def _transposed(stage: Stage, source: str, name: str) -> Stage:
     )
 
 
-def suited(network: Network, extensions: Collection[Extension]) -> Network:
+def legalised(network: Network, extensions: Collection[Extension]) -> Network:
     """The network for a core with these extensions, whose maps are in memory as the kernels that read them want them.
 
     What was there is there under the same name, in the first channels of a map: see

@@ -232,9 +232,9 @@ def _put(built: Path, output: Path) -> None:
 
 @contextmanager
 def _working(compiler: str | None, given: Options | None) -> Generator[_Build]:
-    found, options = find_compiler(compiler), given or Options()
+    located, options = find_compiler(compiler), given or Options()
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
-        work = _Build(found, options, Path(name))
+        work = _Build(located, options, Path(name))
         write_headers(work.folder / "include", options.config, options.cluster)
         yield work
 

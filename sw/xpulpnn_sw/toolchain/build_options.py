@@ -52,20 +52,20 @@ class CoreNote:
 
     def lacks(self, needed: "CoreNote") -> list[str]:
         """Return in words the features of ``needed`` that this core does not have."""
-        found = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
-        found += [f"elements of {width} bits" for width in sorted(needed.widths - self.widths, reverse=True)]
+        lacking = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
+        lacking += [f"elements of {width} bits" for width in sorted(needed.widths - self.widths, reverse=True)]
         missing = needed.groups - self.groups
         if CsrGroup.PERFORMANCE.name in missing:
-            found.append("the performance counters")
+            lacking.append("the performance counters")
         if missing - {CsrGroup.PERFORMANCE.name}:
-            found.append("the NN-RF as CSRs")
-        return found
+            lacking.append("the NN-RF as CSRs")
+        return lacking
 
 
 def core_name(config: CoreConfig) -> str:
     """The preset that has just what ``config`` has, or ``a core of its own``."""
-    wanted = CoreNote.of(config, "")
-    names = (name for name, preset in PRESETS.items() if CoreNote.of(preset, "") == wanted)
+    required = CoreNote.of(config, "")
+    names = (name for name, preset in PRESETS.items() if CoreNote.of(preset, "") == required)
     return next(names, "a core of its own")
 
 
@@ -106,10 +106,10 @@ class ClusterNote:
 
 def read_cluster_note(section: bytes) -> ClusterNote | None:
     """Return the cluster that all parts of a program need together; None: it is for one core."""
-    found = [tuple(map(int, match.groups())) for match in _CLUSTER.finditer(section)]
-    if not found:
+    clusters = [tuple(map(int, match.groups())) for match in _CLUSTER.finditer(section)]
+    if not clusters:
         return None
-    cores, sizes = zip(*found, strict=True)
+    cores, sizes = zip(*clusters, strict=True)
     return ClusterNote(max(cores), max(sizes))
 
 
@@ -130,7 +130,7 @@ def named_core(notes: Sequence[CoreNote]) -> str:
     can be, else the usual one."""
     presets = [CoreNote.of(PRESETS[name], name) for name in dict.fromkeys((DEFAULT_PRESET, *PRESETS))]
     named = [note for note in notes if note.name.partition(" ")[0] in (*PRESETS, *CLUSTER_PRESETS)]
-    able = (one.name for one in (*named, *presets) if not any(one.lacks(note) for note in notes))
+    able = (candidate.name for candidate in (*named, *presets) if not any(candidate.lacks(note) for note in notes))
     return next(able, DEFAULT_PRESET)
 
 

@@ -182,10 +182,10 @@ _SOURCES = {
 
 def library_root() -> Path:
     """Folder of the library where it is installed."""
-    found = util.find_spec(_WHEEL.replace("-", "_"))
-    if found is None or found.origin is None:
+    spec = util.find_spec(_WHEEL.replace("-", "_"))
+    if spec is None or spec.origin is None:
         raise ToolError(f"the C library must be installed (pip install {_WHEEL}), not missing")
-    return Path(found.origin).parent / "data/newlib"
+    return Path(spec.origin).parent / "data/newlib"
 
 
 def header_flags(root: Path | None = None) -> list[str]:
@@ -200,8 +200,8 @@ def source_flags(root: Path | None = None) -> list[str]:
 
 def _sources() -> list[Path]:
     root = library_root()
-    found = (sorted((root / folder).glob(f"{name}.[cS]")) for folder, names in _SOURCES.items() for name in names)
-    return [path for paths in found for path in paths]
+    sources = (sorted((root / folder).glob(f"{name}.[cS]")) for folder, names in _SOURCES.items() for name in names)
+    return [path for paths in sources for path in paths]
 
 
 def library_files() -> tuple[list[Path], list[Path]]:

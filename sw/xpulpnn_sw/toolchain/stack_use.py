@@ -55,12 +55,14 @@ def stack_paths(content: bytes) -> tuple[StackPath, StackPath]:
     fork, known = names.get(_FORK), dict[int, StackPath]()
     work: set[int] = set()
     if fork is not None:
-        callers = [one for one in functions.values() if fork in one.calls]
-        work = {address for one in callers for address in one.named if address in functions} - {fork}
+        callers = [function for function in functions.values() if fork in function.calls]
+        work = {address for caller in callers for address in caller.named if address in functions} - {fork}
         functions[fork].calls |= work
     nothing = StackPath(0, ())
     main = _deepest(functions, names[_MAIN], known, set()) if _MAIN in names else nothing
-    forked = max((_deepest(functions, one, known, set()) for one in work), key=lambda one: one.size, default=nothing)
+    forked = max(
+        (_deepest(functions, address, known, set()) for address in work), key=lambda path: path.size, default=nothing
+    )
     if _WORKER in names and forked.names:
         own = functions[names[_WORKER]]
         forked = StackPath(own.frame + forked.size, (_shown(own), *forked.names))
@@ -86,7 +88,7 @@ def _deepest(functions: dict[int, _Function], start: int, known: dict[int, Stack
     if start not in known:
         function, behind = functions[start], StackPath(0, ())
         for address in sorted(function.calls & functions.keys() - above - {start}):
-            behind = max(behind, _deepest(functions, address, known, above | {start}), key=lambda one: one.size)
+            behind = max(behind, _deepest(functions, address, known, above | {start}), key=lambda path: path.size)
         known[start] = StackPath(function.frame + behind.size, (_shown(function), *behind.names))
     return known[start]
 
@@ -94,17 +96,17 @@ def _deepest(functions: dict[int, _Function], start: int, known: dict[int, Stack
 def _functions(content: bytes) -> dict[int, _Function]:
     file = ELFFile(BytesIO(content))
     table: Any = file.get_section_by_name(".symtab")
-    found: dict[int, _Function] = {}
+    functions: dict[int, _Function] = {}
     for symbol in table.iter_symbols() if table is not None else ():
         if symbol["st_info"]["type"] == "STT_FUNC":
-            found.setdefault(symbol["st_value"], _Function(symbol.name))
-    starts = sorted(found)
+            functions.setdefault(symbol["st_value"], _Function(symbol.name))
+    starts = sorted(functions)
     for section in file.iter_sections():
         base, data = section["sh_addr"], section.data() if section["sh_type"] == "SHT_PROGBITS" else b""
         first, last = bisect_right(starts, base - 1), bisect_right(starts, base + len(data) - 1)
         for start, end in zip(starts[first:last], [*starts[first + 1 : last], base + len(data)], strict=False):
-            _read(found[start], start, data[start - base : end - base])
-    return found
+            _read(functions[start], start, data[start - base : end - base])
+    return functions
 
 
 def _read(function: _Function, start: int, code: bytes) -> None:

@@ -62,8 +62,8 @@ class SourcePlaces:
 
     def _shown(self, path: str) -> str:
         """The source as it was given, if it is that one; compilers also write the folder."""
-        found = Path(path)
-        return str(self._source) if found == self._source or found == self._source.absolute() else path
+        resolved = Path(path)
+        return str(self._source) if resolved == self._source or resolved == self._source.absolute() else path
 
     def in_messages(self, messages: str, assembly: Path) -> str:
         """Messages of an assembler that read the text from the file ``assembly``, at the places in the sources."""
@@ -107,15 +107,15 @@ def translate(text: str, config: CoreConfig) -> tuple[str, list[TranslationProbl
 
 def assembly_statements(line: str) -> list[str]:
     """The statements of a line without comments."""
-    found = [""]
+    statements = [""]
     for piece in _PIECES.findall(line):
         if piece == ";":
-            found.append("")
+            statements.append("")
         elif piece.startswith(("#", "//")):
             break
         else:
-            found[-1] += " " if piece.startswith("/*") else piece
-    return found
+            statements[-1] += " " if piece.startswith("/*") else piece
+    return statements
 
 
 def _without_blocks(text: str) -> str:

@@ -16,7 +16,7 @@ from xpulpnn_sw.networks.c_programs.c_network import CNetwork, c_network
 from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, files
 from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.network import Network, Scaling
-from xpulpnn_sw.networks.suited import filled_input, suited
+from xpulpnn_sw.networks.suited import filled_input, legalised
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, ClusterLayout, Options
 
 _RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime has for itself beside the stacks
@@ -78,7 +78,7 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
 
 
 def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
-    network = suited(original, config.core.extensions)
+    network = legalised(original, config.core.extensions)
     variants = [stage.fastest(config.core.extensions, config.core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants, specialise=specialise)

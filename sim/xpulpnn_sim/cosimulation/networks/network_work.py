@@ -25,7 +25,7 @@ from xpulpnn_sw.layers.layer import ConvLayer, LinearLayer, MapLayer
 from xpulpnn_sw.layers.text import Windows
 from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.suited import filled_input, folded, suited
+from xpulpnn_sw.networks.suited import filled_input, folded, legalised
 
 _PIXELS = 4  # of a row at least: what kernels compute at a time
 _CHANNELS = 16  # At least, and what their number is a multiple of, so that they fill words of any width
@@ -149,7 +149,7 @@ class NetworkCase:
 
 @lru_cache(_KEPT)
 def _suited(network: Network, extensions: frozenset[Extension]) -> Network:
-    return suited(network, extensions)
+    return legalised(network, extensions)
 
 
 @lru_cache(_KEPT)

@@ -76,7 +76,7 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
         return True
     if first.writes & (second.reads | second.writes) or second.writes & first.reads:
         return True
-    accesses = [one.is_load or one.is_store for one in (first, second)]
+    accesses = [access.is_load or access.is_store for access in (first, second)]
     if not all(accesses):
         return first.is_fixed and second.is_fixed
     return first.is_store or second.is_store or first.is_fixed or second.is_fixed or not swap_loads
@@ -148,10 +148,10 @@ def _indexed(access: ListedOperation, addition: ListedOperation) -> ListedOperat
 
 def _incrementing(access: ListedOperation, step: int) -> ListedOperation:
     values = access.values
-    kept = {"origin": access.origin, "rs1": values["rs1"]}
+    base = {"origin": access.origin, "rs1": values["rs1"]}
     if access.is_load:
-        return make(f"p.{access.name}", "rd,imm12(rs1!)", rd=values["rd"], imm12=step, **kept)
-    return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **kept)
+        return make(f"p.{access.name}", "rd,imm12(rs1!)", rd=values["rd"], imm12=step, **base)
+    return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **base)
 
 
 def _with_increments(operations: list[ListedOperation], tally: Tally, *, swap_loads: bool) -> list[ListedOperation]:
@@ -194,8 +194,8 @@ def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: boo
         if _is_access(operation, register) and _offset(operation) == 0:
             rest = [_shifted(later, register, -size) for later in window[place + 1 :]]
             if all(later is not None for later in rest):
-                kept = [later for later in rest if later is not None]
-                return [*before, *window[:place], _incrementing(operation, size), *kept, *after]
+                remaining = [later for later in rest if later is not None]
+                return [*before, *window[:place], _incrementing(operation, size), *remaining, *after]
     taken = _later_access(before, register, swap_loads=swap_loads)
     if taken is None:
         return None
@@ -222,11 +222,11 @@ def improve(
     body: Sequence[ListedOperation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
 ) -> list[ListedOperation]:
     """The instructions of a block before its terminator, with fewer additions where that is possible."""
-    found = Tally()
+    changes = Tally()
     original = list(body)
-    result = _with_increments(_with_sums(_postponed(original), live_out, found), found, swap_loads=swap_loads)
-    tally.update(found)
-    return result if found else original
+    result = _with_increments(_with_sums(_postponed(original), live_out, changes), changes, swap_loads=swap_loads)
+    tally.update(changes)
+    return result if changes else original
 
 
 def _stalls(operations: Sequence[ListedOperation]) -> int:
@@ -265,7 +265,7 @@ def _better(operations: Sequence[ListedOperation], count: int, *, swap_loads: bo
         for source, target in _moves(operations, index):
             moved = operations[source]
             passed = operations[min(source, target) : max(source, target) + 1]
-            if any(one is not moved and _conflict(moved, one, swap_loads=swap_loads) for one in passed):
+            if any(other is not moved and _conflict(moved, other, swap_loads=swap_loads) for other in passed):
                 continue
             order = [*operations[:source], *operations[source + 1 :]]
             order.insert(target, replace(moved, origin=-1))

@@ -55,12 +55,12 @@ class FlowGraph:
             for index, block in enumerate(self.blocks):
                 if block.is_entered:
                     continue
-                found = every
+                dominators = every
                 for predecessor in block.predecessors:
-                    found &= self._dominators[predecessor]
-                found |= 1 << index
-                if found != self._dominators[index]:
-                    self._dominators[index], changed = found, True
+                    dominators &= self._dominators[predecessor]
+                dominators |= 1 << index
+                if dominators != self._dominators[index]:
+                    self._dominators[index], changed = dominators, True
 
     def dominates(self, first: int, second: int) -> bool:
         """Return whether every way to block ``second`` leads through block ``first``."""
@@ -80,13 +80,13 @@ class FlowGraph:
         return sorted(loops, key=lambda loop: (len(loop.blocks), loop.header))
 
     def _between(self, header: int, latches: Iterable[int]) -> frozenset[int]:
-        found, pending = {header}, list(latches)
+        body, pending = {header}, list(latches)
         while pending:
             index = pending.pop()
-            if index not in found:
-                found.add(index)
+            if index not in body:
+                body.add(index)
                 pending += self.blocks[index].predecessors
-        return frozenset(found)
+        return frozenset(body)
 
     def once_per_turn(self, loop: "NaturalLoop", block: int) -> bool:
         """Return whether no way leads from a block of a loop back to it without passing the header."""
@@ -277,15 +277,15 @@ def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tra
 def _track(operations: Sequence[ListedOperation], tracked: Sequence[_Tracked]) -> bool:
     """Go back over instructions; false when a value comes from something that is not followed."""
     for operation in reversed(operations):
-        for one in tracked:
-            if one.number is not None or one.register not in operation.writes or one.register == 0:
+        for value in tracked:
+            if value.number is not None or value.register not in operation.writes or value.register == 0:
                 continue
-            number = operation.constant(one.register)
+            number = operation.constant(value.register)
             if number is not None:
-                one.number = number + one.added & WORD_MASK
+                value.number = number + value.added & WORD_MASK
             elif operation.name == "addi" and "imm12" in operation.values:
-                one.register = operation.values["rs1"]
-                one.added += operation.values["imm12"]
+                value.register = operation.values["rs1"]
+                value.added += operation.values["imm12"]
             else:
                 return False
     return True

@@ -134,14 +134,14 @@ class HardwareLoops:
         outcomes: list[LoopOutcome] = []
         names = {operation.name for block in self.function.blocks for operation in block.operations}
         flow = FlowGraph(self.function)
-        found = flow.natural_loops()
-        for loop in found:
+        loops = flow.natural_loops()
+        for loop in loops:
             if self.has_own:
                 made: int | str = "the function uses hardware loops itself"
             elif "mret" in names:
                 made = "the function is an interrupt handler"
             else:
-                is_inner = any(loop.blocks < other.blocks for other in found)
+                is_inner = any(loop.blocks < other.blocks for other in loops)
                 made = self._turn(FlowGraph(self.function), loop, _FEW_INNER_TURNS if is_inner else _FEW_TURNS)
             source = flow.blocks[loop.header].source
             level, reason = (made, "") if isinstance(made, int) else (None, made)
@@ -242,7 +242,10 @@ def _setup(word: int, shift: int, end: str, count: int | None) -> ListedOperatio
 
 def _cycles(setup: Sequence[ListedOperation]) -> int:
     """Cycles of a set-up at most."""
-    numbers, products = sum("li" in one.values for one in setup), sum(one.name == "mulhu" for one in setup)
+    numbers, products = (
+        sum("li" in operation.values for operation in setup),
+        sum(operation.name == "mulhu" for operation in setup),
+    )
     return _PADDING_CYCLES + len(setup) + numbers + Cost.MULTIPLY_HIGH.cycles * products
 
 

@@ -21,7 +21,7 @@ _SPARE_AT = _WORD * len(_SAVED)
 
 def _is_compiled(function: ListedFunction) -> bool:
     """Return whether the compiler wrote the return and the frame, not a statement in assembly."""
-    in_statement, found = False, False
+    in_statement, has_return = False, False
     for line in function.text:
         marker = line.strip()
         if marker in ("#APP", "#NO_APP"):
@@ -29,13 +29,13 @@ def _is_compiled(function: ListedFunction) -> bool:
         elif strip_comment(line) == "mret":
             if in_statement:
                 return False
-            found = True
+            has_return = True
     first = next((op for block in function.blocks[:1] for op in block.operations), None)
-    return found and first is not None and (first.step(SP) or 0) < 0
+    return has_return and first is not None and (first.step(SP) or 0) < 0
 
 
 def _instructions(text: str) -> list[ListedOperation]:
-    return [parse_operation(one.strip()) for one in text.split(";")]
+    return [parse_operation(statement.strip()) for statement in text.split(";")]
 
 
 def keep_loops(function: ListedFunction) -> bool:
@@ -97,19 +97,19 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
     """The same program with hardware loops and post-increment accesses."""
     if not config.xpulpv2:
         return assembly
-    found = PassReport() if report is None else report
+    summary = PassReport() if report is None else report
     listing, tally = Listing(assembly), Tally()
     for number, function in enumerate(listing.functions):
         if function.obstacle:
-            found.skipped[function.name] = function.obstacle
+            summary.skipped[function.name] = function.obstacle
             continue
         loops = HardwareLoops(function, f".Lxp_end_{number}_")
-        found.loops += loops.run()
+        summary.loops += loops.run()
         if not loops.has_own:
             _improve(function, tally, swap_loads=swap_loads)
-        found.handlers += keep_loops(function)
-    found.increments += tally["increments"]
-    found.sums += tally["sums"]
+        summary.handlers += keep_loops(function)
+    summary.increments += tally["increments"]
+    summary.sums += tally["sums"]
     return listing.text()
 
 

@@ -64,8 +64,14 @@ class MemoryPlan(PlannedMemory):
 
 def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
     return [
-        {"name": one.name, "offset": memory.places[one.name], "bytes": one.size, "first": one.first, "last": one.last}
-        for one in memory.pieces
+        {
+            "name": piece.name,
+            "offset": memory.places[piece.name],
+            "bytes": piece.size,
+            "first": piece.first,
+            "last": piece.last,
+        }
+        for piece in memory.pieces
     ]
 
 
@@ -82,14 +88,14 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
             steps = _steps(loads, is_brought=memory is not None)
             pieces = tuple(_pieces(network, runs, steps))
             inside = arranged(piece for piece in pieces if piece.name not in outside)
-            found = MemoryPlan(steps=steps, pieces=inside.pieces, places=inside.places, left=tuple(left))
-            late = None if memory is None or found.extent <= memory else _later(network, found, loads)
+            plan = MemoryPlan(steps=steps, pieces=inside.pieces, places=inside.places, left=tuple(left))
+            late = None if memory is None or plan.extent <= memory else _later(network, plan, loads)
             if late is None:
                 break
             loads[late] += 1
-        if memory is None or found.extent <= memory:
-            return replace(found, outside=arranged(piece for piece in pieces if piece.name in outside))
-        outside.add(_least_used(found, memory))
+        if memory is None or plan.extent <= memory:
+            return replace(plan, outside=arranged(piece for piece in pieces if piece.name in outside))
+        outside.add(_least_used(plan, memory))
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
@@ -119,40 +125,40 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
     for edge in edges(network, runs):
         last_use[edge.source] = computed[edge.reader]
     for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
-        here = computed[number]
-        yield Piece(name=results_name(stage.name), size=sizes[stage.name], first=here, last=last_use[stage.name])
+        step = computed[number]
+        yield Piece(name=results_name(stage.name), size=sizes[stage.name], first=step, last=last_use[stage.name])
         buffer = run.buffer
         if buffer is not None:
-            yield Piece(name=buffer_name(stage.name), size=run.length(buffer), first=here, last=here)
+            yield Piece(name=buffer_name(stage.name), size=run.length(buffer), first=step, last=step)
         if number in loaded:
-            yield Piece(name=weights_name(stage.name), size=run.weight_bytes, first=loaded[number], last=here)
+            yield Piece(name=weights_name(stage.name), size=run.weight_bytes, first=loaded[number], last=step)
 
 
-def _later(network: Network, found: MemoryPlan, loads: Sequence[int]) -> int | None:
+def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
     """The layer whose weights come too early where most memory is needed; None: all come as late as they can."""
-    pieces = {piece.name: piece for piece in found.pieces}
+    pieces = {piece.name: piece for piece in plan.pieces}
     early = {
         number: pieces[weights_name(network.stages[number].name)]
         for number, when in enumerate(loads)
         if when not in (_ANYTIME, number)
     }
-    for step in sorted(range(len(found.steps)), key=found.demand, reverse=True):
+    for step in sorted(range(len(plan.steps)), key=plan.demand, reverse=True):
         for number, piece in early.items():
             if piece.first <= step < piece.last:
                 return number
     return None
 
 
-def _least_used(found: MemoryPlan, memory: int) -> str:
+def _least_used(plan: MemoryPlan, memory: int) -> str:
     """The piece to have outside, out of those needed when most memory is.
 
     Maps are used less than weights, and these less than buffers, which are written and read for every pixel. The
     smallest of its kind that makes room enough, or the largest where none does; no buffer unless there is nothing else.
     """
-    most = max(range(len(found.steps)), key=found.demand)
-    missing = max(found.demand(most), found.extent if found.demand(most) <= memory else 0) - memory
+    most = max(range(len(plan.steps)), key=plan.demand)
+    missing = max(plan.demand(most), plan.extent if plan.demand(most) <= memory else 0) - memory
     kinds: list[list[Piece]] = [[], [], []]
-    for piece in found.pieces:
+    for piece in plan.pieces:
         if piece.first <= most <= piece.last:
             ending = piece.name.rpartition(".")[2]
             kinds[_USED.index(ending) if ending in _USED else 0].append(piece)
@@ -238,13 +244,13 @@ def identifier(name: str) -> str:
 
 def c_identifiers(names: Iterable[str]) -> dict[str, str]:
     """For each name an identifier of its own."""
-    found: dict[str, str] = {}
+    identifiers: dict[str, str] = {}
     for name in names:
         chosen, number = identifier(name), 2
-        while chosen in found.values():
+        while chosen in identifiers.values():
             chosen, number = f"{identifier(name)}_{number}", number + 1
-        found[name] = chosen
-    return found
+        identifiers[name] = chosen
+    return identifiers
 
 
 def comment_text(text: str) -> str:
@@ -296,11 +302,11 @@ class CNetwork:
     def piece_names(self) -> dict[str, str]:
         """The C identifiers of the pieces of memory."""
         layers = {layer.stage.name: layer.name for layer in self.layers}
-        found: dict[str, str] = {}
+        identifiers: dict[str, str] = {}
         for piece in (*self.plan.pieces, *self.plan.outside.pieces):
             owner, dot, what = piece.name.rpartition(".")
-            found[piece.name] = f"at_{layers[owner]}_{what}" if dot else f"at_{what}"
-        return found
+            identifiers[piece.name] = f"at_{layers[owner]}_{what}" if dot else f"at_{what}"
+        return identifiers
 
     def place(self, piece: str) -> str:
         """The address of a piece of memory."""
@@ -318,17 +324,17 @@ class CNetwork:
     @property
     def functions(self) -> list[KernelRun]:
         """The functions of the library that it calls, each once."""
-        found: dict[str, KernelRun] = {}
+        functions: dict[str, KernelRun] = {}
         for layer in self.layers:
-            known = found.setdefault(layer.run.name, layer.run)
+            known = functions.setdefault(layer.run.name, layer.run)
             assert (known.function.words == layer.run.function.words).all(), layer.run.name
-        return list(found.values())
+        return list(functions.values())
 
 
 def c_identifier(name: str) -> str:
     """Return the C identifier of a network."""
-    found = identifier(name)
-    return found if found[:1].isalpha() else f"net_{found}"
+    chosen = identifier(name)
+    return chosen if chosen[:1].isalpha() else f"net_{chosen}"
 
 
 def c_network(
@@ -370,7 +376,7 @@ def c_network(
     layouts = tuple(
         InputLayout.of(network.stages[edge.reader], runs[edge.reader], edge.symbol, image.shape[-1])
         for _, readers in pieces.values()
-        for edge in [max(readers, key=lambda one: runs[one.reader].length(one.symbol))]
+        for edge in [max(readers, key=lambda edge: runs[edge.reader].length(edge.symbol))]
     )
     return CNetwork(
         network=network,

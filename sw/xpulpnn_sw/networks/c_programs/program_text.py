@@ -152,7 +152,7 @@ def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget,
     """
     made = isinstance(examples[0].input, np.ndarray)
     prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"
-    found = {
+    texts = {
         "network.h": network_header(network),
         "network.c": network_source(network),
         "weights.h": weights_header(network),
@@ -174,8 +174,8 @@ def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget,
         f"include/{KERNELS_HEADER}": kernels_header(network.functions),
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
     }
-    found["input.c"] = input_source(network, scaling)
-    return found | {f"kernels/{run.name}.s": kernel_function(run) for run in network.functions}
+    texts["input.c"] = input_source(network, scaling)
+    return texts | {f"kernels/{run.name}.s": kernel_function(run) for run in network.functions}
 
 
 def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
@@ -185,10 +185,10 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     rows = output.in_rows
     words = pack_words(results.reshape(-1, rows.shape[-1]).astype(np.int64), rows.bits)
     assert words.shape == (prod(rows.shape[:-1]), result_words(rows)[0])
-    found = _OFFSET
+    checksum = _OFFSET
     for word in words.reshape(-1).tolist():
-        found = (found ^ word) * _PRIME & _WORD
-    return found
+        checksum = (checksum ^ word) * _PRIME & _WORD
+    return checksum
 
 
 def _cluster_words(network: CNetwork, target: ProgramTarget) -> str:

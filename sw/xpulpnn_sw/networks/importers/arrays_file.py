@@ -164,7 +164,7 @@ def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Describe
     for key, values in arrays.items():
         if values.dtype.kind not in "iu" or not values.size:
             raise InputError(f"{key} must be integers, not {values.dtype} of shape {values.shape}, in {path}")
-    form = next((one for one in forms if len(forms) == 1 or one.arrays[0] in arrays), None)
+    form = next((candidate for candidate in forms if len(forms) == 1 or candidate.arrays[0] in arrays), None)
     if form is None:
         raise InputError(f"arrays must be {' or '.join(map(str, forms))}, not {', '.join(arrays) or 'none'}, in {path}")
     for key in form.arrays:

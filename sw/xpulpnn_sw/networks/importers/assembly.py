@@ -88,9 +88,9 @@ class NetworkAssembly:
         """The network with its layers."""
         return self._builder.finish(self.scaling)
 
-    def named(self, wanted: str) -> str:
+    def unique_name(self, requested: str) -> str:
         """A name that no layer has."""
-        plain = re.sub(r"[^0-9A-Za-z_]+", "_", wanted).strip("_") or "layer"
+        plain = re.sub(r"[^0-9A-Za-z_]+", "_", requested).strip("_") or "layer"
         name, number = plain, 1
         while name in self._names:
             number += 1
@@ -105,7 +105,7 @@ class NetworkAssembly:
         """
         value = live(value)
         if isinstance(value, Map):
-            return value if padded else self.surrounded(value)
+            return value if padded else self.with_padding(value)
         if self.policy is None:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         # a map that several layers read is quantised once
@@ -113,7 +113,7 @@ class NetworkAssembly:
             self._quantised[value] = self.quantised(value, self.policy.levels(tensor, value))
         return self._quantised[value]
 
-    def plain(self, value: Map | Sums, tensor: str, *, is_alone: bool = False) -> Map | Sums:
+    def foldable(self, value: Map | Sums, tensor: str, *, is_monotonic: bool = False) -> Map | Sums:
         """A value that an operator may change; sums that no quantiser behind the change could have are quantised.
 
         These are results of a curve and, unless the change ``is_alone`` (rising, and the same for all channels), sums
@@ -121,8 +121,8 @@ class NetworkAssembly:
         """
         if self.policy is None or isinstance(value, Map):
             return value
-        is_clipped = any(one.low is not None or one.high is not None for one in value.channels)
-        if value.curve is None and (is_alone or not (is_clipped or value.pools or value.weights is None)):
+        is_clipped = any(channel.low is not None or channel.high is not None for channel in value.channels)
+        if value.curve is None and (is_monotonic or not (is_clipped or value.pools or value.weights is None)):
             return value
         if value not in self._quantised:
             self.note(f"{tensor} is quantised, since what follows depends on the channel or falls")
@@ -132,8 +132,8 @@ class NetworkAssembly:
         self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction]
     ) -> Map | Sums:
         """A value times a number plus another for each channel."""
-        is_alone = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
-        return moved(self.plain(value, tensor, is_alone=is_alone), factors, summands)
+        is_monotonic = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
+        return moved(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
 
     def with_zero(self, value: Map, tensor: str) -> Map:
         """A map with a number for 0, as padding needs: quantised again for that, if the importer may."""
@@ -144,11 +144,11 @@ class NetworkAssembly:
         sums = identity(value)
         return self.quantised(sums, self.policy.levels(tensor, sums))
 
-    def rising(self, value: Map) -> Map:
+    def with_positive_scale(self, value: Map) -> Map:
         """A map whose numbers rise with what they stand for: a layer turns others."""
         if value.scale > 0:
             return value
-        value = self.surrounded(value)
+        value = self.with_padding(value)
         if value.bits == SIGN_BITS:
             raise InputError("numbers of one bit must have a positive scale, not a negative one")
         scale, mirrored = -value.scale, value.low + value.high
@@ -187,15 +187,15 @@ class NetworkAssembly:
             sums = replace(sums, channels=channels)
         if levels.top is not None:
             return self._clipped(sums, levels)
-        if not sums.name and sums.sources[0].stage == INPUT and (found := self._scaled_input(sums, levels)):
-            return found
+        if not sums.name and sums.sources[0].stage == INPUT and (scaled_input := self._scaled_input(sums, levels)):
+            return scaled_input
         sums, fit = self._fit(sums, levels)
         if sums.factors is not None and fit.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
             added, behind = whole
-            one = sums.channels[0]
+            first = sums.channels[0]
             stage = self._add(sums, added, behind.bits, signed=behind.signed)
             again = identity(Map.of(behind, stage, sums.shape, sums.places))
-            channels = tuple(replace(other, low=one.low, high=one.high) for other in again.channels)
+            channels = tuple(replace(other, low=first.low, high=first.high) for other in again.channels)
             return self.quantised(replace(again, channels=channels), levels)
         # thresholds of 8 bits take longer than another layer
         is_slow = fit.rule is Rule.THRESHOLDS and levels.bits == max(ELEMENT_WIDTHS)
@@ -203,23 +203,23 @@ class NetworkAssembly:
             ends = inner_results(levels, sums.channels)
             if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
                 return self._clipped(sums, levels.within(*ends))
-        return self._done(sums, levels, fit)
+        return self._add_quantised(sums, levels, fit)
 
     def _clipped(self, sums: Sums, levels: Levels) -> Map:
         """The results of a layer that are clipped where memory begins, and above by a layer of their own."""
         sums, fit = self._fit(sums, levels)
-        found = self._done(sums, levels, fit)
+        result = self._add_quantised(sums, levels, fit)
         most, top = (1 << levels.bits) - 1, levels.results.stop - 1
         if fit.reach is not None and fit.reach <= top:
-            return found
+            return result
         # memory ends where the quantiser does, if everything is greater by this
         raised = most - top
         if not raised:
-            return found
+            return result
         arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
-        layer = f"{dims(found.shape)}:1x1:scaled"
-        stage = self.channelwise("avgpool", layer, found, f"{sums.name or 'requantise'}_clip", arrays)
-        return replace(found, stage=stage, low=raised, high=most, offset=found.offset - found.scale * raised)
+        layer = f"{dims(result.shape)}:1x1:scaled"
+        stage = self.channelwise("avgpool", layer, result, f"{sums.name or 'requantise'}_clip", arrays)
+        return replace(result, stage=stage, low=raised, high=most, offset=result.offset - result.scale * raised)
 
     def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
         """The layer that computes the sums, and its rule."""
@@ -236,7 +236,7 @@ class NetworkAssembly:
                 return averaged(sums), fit
         return sums, fit_products(sums, levels)
 
-    def _done(self, sums: Sums, levels: Levels, fit: RuleFit) -> Map:
+    def _add_quantised(self, sums: Sums, levels: Levels, fit: RuleFit) -> Map:
         if fit.moved and fit.worst > 1 and not levels.is_free:
             raise InputError(
                 f"results must be at most 1 from the quantiser's, not {fit.worst}, as where channels are clipped "
@@ -246,18 +246,23 @@ class NetworkAssembly:
             steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
             what = steps if sums.factors is None else pairs
             self.note(f"{sums.name}: {fit.moved} of {fit.total} {what}, by 1 at the most")
-        return self._after(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
+        return self._output_map(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
     def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
         """The input itself behind a quantiser; None if no factors, summands and shift have its steps, or the input has
         other numbers already.
         """
         is_changed = self._scaled is None and self.scaling != Scaling()
-        if is_changed or self._has_raw_readers or sums.sources[0].is_scaled or any(one.a <= 0 for one in sums.channels):
+        if (
+            is_changed
+            or self._has_raw_readers
+            or sums.sources[0].is_scaled
+            or any(channel.a <= 0 for channel in sums.channels)
+        ):
             return None
-        channels = [Channel.of(levels, one, number) for number, one in enumerate(sums.channels)]
+        channels = [Channel.of(levels, channel, number) for number, channel in enumerate(sums.channels)]
         if levels.bits == SIGN_BITS:
-            return self._input(sums, levels, Scaling(add=by_colour([-one.steps[0] for one in channels])))
+            return self._input(sums, levels, Scaling(add=by_colour([-channel.steps[0] for channel in channels])))
         rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
         if rule is None:
             return None
@@ -269,12 +274,12 @@ class NetworkAssembly:
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling
-        self._scaled = replace(self._after(sums, INPUT, levels), is_scaled=True)
+        self._scaled = replace(self._output_map(sums, INPUT, levels), is_scaled=True)
         return self._scaled
 
     def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
         """Add a layer with results of so many bits, and return its name."""
-        name, sources = self.named(sums.name or "requantise"), self._read(*sums.sources)
+        name, sources = self.unique_name(sums.name or "requantise"), self._read(*sums.sources)
         second = None if sums.weights is not None else sums.sources[-1]
         precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
         rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
@@ -283,31 +288,31 @@ class NetworkAssembly:
 
     def _read(self, *maps: Map) -> list[str]:
         """The stages that a new layer reads; raises :class:`InputError` for the input in other numbers than it has."""
-        if any(one.stage == INPUT and not one.is_scaled for one in maps):
+        if any(source.stage == INPUT and not source.is_scaled for source in maps):
             if self._scaled is not None:
                 raise InputError("input must be quantised everywhere or nowhere, not in parts")
             self._has_raw_readers = True
-        return [one.stage for one in maps]
+        return [source.stage for source in maps]
 
-    def _after(self, sums: Sums, stage: str, levels: Levels) -> Map:
+    def _output_map(self, sums: Sums, stage: str, levels: Levels) -> Map:
         low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
         if levels.top is not None:
             high = (1 << levels.bits) - 1
-        found = replace(Map.of(levels, stage, sums.shape, sums.places), low=low, high=high)
+        output = replace(Map.of(levels, stage, sums.shape, sums.places), low=low, high=high)
         for layer in sums.pools:
-            found = replace(found, stage=self.channelwise("maxpool", layer, found))
-        return found
+            output = replace(output, stage=self.channelwise("maxpool", layer, output))
+        return output
 
     def channelwise(
         self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
     ) -> str:
         """Add a layer without weights, whose results are like its input."""
-        chosen = self.named(name or kernel)
+        chosen = self.unique_name(name or kernel)
         precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
         self._builder.add(chosen, kernel, layer, precision, arrays, sources=self._read(source))
         return chosen
 
-    def surrounded(self, value: Map) -> Map:
+    def with_padding(self, value: Map) -> Map:
         """A map with the zeros around it in memory: a layer moves each element by filters with one weight of 1."""
         if value.pads == NO_PADS:
             return value
@@ -334,27 +339,31 @@ class NetworkAssembly:
         low, high = min(value.low, pad), max(value.high, pad)
         return replace(value, stage=stage, shape=shape, places=places, low=low, high=high)
 
-    def beside(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
+    def concatenated(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
         """The rows, columns or channels of maps one behind the other: each map in its own of a larger one, and their
         sum.
         """
-        first, sizes = maps[0], [one.shape[axis] for one in maps]
-        forms = {((*one.shape[:axis], *one.shape[axis + 1 :]), one.bits, one.signed) for one in maps}
+        first, sizes = maps[0], [part.shape[axis] for part in maps]
+        forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
         if len(forms) != 1:
             raise InputError(f"maps must have the same {_OTHERS[axis]} and widths, not different ones")
         height, width, channels = (sum(sizes) if place == axis else size for place, size in enumerate(first.shape))
         shape: Shape = (height, width, channels)
         begins = [sum(sizes[:number]) for number in range(len(maps))]
-        found, *rest = (self._placed(one, begin, shape, name, axis) for one, begin in zip(maps, begins, strict=True))
+        joined, *rest = (
+            self._expanded(part, begin, shape, name, axis) for part, begin in zip(maps, begins, strict=True)
+        )
         arrays = {"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)}
-        for one in rest:
-            sums = replace(identity(found), kernel="add", layer=f"{dims(shape)}:shift", sources=(found, one), name=name)
+        for part in rest:
+            sums = replace(
+                identity(joined), kernel="add", layer=f"{dims(shape)}:shift", sources=(joined, part), name=name
+            )
             fit = RuleFit(arrays=arrays)
             stage = self._add(replace(sums, weights=None), fit, first.bits, signed=first.signed)
-            found = replace(found, stage=stage, low=min(found.low, one.low), high=max(found.high, one.high))
-        return found
+            joined = replace(joined, stage=stage, low=min(joined.low, part.low), high=max(joined.high, part.high))
+        return joined
 
-    def _placed(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
+    def _expanded(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
         """A map in the rows, columns or channels from ``begin`` on of a larger one, which has 0 in all others."""
         own = value.shape[axis]
         around = (begin, shape[axis] - begin - own)
@@ -369,7 +378,7 @@ class NetworkAssembly:
         low, high, places = min(value.low, 0), max(value.high, 0), standard_places(shape)
         return replace(value, stage=self._copied(sums), shape=shape, places=places, low=low, high=high)
 
-    def repeated(self, value: Map, copies: int) -> Map:
+    def channels_repeated(self, value: Map, copies: int) -> Map:
         """A map whose channels are there several times, one copy behind the other; its tensor has them in the last axis
         if it is a row, else as channels.
         """
@@ -389,13 +398,13 @@ class NetworkAssembly:
         source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
         return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
 
-    def looked_up(self, sums: Sums, levels: Levels, steps: Ints) -> Map:
+    def lookup(self, sums: Sums, levels: Levels, steps: Ints) -> Map:
         """A map in other numbers: the least input of each result above the least."""
         thresholds = np.tile(steps - 1, (sums.shape[2], 1))
         fit = RuleFit(rule=Rule.THRESHOLDS, arrays={"weights": sums.weights, "thresholds": thresholds})
-        return self._after(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
+        return self._output_map(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
-    def raw(self, sums: Sums) -> None:
+    def add_raw_layer(self, sums: Sums) -> None:
         """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""
         if reason := obstacle_to_raw(sums):
             raise InputError(reason)
@@ -404,8 +413,8 @@ class NetworkAssembly:
         sign = 1 if factor > 0 else -1
         arrays: dict[str, Any] = {"weights": sums.weights * sign}
         # what all have is no difference
-        common = sums.channels[0].b if len({one.b for one in sums.channels}) == 1 else Fraction(0)
-        offsets = [(one.b - common) / abs(factor) for one in sums.channels]
+        common = sums.channels[0].b if len({channel.b for channel in sums.channels}) == 1 else Fraction(0)
+        offsets = [(channel.b - common) / abs(factor) for channel in sums.channels]
         if any(offsets):
             arrays["bias"] = np.array([round(offset) for offset in offsets], np.int64)
             if any(offset.denominator != 1 for offset in offsets):

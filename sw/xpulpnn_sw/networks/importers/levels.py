@@ -65,7 +65,7 @@ class Levels:
             return real > begin if is_above else real >= begin
 
         above = range(self.low + 1, self.high + 1)
-        return self.low + bisect_left(above, True, key=lambda one: not reached(one))
+        return self.low + bisect_left(above, True, key=lambda result: not reached(result))
 
     def within(self, low: int, high: int) -> "Levels":
         """The same where only results ``low..high`` occur, numbered from 0 on, so that memory ends where they begin."""
@@ -167,10 +167,10 @@ def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int]
     """The least and the greatest result that there are where channels are clipped; None if channels differ."""
     ends = {
         (
-            levels.low if one.low is None else levels.result(one.low, number),
-            levels.high if one.high is None else levels.result(one.high, number),
+            levels.low if channel.low is None else levels.result(channel.low, number),
+            levels.high if channel.high is None else levels.result(channel.high, number),
         )
-        for number, one in enumerate(channels)
+        for number, channel in enumerate(channels)
     }
     return ends.pop() if len(ends) == 1 else None
 
@@ -184,9 +184,9 @@ def unclipped(levels: Levels, channels: Sequence[Affine]) -> tuple[Levels, tuple
     if ends is None:
         raise InputError("clips must be the same for all channels without a quantiser of the model's, not different")
     low, high = ends
-    free = tuple(replace(one, low=None, high=None) for one in channels)
+    free = tuple(replace(channel, low=None, high=None) for channel in channels)
     if low == high:
-        return levels, tuple(replace(one, a=Fraction(0), b=levels.scale * low + levels.offset) for one in free)
+        return levels, tuple(replace(channel, a=Fraction(0), b=levels.scale * low + levels.offset) for channel in free)
     # memory clips at its own ends
     is_whole = ends == (levels.results.start - 1, levels.results.stop - 1)
     return levels if is_whole else levels.within(low, high), free
@@ -201,21 +201,21 @@ def step_sums(levels: Levels, affine: Affine, channel: int) -> list[int]:
     # whole numbers instead of fractions, which would be reduced for every result of every channel
     factor, divisor = affine.a.numerator, affine.a.denominator
     summand, unit = affine.b.numerator, affine.b.denominator
-    found: list[int] = []
+    steps: list[int] = []
     for result, real, (number, over), is_above in levels.bounds(channel):
         if real is None:
-            found.append(least if result <= levels.low else most + 1)
+            steps.append(least if result <= levels.low else most + 1)
         elif affine.low is not None and _reaches(affine.low, real, is_above=is_above):
-            found.append(least)
+            steps.append(least)
         elif affine.high is not None and not _reaches(affine.high, real, is_above=is_above):
-            found.append(most + 1)
+            steps.append(most + 1)
         elif not factor:
-            found.append(least if _reaches(affine.b, real, is_above=is_above) else most + 1)
+            steps.append(least if _reaches(affine.b, real, is_above=is_above) else most + 1)
         else:
             above, below = (number * unit - summand * over) * divisor, over * unit * factor
             value = above // below + 1 if is_above else -(-above // below)
-            found.append(min(max(value, least), most + 1))
-    return found
+            steps.append(min(max(value, least), most + 1))
+    return steps
 
 
 def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
@@ -232,10 +232,10 @@ class Channel:
     steps: Sequence[int]
 
     @classmethod
-    def of(cls, levels: Levels, one: Affine, number: int) -> "Channel":
+    def of(cls, levels: Levels, affine: Affine, number: int) -> "Channel":
         """The sums of channel ``number`` behind a quantiser."""
-        slope = one.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
-        return cls(least=one.least, most=one.most, slope=slope, steps=step_sums(levels, one, number))
+        slope = affine.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
+        return cls(least=affine.least, most=affine.most, slope=slope, steps=step_sums(levels, affine, number))
 
 
 def fitted(
@@ -247,17 +247,17 @@ def fitted(
     None if there are none; with ``is_free`` those whose steps are nearest.
     """
     most = longest
-    for one in channels:
-        reach = max(abs(one.least), abs(one.most), 1) * area
+    for channel in channels:
+        reach = max(abs(channel.least), abs(channel.most), 1) * area
         # a sum of two, and the result's own bits
-        while most and one.slope * (1 << most) * reach >= 1 << (bits - 2):
+        while most and channel.slope * (1 << most) * reach >= 1 << (bits - 2):
             most -= 1
         while most and max(abs(results.start), results.stop) << most >= 1 << (bits - 2):
             most -= 1
     for shift in range(most, max(most - _TRIES, -1), -1):
-        found = [_factor(one, results, shift, bits, area, is_free=is_free) for one in channels]
-        if all(one is not None for one in found):
-            pairs = [one for one in found if one is not None]
+        factors = [_factor(channel, results, shift, bits, area, is_free=is_free) for channel in channels]
+        if all(factor is not None for factor in factors):
+            pairs = [factor for factor in factors if factor is not None]
             return [kappa for kappa, _ in pairs], [lam for _, lam in pairs], shift
     return None
 
@@ -267,23 +267,25 @@ def quotient(product: int, area: int) -> int:
     return -(-product // area) if product < 0 else product // area
 
 
-def summands(one: Channel, results: range, kappa: int, shift: int, area: int = 1) -> tuple[int, int]:
+def summands(channel: Channel, results: range, kappa: int, shift: int, area: int = 1) -> tuple[int, int]:
     """The least and the greatest summand with which a factor has each step no later, and no sooner, than it is."""
-    edges = [(result << shift, step) for result, step in zip(results, one.steps, strict=True)]
-    least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= one.most]
-    most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > one.least]
+    edges = [(result << shift, step) for result, step in zip(results, channel.steps, strict=True)]
+    least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= channel.most]
+    most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > channel.least]
     return max(least or [min(most)]), min(most or [max(least)])
 
 
-def _factor(one: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool) -> tuple[int, int] | None:
-    kappa = round(one.slope * (1 << shift) * area)
-    lowest, highest = summands(one, results, kappa, shift, area)
+def _factor(
+    channel: Channel, results: range, shift: int, bits: int, area: int, *, is_free: bool
+) -> tuple[int, int] | None:
+    kappa = round(channel.slope * (1 << shift) * area)
+    lowest, highest = summands(channel, results, kappa, shift, area)
     if lowest > highest and not is_free:
         return None
     lam = (lowest + highest) // 2
     bound = 1 << (bits - 1)
-    ends = [quotient(kappa * end, area) for end in (one.least, one.most)]
-    values = [kappa * one.least, kappa * one.most, *(end + lam for end in ends), lam]
+    ends = [quotient(kappa * end, area) for end in (channel.least, channel.most)]
+    values = [kappa * channel.least, kappa * channel.most, *(end + lam for end in ends), lam]
     shifted = [end + lam >> shift for end in ends]
     word = 1 << (ACCUMULATOR_BITS - 1)
     fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)

@@ -21,12 +21,12 @@ _FAR = Fraction(1 << 64)  # beyond all sums: what is reached everywhere, and wha
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
     """The inverse of a function whose results are between ``least`` and 1."""
 
-    def found(result: Fraction) -> Fraction:
+    def curve(result: Fraction) -> Fraction:
         if not least < float(result) < 1:
             return -_FAR if result <= least else _FAR
         return Fraction(function(float(result)))
 
-    return found
+    return curve
 
 
 def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
@@ -60,27 +60,29 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 def concatenation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Concat`` of channels: integers as they are, what they stand for by channel."""
-    maps = [net.map_of(one, name) for one, name in zip(given, node.inputs, strict=True)]
+    maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
     first, axes = maps[0], maps[0].places.ndim
 
     def ordered(shape: Shape) -> Ints:
         row: Ints = np.arange(shape[2])[np.newaxis]
         return standard_places(shape, axes) if axes > row.ndim else row
 
-    for one in maps:
-        if one.places.ndim != axes or not np.array_equal(one.places, ordered(one.shape)):
+    for source in maps:
+        if source.places.ndim != axes or not np.array_equal(source.places, ordered(source.shape)):
             raise InputError(
-                f"maps must be in the usual order and of as many axes, not of shape {dims(one.places.shape)}"
+                f"maps must be in the usual order and of as many axes, not of shape {dims(source.places.shape)}"
             )
     if node.number("axis", 1) % axes != 1:
         raise InputError(f"axis must be that of channels, 1, not {node.number('axis', 1)}")
-    if any(one.bits == SIGN_BITS for one in maps):
+    if any(source.bits == SIGN_BITS for source in maps):
         raise InputError("maps must have two bits at least, not one")
-    found = net.beside(maps, node.name)
-    found = replace(found, places=ordered(found.shape))
-    if all((one.scale, one.offset) == (first.scale, first.offset) for one in maps):
-        return found
+    joined = net.concatenated(maps, node.name)
+    joined = replace(joined, places=ordered(joined.shape))
+    if all((source.scale, source.offset) == (first.scale, first.offset) for source in maps):
+        return joined
     channels = [
-        Affine(a=one.scale, b=one.offset, least=one.low, most=one.high) for one in maps for _ in range(one.shape[2])
+        Affine(a=source.scale, b=source.offset, least=source.low, most=source.high)
+        for source in maps
+        for _ in range(source.shape[2])
     ]
-    return replace(identity(found), channels=tuple(channels))
+    return replace(identity(joined), channels=tuple(channels))

@@ -18,7 +18,7 @@ def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray
 
     # onnx has no types of what this returns
     evaluator: Any = ReferenceEvaluator(model, new_ops=_operators())
-    return lambda inputs: [np.asarray(one) for one in evaluator.run(None, dict(inputs))]
+    return lambda inputs: [np.asarray(output) for output in evaluator.run(None, dict(inputs))]
 
 
 def every_tensor(model: Any) -> Compute:
@@ -27,9 +27,9 @@ def every_tensor(model: Any) -> Compute:
 
     whole = ModelProto()
     whole.CopyFrom(model)
-    names = [one for node in model.graph.node for one in node.output if one]
+    names = [name for node in model.graph.node for name in node.output if name]
     del whole.graph.output[:]
-    whole.graph.output.extend(ValueInfoProto(name=one) for one in names)
+    whole.graph.output.extend(ValueInfoProto(name=name) for name in names)
     try:
         outputs = evaluated(whole)
     except Exception as error:
@@ -70,7 +70,7 @@ def _operators() -> list[Any]:
         return (((x - mean.reshape(column)) * factor.reshape(column) + bias.reshape(column)).astype(x.dtype),)
 
     def greatest(_: Any, x: Any, **attributes: Any) -> tuple[Any]:
-        return (maximum_pool_of(x, {name: one for name, one in attributes.items() if one is not None}),)
+        return (maximum_pool_of(x, {name: value for name, value in attributes.items() if value is not None}),)
 
     operators = {"BatchNormalization": normalised, "MaxPool": greatest}
     return [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in operators.items()]
@@ -89,5 +89,5 @@ def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[A
     around = np.pad(planes, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=least)
     seen = np.lib.stride_tricks.sliding_window_view(around, window.reach, axis=(2, 3))
     seen = seen[:, :, :: window.strides[0], :: window.strides[1], :: window.dilations[0], :: window.dilations[1]]
-    found = seen.max(axis=(4, 5))
-    return found if x.ndim == MAP_AXES else found[:, :, 0]
+    pooled = seen.max(axis=(4, 5))
+    return pooled if x.ndim == MAP_AXES else pooled[:, :, 0]

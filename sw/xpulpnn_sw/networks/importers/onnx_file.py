@@ -26,13 +26,13 @@ from xpulpnn_sw.networks.network import Described
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
     """By the tensor of the weights; of convolutions of maps in one group, and of products."""
-    found: dict[str, Probe] = {}
+    by_weights: dict[str, Probe] = {}
     for node in nodes:
         if node.operator in ("Gemm", "MatMul"):
-            found[node.inputs[1]] = partial(_rows, node)
+            by_weights[node.inputs[1]] = partial(_rows, node)
         elif node.operator == "Conv" and node.number("group", 1) == 1:
-            found[node.inputs[1]] = partial(_patches, node, constants.get(node.inputs[1]))
-    return found
+            by_weights[node.inputs[1]] = partial(_patches, node, constants.get(node.inputs[1]))
+    return by_weights
 
 
 def _rows(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
@@ -91,11 +91,11 @@ class OnnxModel:
         """The model in a file; raises :class:`InputError` for files that are none of one image."""
         model = _loaded(path)
         graph = model.graph
-        constants = {one.name: _array(one, path) for one in graph.initializer}
-        inputs = [one for one in graph.input if one.name not in constants]
+        constants = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
+        inputs = [info for info in graph.input if info.name not in constants]
         if len(inputs) != 1 or len(graph.output) != 1:
             raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
-        nodes = tuple(_node(one) for one in graph.node)
+        nodes = tuple(_node(proto) for proto in graph.node)
         for node in nodes:
             node.check(model)
         return cls(
@@ -110,7 +110,7 @@ class OnnxModel:
         """The layers that read maps, in their order."""
         live, samples = {self.input.name}, {self.input.name}
         sources: dict[str, str] = {}
-        found: list[ReadingLayer] = []
+        layers: list[ReadingLayer] = []
         for node in self.nodes:
             given = [name for name in node.inputs if name in live]
             # the shape of a map is no map
@@ -124,20 +124,20 @@ class OnnxModel:
             given = tuple(sources.get(name, name) for name in given)
             reads = OPERATORS[node.operator].reads if node.operator in OPERATORS else None
             if reads is Reads.WITH_WEIGHTS and node.inputs[0] in live and not {*node.inputs[1:]} & live:
-                found.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
+                layers.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
             elif reads is Reads.ALONE or (reads is Reads.BOTH and len(given) > 1):
-                found.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
+                layers.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
             elif is_first:
                 samples.update(node.outputs)
-        return tuple(found)
+        return tuple(layers)
 
     def calibration(self, options: ImportOptions) -> Calibration:
         """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
         options = self.input.sampled(options)
-        found = probes(self.nodes, self.constants)
+        weight_probes = probes(self.nodes, self.constants)
         end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
         return Calibration.computed(
-            every_tensor(self.proto), self.input.name, self.input.shape, options, self.readers, found, end
+            every_tensor(self.proto), self.input.name, self.input.shape, options, self.readers, weight_probes, end
         )
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
@@ -239,8 +239,8 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str,
             removed, output = list(behind), end
     for node in removed:
         _check_rising(node, producers, constants)
-    kept = [node for node in nodes if not any(node is one for one in removed)]
-    return _Trunk(nodes=kept, output=output, removed=removed[::-1])
+    remaining = [node for node in nodes if not any(node is other for other in removed)]
+    return _Trunk(nodes=remaining, output=output, removed=removed[::-1])
 
 
 def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
@@ -266,11 +266,11 @@ def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) 
 
     try:
         if isinstance(result, Sums) and (net.policy is None or not obstacle_to_raw(result)):
-            net.raw(sums_of(turned(result)))
+            net.add_raw_layer(sums_of(turned(result)))
         else:
             result = turned(net.map_of(result, output))
             assert isinstance(result, Map)
-            net.rising(result)
+            net.with_positive_scale(result)
     except (InputError, LayerError) as error:
         name = result.name if isinstance(result, Sums) else ""
         raise InputError(f"end of the model behind {name or output}: {error}") from None
@@ -282,7 +282,7 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, mod
         if name and name not in values:
             raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
     given = [values[name] if name else None for name in node.inputs]
-    live = [one for one in given if isinstance(one, Map | Sums)]
+    live = [value for value in given if isinstance(value, Map | Sums)]
     entry = OPERATORS.get(node.operator)
     if not live and not (entry is not None and entry.on_constants):
         folded = _folded(node, {name: values[name] for name in node.inputs if name}, model)
@@ -290,7 +290,7 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, mod
         return
     if entry is None:
         raise InputError(f"operator of a node must be one of {', '.join(OPERATORS)}, not {node}")
-    if not entry.on_codes and any(isinstance(one, Map) and one.codes for one in live):
+    if not entry.on_codes and any(isinstance(value, Map) and value.codes for value in live):
         raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
     try:
         values[node.outputs[0]] = entry.compute(net, node, given)
@@ -304,9 +304,9 @@ def _annotation(graph: Any, tensor: str) -> str:
     """The type of a tensor's numbers as QONNX's and FINN's models note it; empty: it is not noted."""
     entries = [
         entry
-        for one in graph.quantization_annotation
-        if one.tensor_name == tensor
-        for entry in one.quant_parameter_tensor_names
+        for annotation in graph.quantization_annotation
+        if annotation.tensor_name == tensor
+        for entry in annotation.quant_parameter_tensor_names
     ]
     return next((_text(entry.value) for entry in entries if entry.key == "finn_datatype"), "")
 
@@ -349,7 +349,7 @@ def _text(name: Any) -> str:
 def _node(proto: Any) -> OnnxNode:
     from onnx import helper
 
-    attributes = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
     return OnnxNode(
         operator=_text(proto.op_type),
         name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),

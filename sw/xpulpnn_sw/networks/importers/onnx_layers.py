@@ -63,7 +63,7 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     if len(node.outputs) > 1:
         raise InputError("output must be one, not more")
     if isinstance(value, Map):
-        value = net.rising(value)
+        value = net.with_positive_scale(value)
     axes = value.places.ndim
     node, value = planar(node, value)
     shape, around = standard(value), NO_PADS
@@ -72,7 +72,7 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         around = value.pads
         is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
         if not is_above or not _within(_pooled(node, shape, node.numbers("kernel_shape", ()), around)[0]):
-            value, around = net.surrounded(value), NO_PADS
+            value, around = net.with_padding(value), NO_PADS
             shape = standard(value)
     window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), around)
     if not _within(window):
@@ -86,7 +86,7 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
-    source = net.rising(net.map_of(value, node.inputs[0]))
+    source = net.with_positive_scale(net.map_of(value, node.inputs[0]))
     axes = source.places.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)
@@ -130,10 +130,10 @@ def mean(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
     if sorted(axes) not in _PLACES.get(value.places.ndim, ()):
         raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
-    found = _average(net, node, value, None)
+    average = _average(net, node, value, None)
     if node.number("keepdims", 1):
-        return found
-    return replace(found, places=found.places.reshape(found.places.shape[:2]))
+        return average
+    return replace(average, places=average.places.reshape(average.places.shape[:2]))
 
 
 IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
@@ -229,7 +229,7 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
     window = window_of(node, shape, kernel, source.pads)
     is_depthwise = groups == shape[2] == size[0] and groups > 1
     if is_depthwise and source.pads != NO_PADS and not _within(window):
-        source = net.surrounded(source)
+        source = net.with_padding(source)
         shape = standard(source)
         window = window_of(node, shape, kernel)
     if window.dilations != (1, 1):
@@ -270,7 +270,7 @@ def _wider(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
     whole = Quantised(values=np.concatenate(parts, axis=1), scale=np.concatenate([weights.scale] * copies, axis=1))
-    return net.repeated(source, copies), whole
+    return net.channels_repeated(source, copies), whole
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
@@ -358,7 +358,7 @@ def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 def add_maps(net: NetworkAssembly, node: OnnxNode, given: Given, sign: int) -> Value:
     """The sum of two maps, or their difference: each times a factor, the smallest that are whole numbers."""
-    first, second = (net.map_of(one, name) for one, name in zip(given, node.inputs, strict=True))
+    first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.places, second.places):
         raise InputError(f"maps must have one shape, not {first.places.shape} and {second.places.shape}")
     if SIGN_BITS in (first.bits, second.bits):

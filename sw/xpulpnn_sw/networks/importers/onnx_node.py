@@ -47,7 +47,9 @@ class OnnxNode:
         if not self.outputs:
             raise InputError(f"{self}: outputs must be one at least, not none")
         # without a version the newest
-        versions = [one.version for one in model.opset_import if one.domain in _STANDARD] or [defs.onnx_opset_version()]
+        versions = [opset.version for opset in model.opset_import if opset.domain in _STANDARD] or [
+            defs.onnx_opset_version()
+        ]
         if not defs.has(self.operator):
             return
         if (domain := self.proto.domain) not in (*_STANDARD, _RUNTIME):
@@ -70,17 +72,17 @@ class OnnxNode:
         """An attribute that is a list of whole numbers; raises :class:`InputError` for another."""
         values: Any = self.attributes.get(name, default)
         try:
-            found = list(values)
+            items = list(values)
         except TypeError:
             raise InputError(f"{name} must be whole numbers, not {values}") from None
-        return [self._whole(name, one) for one in found]
+        return [self._whole(name, item) for item in items]
 
     def several(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
         """Whole numbers, ``least`` or greater, as many as there are in the default."""
-        found = tuple(self.numbers(name, default))
-        if len(found) != len(default) or min(found) < least:
-            raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(found)}")
-        return found
+        numbers = tuple(self.numbers(name, default))
+        if len(numbers) != len(default) or min(numbers) < least:
+            raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")
+        return numbers
 
     def real(self, name: str, default: float) -> float:
         """An attribute that is a number; raises :class:`InputError` for another."""
@@ -133,7 +135,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     reach = ((kernel[0] - 1) * dilations[0] + 1, (kernel[1] - 1) * dilations[1] + 1)
     size = (shape[0] + around[0] + around[1], shape[1] + around[2] + around[3])
     own = _pads(node, size, reach, strides)
-    top, bottom, left, right = (one + other for one, other in zip(own, around, strict=True))
+    top, bottom, left, right = (pad + other for pad, other in zip(own, around, strict=True))
     if node.number("ceil_mode", 0):
         bottom = _rounded_up(shape[0] + top, bottom, reach[0], strides[0])
         right = _rounded_up(shape[1] + left, right, reach[1], strides[1])
@@ -161,13 +163,13 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
         return NO_PADS
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise InputError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
-    found: list[int] = []
+    pads: list[int] = []
     for length, width, step in zip(size, reach, strides, strict=True):
         # rows or columns with which there is a window for each step that begins on the map
         total = max((-(-length // step) - 1) * step + width - length, 0)
         less, more = total // 2, total - total // 2
-        found += [less, more] if mode == "SAME_UPPER" else [more, less]
-    return found[0], found[1], found[2], found[3]
+        pads += [less, more] if mode == "SAME_UPPER" else [more, less]
+    return pads[0], pads[1], pads[2], pads[3]
 
 
 def standard(value: Map | Sums) -> Shape:
@@ -221,7 +223,7 @@ class ModelInput:
         from onnx import TensorProto
 
         tensor = proto.type.tensor_type
-        sizes = [one.dim_value if one.HasField("dim_value") else 0 for one in tensor.shape.dim]
+        sizes = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
         if not sizes or sizes[0] not in (0, 1) or any(size < 1 for size in sizes[1:]):
             raise InputError(f"input {proto.name} must be one image of known size, not of shape {sizes}")
         known = {number: name for name, number in TensorProto.DataType.items()}
@@ -257,13 +259,15 @@ class ModelInput:
         spread = options.by_colour(stored[2])
         if not spread:
             return image
-        found = moved(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
-        if isinstance(found, Map) or assembly.policy is None:
-            return found
+        normalised = moved(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
+        if isinstance(normalised, Map) or assembly.policy is None:
+            return normalised
         most = (1 << (SAMPLE_BITS - 1)) - 1
-        scale = max(abs(one.at(end)) for one in found.channels for end in (one.least, one.most)) / most
+        scale = (
+            max(abs(channel.at(end)) for channel in normalised.channels for end in (channel.least, channel.most)) / most
+        )
         levels = uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND")
-        return assembly.quantised(found, replace(levels, is_free=True))
+        return assembly.quantised(normalised, replace(levels, is_free=True))
 
     def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:

@@ -56,8 +56,8 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
     if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
         raise InputError("biases must be constants and integers, not others")
     factor: Any = np.full(1, 1, object)
-    for one in scales:
-        factor = factor * np.array([exact_number(number) for number in constant_value(one, "scale").ravel()], object)
+    for scale in scales:
+        factor = factor * np.array([exact_number(number) for number in constant_value(scale, "scale").ravel()], object)
     whole = values.astype(np.int64).ravel()
     return Quantised(values=whole, scale=np.broadcast_to(factor, whole.shape))
 
@@ -87,10 +87,10 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
             places.append(bias)
             operands.append(_bias(every[bias], every[1], every[4]))
         inputs = tuple(node.inputs[place] for place in places if place < len(node.inputs))
-        found = compute(net, replace(node, inputs=inputs), operands)
+        output = compute(net, replace(node, inputs=inputs), operands)
         if every[result] is None and result >= least:
-            return found
-        return quantise_onnx(net, replace(node, attributes={}), [found, *every[result : result + 2]])
+            return output
+        return quantise_onnx(net, replace(node, attributes={}), [output, *every[result : result + 2]])
 
     return operator
 
@@ -115,11 +115,11 @@ def _sum(sign: int) -> OnnxOperator:
     """The sum or the difference of two maps, or of a map and a constant."""
 
     def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-        if all(isinstance(one, Map | Sums) for one in given):
+        if all(isinstance(value, Map | Sums) for value in given):
             return add_maps(net, node, given, sign)
         value, numbers, tensor, is_second = _constant_of(node, given)
         factor = Fraction(1 if is_second else sign)
-        summands = [sign * one if is_second else one for one in numbers]
+        summands = [sign * number if is_second else number for number in numbers]
         return net.moved(value, tensor, [factor] * len(numbers), summands)
 
     return operator
@@ -136,7 +136,7 @@ def _divide(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         raise InputError("divisor must be a constant, not depend on the input")
     if not all(numbers):
         raise InputError("divisor must be other than 0, not 0")
-    return net.moved(value, tensor, [1 / one for one in numbers], [Fraction(0)] * len(numbers))
+    return net.moved(value, tensor, [1 / number for number in numbers], [Fraction(0)] * len(numbers))
 
 
 def _negate(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
@@ -152,21 +152,27 @@ def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Given) -> 
     shape = (1, -1, *[1] * (value.places.ndim - 2))
     if node.number("training_mode", 0):
         raise InputError("training_mode must be 0, not 1")
-    parameters = [one.real if isinstance(one, Quantised) else constant_value(one, "parameter") for one in given[1:5]]
-    arrays = [one.reshape(shape) for one in parameters]
-    scale, bias, mean, variance = (by_channel(one, value.places, channels) for one in arrays)
+    parameters = [
+        parameter.real if isinstance(parameter, Quantised) else constant_value(parameter, "parameter")
+        for parameter in given[1:5]
+    ]
+    arrays = [parameter.reshape(shape) for parameter in parameters]
+    scale, bias, mean, variance = (by_channel(array, value.places, channels) for array in arrays)
     epsilon = exact_number(node.real("epsilon", 1e-5))
-    squares = [one + epsilon for one in variance]
+    squares = [number + epsilon for number in variance]
     if min(squares) <= 0:
         raise InputError("variances must be greater than 0, not less")
-    roots = [Fraction(isqrt((one.numerator << 2 * _ROOT_BITS) // one.denominator), 1 << _ROOT_BITS) for one in squares]
-    factors = [one / root for one, root in zip(scale, roots, strict=True)]
-    summands = [three - one * two for one, two, three in zip(factors, mean, bias, strict=True)]
+    roots = [
+        Fraction(isqrt((square.numerator << 2 * _ROOT_BITS) // square.denominator), 1 << _ROOT_BITS)
+        for square in squares
+    ]
+    factors = [number / root for number, root in zip(scale, roots, strict=True)]
+    summands = [offset - factor * average for factor, average, offset in zip(factors, mean, bias, strict=True)]
     return net.moved(value, node.inputs[0], factors, summands)
 
 
 def _clipped(net: NetworkAssembly, node: OnnxNode, given: Given, low: Fraction | None, high: Fraction | None) -> Value:
-    value = net.plain(live(given[0]), node.inputs[0], is_alone=True)
+    value = net.foldable(live(given[0]), node.inputs[0], is_monotonic=True)
     if isinstance(value, Sums):
         return clamped(value, low, high)
     ends = [value.scale * end + value.offset for end in (value.low, value.high)]
@@ -197,8 +203,8 @@ def _cast(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """The input in floating point: of a model whose input has whole numbers, these."""
     from onnx import TensorProto
 
-    value, wanted = live(given[0]), node.number("to", TensorProto.FLOAT)
-    if wanted not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+    value, target = live(given[0]), node.number("to", TensorProto.FLOAT)
+    if target not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
         raise InputError("numbers that depend on the input must be cast to floating point, not to integers")
     if isinstance(value, Map) and value.codes:
         if value.stage != INPUT or value.codes != INPUT_CODES:
@@ -226,23 +232,23 @@ def _shape(value: Value | None) -> tuple[int, ...]:
 
 
 def _reshape(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    wanted = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
+    requested = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
     if not node.number("allowzero", 0):
-        wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    return _placed(value, lambda one: one.reshape(wanted))
+        requested = [shape[axis] if size == 0 else size for axis, size in enumerate(requested)]
+    return _placed(value, lambda array: array.reshape(requested))
 
 
 def _flatten(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     value, axis = live(given[0]), node.number("axis", 1)
     rows = int(np.prod(value.places.shape[:axis]))
-    return _placed(value, lambda one: one.reshape(rows, -1))
+    return _placed(value, lambda array: array.reshape(rows, -1))
 
 
 def _transpose(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     axes = node.numbers("perm", ()) or None
-    return _placed(given[0], lambda one: one.transpose(axes))
+    return _placed(given[0], lambda array: array.transpose(axes))
 
 
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
@@ -250,7 +256,7 @@ def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperat
 
     def operator(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
-        return _placed(live(given[0]), lambda one: change(one, tuple(axes) or None))
+        return _placed(live(given[0]), lambda array: change(array, tuple(axes) or None))
 
     return operator
 
@@ -345,7 +351,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Flatten": KnownOperator(_flatten, on_codes=True),
     "Transpose": KnownOperator(_transpose, on_codes=True, on_constants=True),
     "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
-    "Unsqueeze": KnownOperator(_of_axes(lambda one, axes: np.expand_dims(one, axes or ())), on_codes=True),
+    "Unsqueeze": KnownOperator(_of_axes(lambda array, axes: np.expand_dims(array, axes or ())), on_codes=True),
     "Shape": KnownOperator(lambda _, __, given: np.array(live(given[0]).places.shape, np.int64), on_codes=True),
     "Identity": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),

@@ -112,7 +112,7 @@ def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value
         raise InputError(
             f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}"
         )
-    rows = [[exact_number(one) for one in row] for row in table]
+    rows = [[exact_number(number) for number in row] for row in table]
     if any(first > second for row in rows for first, second in pairwise(row)):
         raise InputError("thresholds must be ascending, not falling")
 
@@ -137,7 +137,7 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
-    value, (scale, zero, before, *more) = given[0], [_number(one, "parameter") for one in given[1:]]
+    value, (scale, zero, before, *more) = given[0], [_number(parameter, "parameter") for parameter in given[1:]]
     after, mode = more[-1], _mode(node, "FLOOR")
     if scale <= 0 or min(before, after) < 1 or max(before, after) > ACCUMULATOR_BITS or max(more) <= 0:
         raise InputError("scales must be greater than 0 and widths 1..32, not others")
@@ -149,7 +149,7 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     if is_second:
         low, high = _ends(node, int(after))
     else:
-        reals = [one.at(end) for one in sums.channels for end in (one.least, one.most)]
+        reals = [channel.at(end) for channel in sums.channels for end in (channel.least, channel.most)]
         low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
         high += int(mode != "FLOOR")
     bits, signed = narrowest(low, high)
@@ -163,13 +163,13 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         offset=-zero * scale,
         bound=_truncated(scale, zero, unit, mode),
     )
-    found = net.quantised(sums, levels)
+    output = net.quantised(sums, levels)
     behind = more[0] if is_second else scale
     ratio = behind / levels.scale
     # the zero point loses its lower bits too, in the second version
     zero_behind = zero / unit if is_second else zero
     return replace(
-        found, scale=found.scale * ratio, offset=(found.offset - levels.offset) * ratio - zero_behind * behind
+        output, scale=output.scale * ratio, offset=(output.offset - levels.offset) * ratio - zero_behind * behind
     )
 
 
@@ -211,8 +211,8 @@ def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
         return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
     own = _number(scale, "scale"), _number(zero, "zero point")
-    found = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), net)
-    return replace(found, codes=own) if isinstance(found, Map) else found
+    output = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), net)
+    return replace(output, codes=own) if isinstance(output, Map) else output
 
 
 def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:

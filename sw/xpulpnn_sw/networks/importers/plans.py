@@ -52,7 +52,7 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
     """
     if levels.bits == SIGN_BITS:
         raise InputError("results of an addition must have two bits at least, not one")
-    first, second = (np.arange(one.low, one.high + 1) for one in maps)
+    first, second = (np.arange(source.low, source.high + 1) for source in maps)
     expected = _expected(first, second, factors, common, levels)
     least, most = levels.results.start - 1, levels.results.stop - 1
     ratios = [factor / levels.scale for factor in factors]
@@ -62,7 +62,7 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
     real, _ = levels.bound(max(levels.low + 1, middle), 0)
     begins = max(levels.low + 1, middle) - (real - levels.offset) / levels.scale
     best: RuleFit | None = None
-    reach = sum(abs(ratio) * max(abs(one.low), abs(one.high)) for ratio, one in zip(ratios, maps, strict=True))
+    reach = sum(abs(ratio) * max(abs(source.low), abs(source.high)) for ratio, source in zip(ratios, maps, strict=True))
     most_shift = MAX_SHIFT
     while most_shift and (reach + abs(offset) + 1) * (1 << most_shift) >= 1 << (ACCUMULATOR_BITS - 2):
         most_shift -= 1
@@ -101,8 +101,8 @@ def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], com
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
     moved = replace(common, a=unit, least=int(sums.min()), most=int(sums.max()))
-    found = step_sums(levels, moved, 0)
-    return np.searchsorted(np.array(found, np.int64), sums, side="right") + levels.results.start - 1
+    steps = step_sums(levels, moved, 0)
+    return np.searchsorted(np.array(steps, np.int64), sums, side="right") + levels.results.start - 1
 
 
 _THRESHOLD_BITS = 16
@@ -126,44 +126,44 @@ def rule_of(levels: Levels, channels: Sequence[Channel]) -> RuleFit:
         for rule, bits, longest in _NORMALISING:
             if rule is Rule.BN64 and (exact := _exact(levels, channels)) is not None:
                 return exact
-            found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
-            if found is not None:
-                return _normalising(rule, found, channels)
+            fit = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
+            if fit is not None:
+                return _normalising(rule, fit, channels)
     if levels.top is None and (values := _thresholds(channels)) is not None:
         return RuleFit(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
     for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
-        found = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
-        if found is not None:
-            moved, worst = distance(found, channels, levels.results)
-            return replace(_normalising(rule, found, channels), moved=moved, worst=worst)
+        fit = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
+        if fit is not None:
+            moved, worst = distance(fit, channels, levels.results)
+            return replace(_normalising(rule, fit, channels), moved=moved, worst=worst)
     raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
 
 
 def _exact(levels: Levels, channels: Sequence[Channel]) -> RuleFit | None:
     zero = round(-levels.offset / levels.scale)
-    found: list[tuple[int, int, int]] = []
-    for one in channels:
-        factor, shift = mantissa(float(one.slope)) if 0 < one.slope < _LARGEST_SLOPE else (0, 1)
+    parameters: list[tuple[int, int, int]] = []
+    for channel in channels:
+        factor, shift = mantissa(float(channel.slope)) if 0 < channel.slope < _LARGEST_SLOPE else (0, 1)
         offset = (2 * zero + 1) << (shift - 1)
         if not factor:
             return None
-        lowest, highest = summands(one, levels.results, factor, shift)
+        lowest, highest = summands(channel, levels.results, factor, shift)
         bias = -((offset - lowest) // factor)
         if bias * factor + offset > highest or not all(
-            Range(end, end).fits(ACCUMULATOR_BITS) for end in (bias, one.least + bias, one.most + bias)
+            Range(end, end).fits(ACCUMULATOR_BITS) for end in (bias, channel.least + bias, channel.most + bias)
         ):
             return None
-        found.append((factor, shift, bias))
-    factors, shifts, biases = np.array(found, np.int64).T
+        parameters.append((factor, shift, bias))
+    factors, shifts, biases = np.array(parameters, np.int64).T
     try:
         rule = ExactRequantisation(factors=factors, shifts=shifts, zero=zero)
-        rule.in_software(biases, np.array([max(abs(one.least), abs(one.most)) for one in channels]))
+        rule.in_software(biases, np.array([max(abs(channel.least), abs(channel.most)) for channel in channels]))
     except LayerError:
         return None
     arrays = {"factors": factors, "shifts": shifts, "zero": np.array(zero), "bias": biases}
     reach = max(
-        zero + ((one.most + bias) * factor + (1 << (shift - 1)) >> shift)
-        for one, (factor, shift, bias) in zip(channels, found, strict=True)
+        zero + ((channel.most + bias) * factor + (1 << (shift - 1)) >> shift)
+        for channel, (factor, shift, bias) in zip(channels, parameters, strict=True)
     )
     return RuleFit(rule=Rule.EXACT, arrays=arrays, reach=reach)
 
@@ -171,33 +171,35 @@ def _exact(levels: Levels, channels: Sequence[Channel]) -> RuleFit | None:
 def _thresholds(channels: Sequence[Channel]) -> Any:
     bound = 1 << (_THRESHOLD_BITS - 1)
     # sums above a threshold count, and those equal to a step do
-    wanted = np.array([[step - 1 for step in one.steps] for one in channels], np.int64)
-    values = np.clip(wanted, -bound, bound - 1)
-    least, most = (np.array([[getattr(one, end)] for one in channels]) for end in ("least", "most"))
+    exact = np.array([[step - 1 for step in channel.steps] for channel in channels], np.int64)
+    values = np.clip(exact, -bound, bound - 1)
+    least, most = (np.array([[getattr(channel, end)] for channel in channels]) for end in ("least", "most"))
     # a threshold at an end serves as well if no sum lies beyond
-    is_same = (values == wanted) | ((values > wanted) & (values < least)) | ((values < wanted) & (values >= most))
+    is_same = (values == exact) | ((values > exact) & (values < least)) | ((values < exact) & (values >= most))
     return values if bool(is_same.all()) else None
 
 
-def _normalising(rule: Rule, found: Fit, channels: Sequence[Channel]) -> RuleFit:
-    kappa, lam, shift = found
+def _normalising(rule: Rule, fit: Fit, channels: Sequence[Channel]) -> RuleFit:
+    kappa, lam, shift = fit
     arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
-    reach = max(one.most * factor + rest >> shift for one, factor, rest in zip(channels, kappa, lam, strict=True))
+    reach = max(
+        channel.most * factor + rest >> shift for channel, factor, rest in zip(channels, kappa, lam, strict=True)
+    )
     return RuleFit(rule=rule, arrays=arrays, reach=reach)
 
 
-def distance(found: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
+def distance(fit: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
     """Steps that a rule has at other sums, and how far results are from those of the steps at the most."""
-    factors, summands, shift = found
+    factors, summands, shift = fit
     moved = worst = 0
 
     def given(product: int, lam: int) -> int:
         return min(max(quotient(product, area) + lam >> shift, results.start - 1), results.stop - 1)
 
-    for kappa, lam, one in zip(factors, summands, channels, strict=True):
-        for result, step in zip(results, one.steps, strict=True):
-            late = result - given(kappa * step, lam) if step <= one.most else 0
-            early = given(kappa * (step - 1), lam) - result + 1 if step > one.least else 0
+    for kappa, lam, channel in zip(factors, summands, channels, strict=True):
+        for result, step in zip(results, channel.steps, strict=True):
+            late = result - given(kappa * step, lam) if step <= channel.most else 0
+            early = given(kappa * (step - 1), lam) - result + 1 if step > channel.least else 0
             moved += late > 0 or early > 0
             worst = max(worst, late, early)
     return moved, worst
@@ -223,21 +225,21 @@ def fit_products(sums: Sums, levels: Levels) -> RuleFit:
 
 def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
     """Weights turned where sums fall with what they stand for; where that is impossible, the sums alone."""
-    falls = np.array([one.a < 0 for one in sums.channels])
+    falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
     stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)
     signs = np.where(falls & ~stuck, -1, 1).reshape(-1, *[1] * (weights.ndim - 1))
     channels: list[Channel] = []
-    for number, one in enumerate(sums.channels):
+    for number, affine in enumerate(sums.channels):
         if falls[number]:
-            one = replace(one, a=-one.a, least=-one.most, most=-one.least)
-        channels.append(Channel.of(levels, one, number))
+            affine = replace(affine, a=-affine.a, least=-affine.most, most=-affine.least)
+        channels.append(Channel.of(levels, affine, number))
     return weights * signs, channels, stuck
 
 
 def are_alike(sums: Sums) -> bool:
     """Return whether the sums of all channels stand for the same numbers."""
-    return len({(one.a, one.b, one.low, one.high) for one in sums.channels}) == 1
+    return len({(channel.a, channel.b, channel.low, channel.high) for channel in sums.channels}) == 1
 
 
 def averaged(sums: Sums) -> Sums:
@@ -256,12 +258,12 @@ def summed(sums: Sums) -> Sums:
 
 def fit_average(sums: Sums, levels: Levels) -> RuleFit:
     """One factor, summand and shift of an average."""
-    one = sums.channels[0]
-    if one.a < 0 or not are_alike(sums):
+    affine = sums.channels[0]
+    if affine.a < 0 or not are_alike(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
     if levels.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
-    channel, *others = (Channel.of(levels, one, number) for number in range(len(sums.channels)))
+    channel, *others = (Channel.of(levels, affine, number) for number in range(len(sums.channels)))
     if any(other.steps != channel.steps for other in others):
         raise InputError("quantiser of an average must be the same for all channels, not different ones")
     moved = worst = 0
@@ -287,7 +289,7 @@ def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
     centre are missed and those above are met.
     """
     assert sums.centre is not None
-    source, one, area = sums.sources[0], sums.channels[0], sums.area
+    source, affine, area = sums.sources[0], sums.channels[0], sums.area
     moved = (source.offset - levels.offset) / levels.scale
     if source.scale != levels.scale or moved.denominator != 1:
         return None
@@ -295,10 +297,10 @@ def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
     for result in levels.results:
         above = result - int(moved) - sums.centre
         step = (sums.centre + above) * area - (area // 2 if above > 0 else (area - 1) // 2)
-        steps.append(min(max(step, one.least), one.most + 1))
+        steps.append(min(max(step, affine.least), affine.most + 1))
     for part in _SLOPES:
         slope = Fraction(1, area) * (1 + (Fraction(1, part * area) if part else 0))
-        channel = Channel(least=one.least, most=one.most, slope=slope, steps=steps)
+        channel = Channel(least=affine.least, most=affine.most, slope=slope, steps=steps)
         rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=area)
         if rule is not None:
             (factor,), (summand,), shift = rule
@@ -310,9 +312,9 @@ def obstacle_to_raw(sums: Sums) -> str:
     """Why sums cannot be the results of the last layer; empty if they can."""
     if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
         return "results must be those of a quantiser or of a layer with weights, not others"
-    if len({one.a for one in sums.channels}) != 1 or not sums.channels[0].a:
+    if len({channel.a for channel in sums.channels}) != 1 or not sums.channels[0].a:
         return "results without a quantiser must have one scale for all channels, not different ones"
-    if any(one.low is not None or one.high is not None for one in sums.channels):
+    if any(channel.low is not None or channel.high is not None for channel in sums.channels):
         return "results without a quantiser must be sums, not clipped ones"
     least = -(1 << (sums.weight_bits - 1))
     if sums.channels[0].a < 0 and sums.weight_bits != SIGN_BITS and int(sums.weights.min()) == least:
@@ -323,12 +325,12 @@ def obstacle_to_raw(sums: Sums) -> str:
 def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> RuleFit:
     """Factors, summand and shift of the sum of two maps."""
     first, second = sums.sources
-    one = sums.channels[0]
+    affine = sums.channels[0]
     if not are_alike(sums):
         raise InputError("what follows an addition must be the same for all channels")
-    if not one.a:
+    if not affine.a:
         raise InputError("factor of a sum must be other than 0, not 0")
-    return addition((first, second), (factors[0] * one.a, factors[1] * one.a), one, levels)
+    return addition((first, second), (factors[0] * affine.a, factors[1] * affine.a), affine, levels)
 
 
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Levels] | None:
@@ -337,7 +339,9 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, 
     divisor = lcm(*(number.denominator for number in real))
     unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
     whole = [int(number / unit) for number in real]
-    ends = [sorted((number * one.low, number * one.high)) for number, one in zip(whole, sums.sources, strict=True)]
+    ends = [
+        sorted((number * source.low, number * source.high)) for number, source in zip(whole, sums.sources, strict=True)
+    ]
     least, most = (sum(end[place] for end in ends) for place in (0, 1))
     if most - least >= 1 << _BYTE or max(map(abs, whole)) >= 1 << _BYTE:
         return None

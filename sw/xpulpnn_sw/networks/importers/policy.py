@@ -52,9 +52,9 @@ def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) 
     for _ in range(_PASSES - 1):
         scales = _fitted(rows[:, order], whole, damped[np.ix_(order, order)], scales, one_scale=one_scale)
         whole = _compensated(rows[:, order], scales, most, spread)
-    found = np.empty_like(whole)
-    found[:, order] = whole
-    return found.astype(np.int64), scales
+    result = np.empty_like(whole)
+    result[:, order] = whole
+    return result.astype(np.int64), scales
 
 
 def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
@@ -73,7 +73,7 @@ def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_sc
     weighed = whole @ products
     to_rows, to_itself = (weighed * rows).sum(axis=1), (weighed * whole).sum(axis=1)
     if one_scale:
-        to_rows, to_itself = (np.full(len(rows), one.sum()) for one in (to_rows, to_itself))
+        to_rows, to_itself = (np.full(len(rows), total.sum()) for total in (to_rows, to_itself))
     fits = (to_rows > 0) & (to_itself > 0)
     return np.where(fits, to_rows / np.where(fits, to_itself, 1), scales)
 
@@ -155,7 +155,7 @@ def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_sc
     if products is not None and len(products) != rows.shape[1]:
         products = None
     whole, scales = rounded(rows, (1 << (bits - 1)) - 1, products, one_scale=one_scale)
-    exact = np.repeat(np.array([Fraction(float(one)) for one in scales], object), rows.shape[1])
+    exact = np.repeat(np.array([Fraction(float(scale)) for scale in scales], object), rows.shape[1])
     return Quantised(values=whole.reshape(values.shape), scale=exact.reshape(values.shape))
 
 
@@ -169,7 +169,7 @@ class Policy:
     def levels(self, tensor: str, sums: Sums) -> Levels:
         """A quantiser for a tensor: unsigned if nothing is negative, or clipped inside the signed range."""
         values, bits = self.calibration.samples[tensor], self.widths[tensor]
-        lows = [one.low for one in sums.channels if one.low is not None]
+        lows = [channel.low for channel in sums.channels if channel.low is not None]
         floor = min(lows) if len(lows) == len(sums.channels) else None
         is_positive = float(values.min()) >= 0 or (floor is not None and floor >= 0)
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
@@ -190,7 +190,7 @@ def _computed(
     compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
     """Elements of all tensors for some images, what filters met, and the whole tensor ``end``."""
-    found = defaultdict[str, list[NDArray[Any]]](list)
+    elements = defaultdict[str, list[NDArray[Any]]](list)
     met: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []
     places: dict[str, int] = {}
@@ -199,10 +199,10 @@ def _computed(
         computed = compute({name: image})
         tensors = {name: image, **computed}
         results.append(np.asarray(tensors[end]).ravel())
-        for one, values in computed.items():
+        for tensor, values in computed.items():
             flat = np.asarray(values).ravel()
             most = max(1, _KEPT // len(images))
-            found[one].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
+            elements[tensor].append(flat if len(flat) <= most else rng.choice(flat, most, replace=False))
         for weights, probe in probed.items():
             rows = probe(tensors)
             if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
@@ -212,5 +212,5 @@ def _computed(
             rows = rows.astype(np.float64)
             met[weights] = met.get(weights, 0.0) + rows.T @ rows
             places[weights] = places.get(weights, 0) + len(rows)
-    samples = {one: np.concatenate(values).astype(np.float64) for one, values in found.items()}
-    return samples, {one: sums / places[one] for one, sums in met.items()}, np.array(results, np.float64)
+    samples = {tensor: np.concatenate(values).astype(np.float64) for tensor, values in elements.items()}
+    return samples, {tensor: sums / places[tensor] for tensor, sums in met.items()}, np.array(results, np.float64)

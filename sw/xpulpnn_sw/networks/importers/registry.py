@@ -55,7 +55,7 @@ class WidthRequest:
         unless every layer has its bits and every name is that of a layer.
         """
         chosen = self._by_layer(readers)
-        found: defaultdict[str, int] = defaultdict(lambda: max(ELEMENT_WIDTHS))
+        widths: defaultdict[str, int] = defaultdict(lambda: max(ELEMENT_WIDTHS))
         last: LayerWidths | None = None
         for reader in reversed(readers):
             own = chosen.get(reader.name, last)
@@ -63,10 +63,10 @@ class WidthRequest:
                 raise InputError(f"bits must name {reader.name}, behind which no layer has weights")
             if reader.weights:
                 last = own
-                found[reader.weights] = max(found.get(reader.weights, 0), own.weights)
+                widths[reader.weights] = max(widths.get(reader.weights, 0), own.weights)
             for tensor in reader.inputs:
-                found[tensor] = max(found.get(tensor, 0), own.activations)
-        return found
+                widths[tensor] = max(widths.get(tensor, 0), own.activations)
+        return widths
 
     def _by_layer(self, readers: Sequence[ReadingLayer]) -> dict[str, LayerWidths]:
         names = [reader.name for reader in readers]
@@ -146,12 +146,12 @@ class ImportOptions:
 
         Raises :class:`InputError` unless there is one for all, or one for each, and no deviation is 0.
         """
-        found = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
-        if found and len(found) != colours:
-            raise InputError(f"mean and deviation must have 1 or {colours} numbers, not {len(found)}")
-        if any(deviation <= 0 for _, deviation in found):
+        pairs = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
+        if pairs and len(pairs) != colours:
+            raise InputError(f"mean and deviation must have 1 or {colours} numbers, not {len(pairs)}")
+        if any(deviation <= 0 for _, deviation in pairs):
             raise InputError("deviations must be greater than 0, not others")
-        return found
+        return pairs
 
 
 Importer = Callable[[Path, ImportOptions], Described]
@@ -197,17 +197,17 @@ def packages_for(path: Path) -> Generator[ModelReader]:
             beginning = file.read(_MAGIC_BYTES)
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
-    found = [reader for reader in READERS if reader.magic and beginning[4:] == reader.magic]
-    found += [reader for reader in READERS if path.suffix.lower() == reader.suffix]
-    if not found:
+    readers = [reader for reader in READERS if reader.magic and beginning[4:] == reader.magic]
+    readers += [reader for reader in READERS if path.suffix.lower() == reader.suffix]
+    if not readers:
         known = ", ".join(f"{reader.name} ({reader.suffix})" for reader in READERS)
         raise InputError(f"model must be one of {known}, not {path}")
     try:
-        yield found[0]
+        yield readers[0]
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package.startswith("xpulpnn"):
             raise
         raise InputError(
-            f"{package} must be installed to read {found[0].name}, not missing: pip install '.[networks]'"
+            f"{package} must be installed to read {readers[0].name}, not missing: pip install '.[networks]'"
         ) from None

@@ -38,7 +38,7 @@ class TfliteAssembly(NetworkAssembly):
     def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
         zero, source, rule = code_of_zero(levels), sums.sources[0], Rule.BN32
         if sums.factors is not None:
-            maps = [(Range(one.low, one.high), code_of_zero(one)) for one in sums.sources]
+            maps = [(Range(source.low, source.high), code_of_zero(source)) for source in sums.sources]
             arrays = shifted_sum([float(factor / levels.scale) for factor in sums.factors], maps, zero)
         elif sums.kernel == "avgpool":
             added = Range(sums.channels[0].least, sums.channels[0].most), code_of_zero(source)
@@ -51,9 +51,11 @@ class TfliteAssembly(NetworkAssembly):
                 arrays = away or arrays
         else:
             # with the zero point of the inputs, which is around the map too
-            least, most, bias = zip(*((one.least, one.most, int(one.b / one.a)) for one in sums.channels), strict=True)
+            least, most, bias = zip(
+                *((channel.least, channel.most, int(channel.b / channel.a)) for channel in sums.channels), strict=True
+            )
             check_sums(least, most, bias)
-            factors = [float(one.a / levels.scale) for one in sums.channels]
+            factors = [float(channel.a / levels.scale) for channel in sums.channels]
             arrays = {"weights": sums.weights}
             if self.is_fast:
                 arrays |= fixed_point(factors, zero, [Range(*ends) for ends in zip(least, most, strict=True)], bias)

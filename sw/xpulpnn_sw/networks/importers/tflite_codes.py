@@ -51,21 +51,23 @@ def short_factor(ratio: float) -> Fraction | None:
 
 def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
     """The codes of the results for the codes -128..127, as TFLite computes them."""
-    (scale, zero), (unit, offset) = ((float(one.scales[0]), int(one.zeros[0])) for one in (source, output))
+    (scale, zero), (unit, offset) = ((float(tensor.scales[0]), int(tensor.zeros[0])) for tensor in (source, output))
     steps = [code - zero for code in range(LEAST, GREATEST + 1)]
     if kind in _FUNCTIONS:
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
-        found = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
+        codes = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
     else:
         # in single precision, and infinite in damaged files
         with np.errstate(all="ignore"):
-            slopes = [float(np.float32(scale) * np.float32(one) / np.float32(unit)) for one in (1, options["Alpha"])]
+            slopes = [
+                float(np.float32(scale) * np.float32(factor) / np.float32(unit)) for factor in (1, options["Alpha"])
+            ]
         first, second = (short_factor(slope) for slope in slopes)
         if first and second:
-            found = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
+            codes = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
         else:
-            found = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
-    return np.clip(found + offset, LEAST, GREATEST)
+            codes = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
+    return np.clip(codes + offset, LEAST, GREATEST)
 
 
 def _multiplied(value: int, factor: float) -> int:

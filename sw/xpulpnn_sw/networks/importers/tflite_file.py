@@ -98,7 +98,7 @@ def _model(library: Any, content: bytes) -> TfliteModel:
         _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
     )
     inputs, outputs = _integers(graph.InputsAsNumpy()), _integers(graph.OutputsAsNumpy())
-    used = [*inputs, *outputs, *(tensor for one in operators for tensor in (*one.inputs, *one.outputs))]
+    used = [*inputs, *outputs, *(tensor for operator in operators for tensor in (*operator.inputs, *operator.outputs))]
     if any(not -1 <= tensor < len(tensors) for tensor in used):
         raise IndexError("tensor that is not there")
     return TfliteModel(tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
@@ -146,6 +146,6 @@ def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) ->
         read = getattr(library, name)()
         read.Init(table.Bytes, table.Pos)
         numbers = {field: getattr(read, field)() for field in fields}
-        options = {field: one if isinstance(one, float) else int(one) for field, one in numbers.items()}
+        options = {field: value if isinstance(value, float) else int(value) for field, value in numbers.items()}
     inputs, outputs = _integers(operator.InputsAsNumpy()), _integers(operator.OutputsAsNumpy())
     return TfliteOperator(index=number, kind=kind, inputs=inputs, outputs=outputs, options=options)

@@ -35,8 +35,12 @@ def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[
         removed = operators.pop()
         note(f"{removed} is left out: results are the codes before it")
         last = removed.inputs[0]
-    kept = [one for one in operators if one.kind not in _SHAPES or _type(model, one.outputs) not in _INTEGERS]
-    return _with_gaps(model, kept), first, last
+    remaining = [
+        operator
+        for operator in operators
+        if operator.kind not in _SHAPES or _type(model, operator.outputs) not in _INTEGERS
+    ]
+    return _with_gaps(model, remaining), first, last
 
 
 def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
@@ -52,28 +56,28 @@ def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
 
 def _with_gaps(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
     """Convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` as ones whose filters have gaps."""
-    found: list[TfliteOperator] = []
+    merged: list[TfliteOperator] = []
     rest = list(operators)
     while rest:
         first = rest.pop(0)
         if first.kind != "SPACE_TO_BATCH_ND":
-            found.append(first)
+            merged.append(first)
             continue
         inner = [first]
         while inner[-1].kind != "BATCH_TO_SPACE_ND":
             if not rest or inner[-1].outputs[:1] != rest[0].inputs[:1]:
                 raise InputError(f"{first}: a convolution and BATCH_TO_SPACE_ND must follow, not others")
             inner.append(rest.pop(0))
-        found.append(_merged(model, inner))
-    return found
+        merged.append(_merged(model, inner))
+    return merged
 
 
 def _merged(model: TfliteModel, operators: Sequence[TfliteOperator]) -> TfliteOperator:
     before, *inner, behind = operators
-    computing = [one for one in inner if one.kind not in _RESHAPES]
+    computing = [operator for operator in inner if operator.kind not in _RESHAPES]
     if len(computing) != 1 or computing[0].kind not in _CONVOLUTIONS:
         raise InputError(f"{before}: a convolution alone must be in front of {behind}, not others")
-    one, options = computing[0], computing[0].options
+    convolution, options = computing[0], computing[0].options
     distances, around = _numbers(model, before, 1), _numbers(model, before, 2).reshape(-1, 2)
     cut = _numbers(model, behind, 2).reshape(-1, 2)
     axes, steps = len(distances), [options[f"Stride{way}"] for way in "HW"]
@@ -87,7 +91,10 @@ def _merged(model: TfliteModel, operators: Sequence[TfliteOperator]) -> TfliteOp
     gaps = [1] * (len(gaps) - axes) + distances.tolist()
     wider = {"DilationHFactor": gaps[0], "DilationWFactor": gaps[1], "Around": tuple(pads)}
     return replace(
-        one, inputs=(before.inputs[0], *one.inputs[1:]), outputs=behind.outputs, options={**options, **wider}
+        convolution,
+        inputs=(before.inputs[0], *convolution.inputs[1:]),
+        outputs=behind.outputs,
+        options={**options, **wider},
     )
 
 

@@ -138,17 +138,17 @@ class _Import:
             return Scaling(add=LEAST) if start.signed else Scaling()
         (low, high), half = self._options.ends, Fraction(1, 2)
         units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
-        one = 1 << _SAMPLE_SHIFT
-        multiply = by_colour([round((high - low) / 255 / unit * one) for _, unit in units])
-        add = by_colour([round(((low - mean) / unit + code_of_zero(start) + half) * one) for mean, unit in units])
+        fixed_one = 1 << _SAMPLE_SHIFT
+        multiply = by_colour([round((high - low) / 255 / unit * fixed_one) for _, unit in units])
+        add = by_colour([round(((low - mean) / unit + code_of_zero(start) + half) * fixed_one) for mean, unit in units])
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _map(self, tensor: int, stage: str) -> Map:
         """A tensor whose codes a layer computes."""
         own = self._model.tensors[tensor]
         levels, shape = tensor_codes(own), own.shape[1:]
-        found = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
-        return shaped(found, shape)
+        flat = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
+        return shaped(flat, shape)
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
         _require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
@@ -157,13 +157,13 @@ class _Import:
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
         """An input that a layer or the network's input gives, zeros around it in memory unless it may be ``padded``."""
         tensor = self._tensor(operator, place)
-        found = self._values.get(operator.inputs[place])
-        if found is None:
+        value = self._values.get(operator.inputs[place])
+        if value is None:
             raise InputError(f"input must be a result of an operator before, not {tensor.name}")
         if not padded:
             # once for all that read it
-            found = self._values[operator.inputs[place]] = self._assembly.surrounded(found)
-        return found
+            value = self._values[operator.inputs[place]] = self._assembly.with_padding(value)
+        return value
 
     def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
         """An input that is in the file."""
@@ -195,24 +195,24 @@ class _Import:
         if sums.weights is not None:
             sums = replace(sums, weight_bits=_BYTE)
         sums = replace(sums, name=f"{sums.kernel}{operator.index}")
-        found = self._assembly.quantised(sums, self._levels(operator))
+        output = self._assembly.quantised(sums, self._levels(operator))
         # codes as memory has them, not as the model may
-        return self._output_of(operator, replace(found, low=0) if not found.signed else found)
+        return self._output_of(operator, replace(output, low=0) if not output.signed else output)
 
-    def _output_of(self, operator: TfliteOperator, found: Map) -> Map:
+    def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
         shape = self._model.tensors[operator.outputs[0]].shape[1:]
         _require(
-            plain_shape(shape) == plain_shape(found.shape), f"output must be {dims(found.shape)}, not {dims(shape)}"
+            plain_shape(shape) == plain_shape(value.shape), f"output must be {dims(value.shape)}, not {dims(shape)}"
         )
-        return shaped(found, shape)
+        return shaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
         """The number in memory of the code 0 of an operator's first input."""
         return code_of_zero(value) - int(self._tensor(operator, 0).zeros[0])
 
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
-        one, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
-        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (one, other)]
+        source, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
+        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (source, other)]
         _require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Given, **attributes: Any) -> Any:
@@ -259,7 +259,7 @@ class _Import:
     def _conv(self, operator: TfliteOperator) -> Map:
         value, group = self._value(operator, 0, padded=True), 1
         if "Around" in operator.options:
-            value = replace(shaped(self._assembly.surrounded(value), value.shape), pads=operator.options["Around"])
+            value = replace(shaped(self._assembly.with_padding(value), value.shape), pads=operator.options["Around"])
         if operator.kind == "CONV_2D":
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:
@@ -328,7 +328,7 @@ class _Import:
         first = LEAST + self._first_code(operator, flat)
         steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + first
         sums = replace(identity(flat), name=f"table{operator.index}")
-        return self._output_of(operator, self._assembly.looked_up(sums, tensor_codes(output), steps))
+        return self._output_of(operator, self._assembly.lookup(sums, tensor_codes(output), steps))
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
         """Maps beside each other: each in its place of a larger one, all of these added up."""
@@ -338,15 +338,15 @@ class _Import:
         of_map = axis % len(shape) + _MAP_AXES - len(shape)
         _require(axis % len(shape) > 0 <= of_map, f"axis must be 1..{len(shape) - 1}, not {axis}")
         maps = [self._value(operator, place) for place in range(len(operator.inputs))]
-        for place, one in enumerate(maps):
+        for place, source in enumerate(maps):
             self._check_same_codes(operator, place)
-            maps[place] = one = shaped(one, one.shape)
+            maps[place] = source = shaped(source, source.shape)
             levels = tensor_codes(self._tensor(operator, place))
-            if (one.signed, one.offset) != (levels.signed, levels.offset):
+            if (source.signed, source.offset) != (levels.signed, levels.offset):
                 # numbered from where an activation clips on
-                sums = self._computed(replace(operator, options={}), average_pool, [one], kernel_shape=[1, 1])
+                sums = self._computed(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
                 maps[place] = self._assembly.quantised(replace(sums, name=f"codes{operator.index}"), levels)
-        return self._output_of(operator, self._assembly.beside(maps, f"concat{operator.index}", of_map))
+        return self._output_of(operator, self._assembly.concatenated(maps, f"concat{operator.index}", of_map))
 
     def _pad(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)

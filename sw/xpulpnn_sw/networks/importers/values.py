@@ -125,10 +125,10 @@ def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
     numbers = places.ravel() % channels
     first = np.full(channels, -1)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
-    found = spread[first]
-    if not bool(np.all(spread == found[numbers])):
+    per_channel = spread[first]
+    if not bool(np.all(spread == per_channel[numbers])):
         raise InputError("constant must be one number for each channel, not different ones inside a channel")
-    return [exact_number(value) for value in found]
+    return [exact_number(value) for value in per_channel]
 
 
 def dims(shape: Sequence[int]) -> str:
@@ -157,7 +157,7 @@ def constant_value(value: Value | None, what: str) -> NDArray[Any]:
 
 def whole_constants(value: Value | None) -> list[int]:
     """Whole numbers of a constant; raises :class:`InputError` for other values."""
-    return [int(one) for one in constant_value(value, "shape and axes").ravel()]
+    return [int(number) for number in constant_value(value, "shape and axes").ravel()]
 
 
 def exact_number(value: Any) -> Fraction:
@@ -182,7 +182,7 @@ def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fra
     if value.pools and min(factors) < 0:
         raise InputError("factors behind a maximum pooling must not be negative where its input has no quantiser")
     pairs = zip(value.channels, factors, summands, strict=True)
-    return replace(value, channels=tuple(one.then(factor, summand) for one, factor, summand in pairs))
+    return replace(value, channels=tuple(channel.then(factor, summand) for channel, factor, summand in pairs))
 
 
 def _check_plain(value: Sums) -> None:
@@ -193,7 +193,7 @@ def _check_plain(value: Sums) -> None:
 def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
     """A value clipped."""
     _check_plain(value)
-    return replace(value, channels=tuple(one.clamped(low, high) for one in value.channels))
+    return replace(value, channels=tuple(channel.clamped(low, high) for channel in value.channels))
 
 
 def identity(value: Map) -> Sums:

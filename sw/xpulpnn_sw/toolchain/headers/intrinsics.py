@@ -80,8 +80,8 @@ def piece(insn: Insn, slot: Slot) -> InsnPart:
         if _REGISTER_SLOTS.get(token.field.name) == slot:
             return InsnPart(operand=token.field.name)
     fixed = insn.pattern[_WORD_BITS - slot.low - slot.width : _WORD_BITS - slot.low].replace("-", "0")
-    found = {field.name: _piece_of(field, slot) for field in immediate_fields(insn)}
-    bits = {name: text for name, text in found.items() if text is not None}
+    parts = {field.name: _piece_of(field, slot) for field in immediate_fields(insn)}
+    bits = {name: text for name, text in parts.items() if text is not None}
     return InsnPart(constant=int(fixed, 2), names=tuple(bits), immediates=tuple(bits.values()))
 
 
@@ -248,7 +248,8 @@ class Intrinsic:
             if name == "rd":
                 results = ("xrd", "xrd1") if insn.is_pair else ("xrd",)
                 outputs += [
-                    f'[{one}] "{"+" if self.accumulator else "="}r"({one.replace("x", "xp_")})' for one in results
+                    f'[{result}] "{"+" if self.accumulator else "="}r"({result.replace("x", "xp_")})'
+                    for result in results
                 ]
             elif name == "rs1" and insn.writes_base:
                 outputs.append(f'[xrs1] "+r"({self._base})')
