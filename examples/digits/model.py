@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.network import Described, Scaling
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 from xpulpnn_sw.networks.normalisation import largest_sums, normalised
 
 PIXELS, HIDDEN, CLASSES = 64, 64, 10

@@ -22,7 +22,7 @@ from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
-from xpulpnn_sw.networks.form import written
+from xpulpnn_sw.networks.network_file import serialised
 
 MEMBER = "sklearn/datasets/data/digits.csv.gz"
 SIDE = 8
@@ -91,7 +91,7 @@ def run(images: np.ndarray, labels: np.ndarray, output: Path, seed: int) -> None
         train(net, inputs, labels[training], rng)
         described = net.described(unit)
         path = output / f"digits{bits}.json"
-        text, arrays = written(described, path.with_suffix(".npz").name)
+        text, arrays = serialised(described, path.with_suffix(".npz").name)
         write_bytes(path.with_suffix(".npz"), arrays)
         write_text(path, text)
         print(f"{path}: {100 * classified(described, held).accuracy:.2f} % of {split}")

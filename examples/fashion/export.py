@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from model import CHANNELS, CLASSES, PIXEL_BITS, SIDE, Convolution, Net
 
-from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 from xpulpnn_sw.networks.normalisation import largest_sums, normalised
 
 NAMES = (

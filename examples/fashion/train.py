@@ -25,7 +25,7 @@ from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cosimulation.networks.images import Images, read_images
 from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text
-from xpulpnn_sw.networks.form import written
+from xpulpnn_sw.networks.network_file import serialised
 
 STEPS = {None: 938, 8: 469, 4: 160, 2: 240}
 """Batches that are learned from, by bits; 469 have every image once."""
@@ -97,7 +97,7 @@ def run(data: Images, test: Images, output: Path, seed: int) -> None:
             continue
         network = described(net, bits)
         path = output / f"fashion{bits}.json"
-        text, arrays = written(network, path.with_suffix(".npz").name)
+        text, arrays = serialised(network, path.with_suffix(".npz").name)
         write_bytes(path.with_suffix(".npz"), arrays)
         write_text(path, text)
         print(f"{path}: {100 * classified(network, test).accuracy:.2f} % of {len(test.samples)}")

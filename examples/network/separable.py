@@ -12,7 +12,7 @@ import numpy as np
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import layer_arrays
-from xpulpnn_sw.networks.form import NetworkBuilder, written
+from xpulpnn_sw.networks.network_file import NetworkBuilder, serialised
 
 SIDE, CLASSES = 24, 2
 CHANNELS = (8, 16, 32, 32, 64, 64, 128, 128)  # behind each pair of layers; every other one makes the map half as wide
@@ -44,7 +44,7 @@ def main() -> None:
             arrays = layer_arrays(layer, find_kernel(name).tensors(layer, precision, rng))
             given = {key: np.asarray(values) for key, values in arrays.items() if values is not None}
             network.add(f"{name}{number}", name, text, widths, given)
-        text, arrays = written(network.finish(), f"{network.name}.npz")
+        text, arrays = serialised(network.finish(), f"{network.name}.npz")
         (folder / f"{network.name}.json").write_text(text)
         (folder / f"{network.name}.npz").write_bytes(arrays)
         print(folder / f"{network.name}.json")

@@ -23,8 +23,8 @@ from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load, load_for
 from xpulpnn_sim.reference.programs.exits import Exit
-from xpulpnn_sw.networks.form import NetworkBuilder, read_network
 from xpulpnn_sw.networks.network import Scaling
+from xpulpnn_sw.networks.network_file import NetworkBuilder, read_network
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import build
 

@@ -19,7 +19,7 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.reference.golden.network import run_scores
-from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.network_file import read_network
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"

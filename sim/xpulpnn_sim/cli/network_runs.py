@@ -51,8 +51,8 @@ from xpulpnn_sim.cosimulation.networks.summary import classified, summary_record
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 from xpulpnn_sim.tools.dask_workers import require_dask
-from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network_file import read_network
 
 _MOST_CLASSES = 20  # of which a table is shown
 _MOST_REPORTS = 10  # Runs whose mismatches are shown

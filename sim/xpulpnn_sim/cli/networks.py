@@ -34,9 +34,9 @@ from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.reference.golden.network import Agreement, agreement, moved_codes
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
-from xpulpnn_sw.networks.form import read_network, serialised
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
 from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network_file import read_network, serialised
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.compilers import find_compiler
 

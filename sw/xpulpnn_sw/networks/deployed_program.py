@@ -1,4 +1,4 @@
-"""A network as a program of a cluster: core 0 commands the DMA engine, all cores share every layer."""
+"""A network as a program of a cluster: core 0 programs the DMA engine, all cores share every layer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from xpulpnn_sw.networks.network import Network
 from xpulpnn_sw.networks.planning import REPORT_BYTES, REPORTS, STACK_DISTANCE, STACKS, Planner
 
 _SYS_WRITE, _STDOUT = 64, 1
-_NOISE = 0xA5  # what the memory of the cluster is full of at the beginning: nothing may rely on zeros there
+_NOISE = 0xA5  # initial contents of TCDM: nothing may rely on zeros
 _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 _START = (
     CORE_START
@@ -49,7 +49,7 @@ _START = (
     sw t1, {trigger}(gp)
 """
 )
-"""Code that all cores run first. The barrier gathers arrivals also before core 0 has set its masks."""
+"""Start code of all cores. The barrier counts arrivals even before core 0 has set its masks."""
 
 _STEP = """
 step{number}:
@@ -73,8 +73,8 @@ arrived{number}:
     sw t1, 12(s5)
     {advance}
 """
-"""From one barrier to the next. Core 0 lets the host have the results of the layer before, which are read at once and
-cost no more than the store, commands what is to be moved meanwhile, does its share, and waits until all is moved."""
+"""A step between two barriers. Core 0 reports the results of the layer before to the host, which reads them at once,
+starts DMA transfers, computes its share, and waits for the transfers."""
 
 _CALL_KERNEL = """
     li a0, {arguments}
@@ -88,7 +88,7 @@ _SOME_CORES = """
     {work}
 idle{number}:
 """
-"""Work for the first cores only."""
+"""A call by the first ``cores`` cores only."""
 
 _WAIT = """
     li t0, 1
@@ -119,21 +119,20 @@ sleep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeployedProgram(BareProgram):
-    """Memory contents and addresses of a network's program; ``cycles`` is where the reports of the cores are."""
+    """Memory contents and addresses of a network's program; ``cycles`` is the address of the reports."""
 
-    deployment: Deployment  # what is where when
-    outside: Image  # the memory outside: operands, `output`, the words of the host
-    # of the layers; each is at the beginning of an image of its own, as the host takes them
+    deployment: Deployment
+    outside: Image  # main memory: operands, results, the words of the host
+    # results of the layers, each at the beginning of an image of its own
     outputs: tuple[OutputLayout, ...]
     transfers: tuple[tuple[DmaTransfer, ...], ...]
-    # addresses of the first instruction of each step, behind the barrier, and of the first behind the last step; the
-    # barrier at its end belongs to a step
+    # addresses of the first instruction of each step, after its opening barrier, and of the end of the last step
     starts: tuple[int, ...]
-    kernels: tuple[int, ...]  # addresses of the functions of the layers, and the one behind
-    cores: int  # that share the work
+    kernels: tuple[int, ...]  # addresses of the functions of the layers, and their end
+    cores: int
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from the memories after a run."""
+        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from both memories after a run."""
         steps, slots, size = len(self.deployment.steps), self.deployment.report_slots, self.cores * REPORT_BYTES
         first = self.cycles - self.data_base
         reports = inside[first : first + slots * size]
@@ -143,7 +142,7 @@ class DeployedProgram(BareProgram):
         return reports.view("<u4").astype(np.int64).reshape(steps, self.cores, len(TIMES))
 
     def results(self, stdout: bytes) -> list[NDArray[np.int64]]:
-        """Results of all layers but the last out of what the host has been told in a run, zeros where that is short."""
+        """Results of all layers but the last from what a run wrote to ``stdout``; zeros where that is short."""
         results: list[NDArray[np.int64]] = []
         for run, output in zip(self.deployment.runs[:-1], self.outputs, strict=False):
             size = run.length(OUTPUT)
@@ -152,7 +151,7 @@ class DeployedProgram(BareProgram):
         return results
 
     def final(self, stored: bytes) -> NDArray[np.int64]:
-        """Results of the last layer out of what is stored outside."""
+        """Results of the last layer from main memory."""
         return _decoded(self.outputs[-1], stored)
 
 
@@ -164,15 +163,15 @@ def _decoded(output: OutputLayout, content: bytes) -> NDArray[np.int64]:
 def deployed_program(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int
 ) -> DeployedProgram:
-    """The program in which ``cores`` cores compute a network for an input with ``memory`` bytes of TCDM.
+    """The program in which ``cores`` cores compute a network with ``memory`` bytes of TCDM.
 
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not.
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not match.
     """
     plan = Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory).deploy()
     places = _Memory(plan, cores * REPORT_BYTES)
     transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)
     moved = [(*own, *places.upkeep(number, plan.steps[number])) for number, own in enumerate(transfers)]
-    # whole lines of an instruction cache, so that the next function begins with one
+    # functions are aligned to lines of the instruction cache
     line = ICACHE_LINE_BYTES // WORD_BYTES
     functions = [np.pad(words, (0, -len(words) % line), constant_values=_NOP) for words in places.functions]
     starts = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
@@ -202,7 +201,7 @@ def deployed_program(
 
 
 class _Memory:
-    """Operands outside, addresses inside, and the transfers between them."""
+    """Contents of main memory, addresses in TCDM, and the transfers between them."""
 
     def __init__(self, plan: Deployment, report_bytes: int) -> None:
         network, runs = plan.network, plan.runs
@@ -210,14 +209,13 @@ class _Memory:
         self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
         self.outside = ImageBuilder(OUTSIDE_DATA, DMA_ALIGNMENT)
         self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
-        # with less places than steps, reports are stored outside, all but the last
+        # with fewer slots than steps, all reports but the last are stored to main memory
         self._stores_reports = plan.report_slots < len(plan.steps)
         if self._stores_reports:
             self.outside.place(REPORTS, bytes((len(plan.steps) - 1) * report_bytes))
         for name, (words, _) in input_pieces(network, runs).items():
             self.outside.place(name, words.astype("<u4").tobytes())
         sizes = map_bytes(network, runs)
-        # maps that are outside for a while or at the end
         for number, stage in enumerate(network.stages):
             if results_name(stage.name) in plan.maps.stored or number in plan.tiled:
                 self.outside.place(results_name(stage.name), bytes(sizes[stage.name]))
@@ -227,7 +225,7 @@ class _Memory:
         self.calls = [self._call(number) for number in range(len(runs) - 1)]
 
     def _place_layers(self) -> Iterator[Words]:
-        """Put filters and argument structures outside, and give the functions of the layers."""
+        """Place filters and argument structures in main memory; yield the functions of the layers."""
         words: list[int] = []
         for number, (stage, run) in enumerate(zip(self._plan.network.stages, self._plan.runs, strict=True)):
             if number in self._plan.tiled:
@@ -254,7 +252,7 @@ class _Memory:
         return places
 
     def _in_tiles(self, number: int, layer: TiledLayer) -> Words:
-        """Filters and argument structures of a layer in tiles, and its function."""
+        """Place filters and argument structures of a tiled layer; return its function."""
         symbols, run = self.outside.symbols, layer.plan.division.run
         sources = [self._plan.maps.inputs[number, symbol] for symbol in run.inputs]
         placed = self._tiles[number] = PlacedLayer(
@@ -278,14 +276,14 @@ class _Memory:
         return layer.plan.division.function(calls).words
 
     def _call(self, layer: int) -> int:
-        """Put outside what tells the host where the results of a layer are, and give its address."""
+        """Place the system call that writes the results of a layer to the host; return its address."""
         name = results_name(self._plan.network.stages[layer].name)
         at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
         block = (_SYS_WRITE, _STDOUT, at, self._plan.runs[layer].length(OUTPUT))
         return self.outside.place(f"{self._plan.network.stages[layer].name}.call", np.array(block, "<u8").tobytes())
 
     def arguments(self, step: DeployedStep) -> int:
-        """Address of the argument structure of what the cores compute in a step."""
+        """Address of the argument structure of a step."""
         assert step.layer is not None
         tile = self._plan.tile_step(step)
         if tile is None or tile.work is None:
@@ -293,7 +291,7 @@ class _Memory:
         return self.inside[self._plan.tiled[step.layer].call(tile.work.number % CALL_SLOTS)]
 
     def transfers(self, step: DeployedStep) -> Iterator[DmaTransfer]:
-        """Operands and results that are moved in a step."""
+        """DMA transfers of operands and results in a step."""
         tile = self._plan.tile_step(step)
         if tile is not None and step.layer is not None:
             for move in tile.moves:
@@ -305,7 +303,7 @@ class _Memory:
             yield DmaTransfer(inside=self.inside[name], outside=at.address, line=at.length, inwards=inwards)
 
     def upkeep(self, number: int, step: DeployedStep) -> Iterator[DmaTransfer]:
-        """Other moves of a step: reports of the step before, the arguments of the next tile."""
+        """DMA transfers of the previous step's report and of the next tile's arguments."""
         if number and self._stores_reports:
             outside = self.outside.symbols[REPORTS].address + (number - 1) * self._report_bytes
             yield DmaTransfer(inside=self.report(number - 1), outside=outside, line=self._report_bytes, inwards=False)
@@ -323,7 +321,7 @@ class _Memory:
                 )
 
     def report(self, step: int) -> int:
-        """Address in the cluster of what the cores report of a step."""
+        """Address of the reports of a step in TCDM."""
         return self.inside[REPORTS] + step % self._plan.report_slots * self._report_bytes
 
 
@@ -344,12 +342,12 @@ def _text(
             team=(1 << cores) - 1,
         )
     )
-    # results are there until the layer that computes with them is done
+    # results are reported in the step after their layer
     results_calls = {last_step(plan.steps, layer) + 1: call for layer, call in enumerate(memory.calls)}
     for number, (step, moved) in enumerate(zip(plan.steps, transfers, strict=True)):
         words = command_words(list(moved))
         issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
-        # to where the next step is reported, if there is one: one place further, or back to the first of two
+        # distance to the slot of the next report
         further = memory.report(number + 1) - memory.report(number)
         parts.append(
             _STEP.format(

@@ -1,8 +1,8 @@
-"""A network in the memory of a cluster: what is there when, and what the DMA engine brings and takes.
+"""Deployment of a network in the TCDM of a cluster: the lifetime and address of each piece of data.
 
-Step by step the cores compute a layer, or a tile of one that is too large, while the DMA engine fetches filters and
-maps that are needed later. Memory belongs to a piece of data only as long as that is needed. Input, filters and results
-of the network are in the memory outside, and so are maps that layers in tiles read or write.
+In each step the cores compute a layer or a tile while the DMA engine fetches filters and maps of later steps. Pieces
+occupy memory only during their lifetime. Input, filters and results of the network are in main memory, as are maps that
+tiled layers read or write.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,35 +21,35 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Something that needs memory for some time."""
+    """A piece of data with its size and lifetime."""
 
-    name: str  # what it is, another for each piece
+    name: str  # unique
     size: int
     first: int  # first step that needs it
     last: int  # last step that needs it
 
     def meets(self, other: "Piece") -> bool:
-        """Return whether there is a step in which both need memory."""
+        """Return whether the lifetimes overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
 def results_name(layer: str) -> str:
-    """The piece with the results of a layer."""
+    """Name of the piece with the results of a layer."""
     return f"{layer}.output"
 
 
 def buffer_name(layer: str) -> str:
-    """The piece with the buffers that a layer needs while it is computed."""
+    """Name of the piece with the buffers of a layer."""
     return f"{layer}.buffer"
 
 
 def weights_name(layer: str) -> str:
-    """The piece with the weights of a layer and what goes with them."""
+    """Name of the piece with the weights and parameters of a layer."""
     return f"{layer}.weights"
 
 
 Order = Callable[[Piece], tuple[int, ...]]
-# in which the pieces choose their places; no order is the best of all for every network
+# orders in which pieces are placed; none is the best for every network
 _ORDERS: tuple[Order, ...] = (
     lambda piece: (-piece.size, piece.first),
     lambda piece: (-piece.size * (piece.last - piece.first + 1),),
@@ -60,10 +60,10 @@ _ORDERS: tuple[Order, ...] = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedMemory:
-    """Pieces of a memory over time."""
+    """Pieces and their offsets in a memory."""
 
-    pieces: tuple[Piece, ...] = ()  # what needs memory in which of the steps
-    places: dict[str, int] = field(default_factory=dict[str, int])  # where, in bytes from the beginning of it on
+    pieces: tuple[Piece, ...] = ()
+    places: dict[str, int] = field(default_factory=dict[str, int])  # offsets in bytes
 
     @property
     def extent(self) -> int:
@@ -71,19 +71,19 @@ class PlannedMemory:
         return max((self.places[piece.name] + aligned(piece.size) for piece in self.pieces), default=0)
 
     def demand(self, step: int) -> int:
-        """Bytes that are needed in a step."""
+        """Bytes of the pieces that are alive in a step."""
         return sum(aligned(piece.size) for piece in self.pieces if piece.first <= step <= piece.last)
 
 
 def arranged(pieces: Iterable[Piece]) -> PlannedMemory:
-    """The memory in which no piece has a byte in common with one that it meets; as few bytes as was found."""
+    """Place pieces so that no two alive in one step overlap; the smallest of several arrangements."""
     own = tuple(pieces)
     arrangements = (PlannedMemory(pieces=own, places=_placed(sorted(own, key=order))) for order in _ORDERS)
     return min(arrangements, key=lambda memory: memory.extent)
 
 
 def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Each piece in turn in the smallest gap between those it meets that has room for it."""
+    """Place each piece in turn in the smallest gap that fits (best fit)."""
     places: dict[str, int] = {}
     done: list[Piece] = []
     for piece in pieces:
@@ -101,34 +101,34 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
     return places
 
 
-# maps that are fetched for a layer although they have been in the memory before: names of maps, numbers of layers
+# maps that are spilled, and numbers of the layers for which they are fetched again
 Spills = Collection[tuple[str, int]]
 
 
 @dataclass(slots=True, kw_only=True)
 class Residence:
-    """A map in the memory of the cluster for some time."""
+    """A stay of a map in TCDM."""
 
     name: str  # of the piece of memory
-    content: str  # of the map, by which it is known outside
-    writer: int | None  # number of the layer that writes it; None: it is fetched from outside
-    readers: list[int] = field(default_factory=list[int])  # numbers of the layers that read it, in their order
+    content: str  # name of the map in main memory
+    writer: int | None  # number of the layer that writes it; None: it is fetched from main memory
+    readers: list[int] = field(default_factory=list[int])  # numbers of the layers that read it, ascending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maps:
-    """Places of the maps of a network."""
+    """Where the maps of a network are."""
 
-    residences: tuple[Residence, ...]  # those in the memory of the cluster, by map, then by time
-    stored: frozenset[str]  # results that layers leave in the memory of the cluster and that are needed outside too
-    # of each layer and symbol of its kernel the piece of memory, or the map outside for a layer in tiles
+    residences: tuple[Residence, ...]  # sorted by map, then by time
+    stored: frozenset[str]  # results in TCDM that are stored to main memory
+    # piece of memory by layer and symbol of its kernel; for a tiled layer the map in main memory
     inputs: dict[tuple[int, str], str]
 
 
 def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], spilled: Spills) -> Maps:
-    """Places of the maps if the layers ``tiled`` read and write outside and those ``away`` leave for a while."""
+    """Where maps are if the layers ``tiled`` use main memory and the maps ``spilled`` are fetched again."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
-    # every map by name, those of the network's input first, and who reads it
+    # edges to the readers of each map, the network's inputs first
     maps = {name: readers for name, (_, readers) in input_pieces(network, runs).items()} | {
         name: [] for name in writers
     }
@@ -160,41 +160,41 @@ def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[in
     return Maps(residences=tuple(residences), stored=frozenset(stored), inputs=inputs)
 
 
-# what a layer in tiles has beside operands: the argument structures of its tiles, two of which are there at a time
+# argument structures of the tiles of a layer, double-buffered
 CALLS = "calls"
 CALL_SLOTS = 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledLayer:
-    """A layer in tiles."""
+    """A tiled layer."""
 
     name: str
     plan: TilePlan
-    steps: tuple[TileStep, ...]  # what happens from barrier to barrier
-    cores: int  # that compute; the others wait
+    steps: tuple[TileStep, ...]
+    cores: int  # number of cores that compute; the others wait
 
     @property
     def call_bytes(self) -> int:
-        """Bytes of an argument structure."""
+        """Bytes of the argument structure of a tile."""
         return _call_bytes(self.plan.division.run)
 
     @property
     def shared(self) -> str | None:
-        """Name of the piece of memory that the kernel needs while it runs."""
+        """Name of the piece with the buffer of its kernel."""
         symbol = self.plan.division.run.buffer
         return None if symbol is None else f"{self.name}.{symbol}"
 
     def buffer(self, operand: TileOperand, slot: int) -> str:
-        """Name of the piece of memory of an operand."""
+        """Name of the piece with a buffer of an operand."""
         return f"{self.name}.{operand.value}{slot}"
 
     def call(self, slot: int) -> str:
-        """Name of the piece of memory of an argument structure."""
+        """Name of the piece with an argument structure."""
         return f"{self.name}.{CALLS}{slot}"
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Names and bytes of what it needs as long as it is computed."""
+        """Names and sizes of its pieces."""
         for operand, (count, size) in self.plan.buffers.items():
             yield from ((self.buffer(operand, slot), size) for slot in range(count))
         yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
@@ -203,9 +203,9 @@ class TiledLayer:
 
 
 def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
-    """A layer, whose kernel has room for ``cores`` cores, in tiles that take ``memory`` bytes less ``always`` at most.
+    """Tile a layer for ``cores`` cores within ``memory`` bytes, of which ``always`` are taken.
 
-    Raises :class:`LayerError`, which names the layer, if it cannot be divided, or no tile is small enough.
+    Raises :class:`LayerError`, which names the layer, if it cannot be tiled, or no tile is small enough.
     """
     try:
         is_product = isinstance(run.variant, Variant)
@@ -223,42 +223,41 @@ def _call_bytes(run: KernelRun) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedStep:
-    """Work and moves between two barriers."""
+    """Computation and DMA transfers between two barriers."""
 
-    # number of the layer that is computed, as a whole or a tile of it; of one in tiles also while it is only moved
-    layer: int | None = None
-    loads: tuple[str, ...] = ()  # pieces of memory that are filled from outside meanwhile
-    stores: tuple[str, ...] = ()  # pieces of memory that are stored outside meanwhile
-    tile: int | None = None  # which of the steps of a layer in tiles it is
+    layer: int | None = None  # number of the layer that is computed, or whose tiles are only moved
+    loads: tuple[str, ...] = ()  # pieces that are fetched from main memory
+    stores: tuple[str, ...] = ()  # pieces that are stored to main memory
+    tile: int | None = None  # number among the steps of a tiled layer
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment(PlannedMemory):
-    """Memory of every layer over time."""
+    """A plan of steps and memory for a network."""
 
     network: Network
     runs: tuple[KernelRun, ...]
-    maps: Maps  # where their inputs and results are
-    tiled: Mapping[int, TiledLayer]  # the layers in tiles, by number
-    steps: tuple[DeployedStep, ...]  # what happens when
+    maps: Maps
+    tiled: Mapping[int, TiledLayer]  # by number of the layer
+    steps: tuple[DeployedStep, ...]
 
     def tile_step(self, step: DeployedStep) -> TileStep | None:
-        """Return the step of a layer in tiles, None for other steps."""
+        """The step of a tiled layer; None for other steps."""
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
 
     def computes(self, step: DeployedStep) -> bool:
-        """Return whether the cores compute something in a step."""
+        """Return whether the cores compute in a step."""
         tile = self.tile_step(step)
         return step.layer is not None and (tile is None or tile.work is not None)
 
     @property
     def report_slots(self) -> int:
-        """Places for what the cores report of a step: one for each, or two that are emptied by turns."""
+        """Number of slots for reports of steps."""
         return report_slots(len(self.steps), is_tiled=bool(self.tiled))
 
 
 def report_slots(steps: int, *, is_tiled: bool) -> int:
-    """Places for what the cores report of so many steps: layers in tiles have many, which are stored one by one."""
+    """Number of slots for reports: one for each step, or with tiles two, which are stored alternately."""
     return min(steps, 2) if is_tiled else steps
 
 

@@ -1,4 +1,4 @@
-"""The kernels of a network's layers: whether they fit together, their memory, and all of them as one function."""
+"""Kernels of a network's layers: whether their layouts match, their memory, and all of them as one function."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,26 +20,25 @@ from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, MapForm, Network, Stage, check_network
 
-Runs = Sequence[KernelRun] | Mapping[int, KernelRun]  # of all layers, or of some by their numbers
+Runs = Sequence[KernelRun] | Mapping[int, KernelRun]  # kernels of all layers, or of some by their numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A map on its way into a layer."""
+    """An edge of the graph of layers: a map that a layer reads."""
 
     source: str  # the layer that writes it, or NETWORK_INPUT
     reader: int  # number of the layer that reads it
-    symbol: str  # what the kernel of that calls it
+    symbol: str  # its name in the kernel of that layer
 
 
 def kernels(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, specialise: bool = True
 ) -> tuple[KernelRun, ...]:
-    """The kernels of the layers, each by a variant, with buffers for ``cores`` cores.
+    """The kernels of the layers, each in its variant, with buffers for ``cores`` cores.
 
-    Those that read the input of the network have ``image`` there. Functions are for their layer only unless they are
-    not to ``specialise``. Raises :class:`LayerError` for layers that do not
-    fit together, or of which one does not find its inputs in memory as it needs them.
+    ``image`` is the input of the network. With ``specialise`` functions have the sizes of their layer built in. Raises
+    :class:`LayerError` for layers that do not match, or read a map in another layout than it has.
     """
     check_network(network)
     assert len(variants) == len(network.stages)
@@ -56,7 +55,7 @@ def kernels(
 def _built(
     network: Network, number: int, image: Ints, variant: str, cores: int, *, specialise: bool = True
 ) -> KernelRun:
-    """The kernel of a layer, with the input of the network where it reads that."""
+    """The kernel of layer ``number``, with ``image`` where it reads the network's input."""
     stage = network.stages[number]
     operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
     try:
@@ -71,14 +70,14 @@ def form_of(stage: Stage, run: KernelRun, symbol: str) -> MapForm:
 
 
 def edges(network: Network, runs: Runs) -> Iterator[Edge]:
-    """All maps on their way into layers, by the layers in their order."""
+    """The maps that layers read, in the order of these layers."""
     for number, run in runs.items() if isinstance(runs, Mapping) else enumerate(runs):
         for source, symbol in zip(network.sources(number), run.inputs, strict=True):
             yield Edge(source=source, reader=number, symbol=symbol)
 
 
 def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
-    """Memory of the results of each layer: kernels read ahead, as far as their inputs have words to spare."""
+    """Bytes of the results of each layer, with what its readers read beyond the end."""
     needed = {stage.name: run.length(OUTPUT) for stage, run in zip(network.stages, runs, strict=True)}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
@@ -87,7 +86,7 @@ def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
 
 
 def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
-    """The same words for another input, without kernels of layers that do not read it."""
+    """The words of :func:`input_pieces` for another input; builds only kernels that read it."""
     readers = {
         number: _built(network, number, image, variants[number], cores)
         for number in range(len(network.stages))
@@ -97,9 +96,9 @@ def packed_input(network: Network, image: Ints, variants: Sequence[str], *, core
 
 
 def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Edge]]]:
-    """The input of the network in memory, by name: its words, and who reads them.
+    """The words of the network's input and their readers, by name.
 
-    Layers that read it in different ways have a copy each; the first is called :data:`INPUT`.
+    There is a copy for each layout in which layers read the input; the first is called :data:`INPUT`.
     """
     pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
     for edge in edges(network, runs):
@@ -109,13 +108,13 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
         way, words = _way(stage, run, edge.symbol), run.image.view(edge.symbol).view("<u4")
         name = f"{stage.name}.{edge.symbol}" if pieces else INPUT
         name, known, readers = pieces.get(way, (name, words, []))
-        # what the longer one has behind the other is there to be read ahead
+        # the longer one has more words for reading ahead
         pieces[way] = name, max(known, words, key=len), [*readers, edge]
     return {name: (words, readers) for name, words, readers in pieces.values()}
 
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
-    """Raise :class:`LayerError` unless a layer finds the results of another where it looks for them."""
+    """Raise :class:`LayerError` unless a layer reads a map in the layout in which it is written."""
     orders = "pixel by pixel", "channel by channel"
     wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes
     if wants_planes != in_planes:
@@ -133,14 +132,14 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
         # a row that is read as a map
         fits = is_dense and pixel_distance(stage, read, symbol) * BYTE_BITS == taken * before.precision.y
     else:
-        # channels that fill a word up have no part in what is read but for single bits, of which each is a number
+        # padding of words is 0 and adds nothing, but single bits have no 0
         fits = distance == pixel_distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
     if not fits:
         raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
 
 
 def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
-    """A key that is the same for layers that can read the same copy of a map."""
+    """A key of the layout in which a layer reads a map: layers with equal keys share a copy."""
     layer = stage.layer
     if isinstance(layer, ImageConvLayer):
         return "image", layer.padding, layer.outside
@@ -159,42 +158,41 @@ def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
     return run.length(symbol) // prod(form_of(stage, run, symbol).shape[:-1])
 
 
-# where the arguments of the function are while it calls kernels
+# callee-saved registers that hold the arguments while kernels are called
 _KEPT = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
 
-_MOST_CODE = (1 << 20) - (1 << 16)  # bytes of functions that a jump from the one before them reaches
-# bytes of input, weights and maps: there are argument structures, a buffer and a stack besides
+_MOST_CODE = (1 << 20) - (1 << 16)  # bytes of kernels within the reach of a jump
+# bytes of input, weights and maps, without argument structures, a buffer and a stack
 _MOST_DATA = MAX_DATA - (1 << 20)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChainedLayer:
-    """A layer in memory."""
+    """A layer of a chain."""
 
     stage: Stage
-    run: KernelRun  # how it is computed
-    results: OutputLayout  # where its results are afterwards
+    run: KernelRun
+    results: OutputLayout
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chain:
-    """A network as a function."""
+    """A network as one function."""
 
-    function: Function  # code and data
+    function: Function
     steps: tuple[ChainedLayer, ...]
 
 
 def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
-    """The function that computes a network for an input on one core, each layer by a variant.
+    """The function that computes a network on one core, each layer in its variant; results of all layers remain.
 
-    Results of every layer have memory of their own, so that all of them are there afterwards. Raises
-    :class:`LayerError` for layers that do not fit together, or into memory.
+    Raises :class:`LayerError` for layers that do not match, or do not fit into memory.
     """
     runs = kernels(network, image, variants, cores=1)
     _check_size(network, runs)
     memory, sizes = ImageBuilder(), map_bytes(network, runs)
     buffer = memory.reserve(SHARED, max(run.length(name) for run in runs for name in BUFFERS))
-    # of each layer and each symbol of its kernel where that is
+    # for each layer the addresses of its kernel's symbols
     places: list[dict[str, int]] = [dict.fromkeys(BUFFERS, buffer) for _ in runs]
     for name, (words, readers) in input_pieces(network, runs).items():
         address = memory.place(name, words)
@@ -229,7 +227,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
 
 
 def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
-    """Raise :class:`LayerError` unless code and data have room where the program has them."""
+    """Raise :class:`LayerError` unless code and data fit into memory."""
     inputs = sum(words.nbytes for words, _ in input_pieces(network, runs).values())
     data = inputs + sum(map_bytes(network, runs).values()) + sum(run.weight_bytes for run in runs)
     code = sum(run.function.words.nbytes for run in runs)
@@ -239,7 +237,7 @@ def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
 
 
 def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequence[int]) -> Program:
-    """The function that calls those of the kernels, which follow it."""
+    """The function that calls the kernels, which follow it."""
     b = Builder(TEXT_BASE, xpulp=False)
     saved = (RA, *_KEPT.values())
     b("addi", SP, SP, -STACK_ALIGNMENT)

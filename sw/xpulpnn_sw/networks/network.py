@@ -1,4 +1,4 @@
-"""A network in integers: its layers, each with its precision, its operands and the rule of its results."""
+"""Integer networks: layers with their precision, operands and requantisation."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.layer import ImageConvLayer, Layer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
-NETWORK_INPUT = "input"  # what layers call the input of the network
+NETWORK_INPUT = "input"  # the name of the network's input among sources of layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class MapForm:
 
     @property
     def least(self) -> int:
-        """The least number that its elements can be."""
+        """The least value of an element."""
         return -1 if self.bits == SIGN_BITS else -(1 << (self.bits - 1)) if self.signed else 0
 
     def __str__(self) -> str:
@@ -40,31 +40,31 @@ class MapForm:
 class Stage:
     """A layer of a network."""
 
-    name: str  # its name, another for each layer of a network
+    name: str  # unique in a network
     layer: Layer
-    precision: Precision  # widths and signs of its inputs, weights and results
-    tensors: Any  # what its kernel computes with
-    # names of the layers whose results it computes with, NETWORK_INPUT for the input of the network; two of an addition
+    precision: Precision
+    tensors: Any  # the operands of its kernel
+    # names of the layers whose results it reads, or NETWORK_INPUT; empty: the layer before
     sources: tuple[str, ...] = ()
 
     @property
     def pad(self) -> int:
-        """The value around its map, in the range of its inputs; of inputs of one bit, which know no 0, 0 means -1."""
+        """The value of its padding; for inputs of one bit, which have no 0, 0 means -1."""
         return getattr(self.layer, "outside", 0)
 
     @property
     def maps(self) -> tuple[Ints, ...]:
-        """The maps among its operands, one or two."""
+        """The input maps among its operands."""
         return tuple(getattr(self.tensors, name) for name in self.map_names)
 
     @property
     def map_names(self) -> tuple[str, ...]:
-        """Names of these among the operands."""
+        """Names of the input maps among the operands: two of an addition, else one."""
         return ("activations",) if hasattr(self.tensors, "activations") else ("first", "second")
 
     @property
     def inputs(self) -> tuple[MapForm, ...]:
-        """The maps it computes with."""
+        """Shapes and elements of its input maps."""
         read = self.precision
         elements = zip(self.maps, (read.x, read.w), (read.x_signed, read.w_signed), strict=False)
         return tuple(MapForm(shape=values.shape, bits=bits, signed=signed) for values, bits, signed in elements)
@@ -76,16 +76,15 @@ class Stage:
 
     @property
     def kind(self) -> Kernel:
-        """The kernel."""
         return kernel_of(self.layer)
 
     @property
     def multiplies(self) -> bool:
-        """Return whether it has weights, so that its operations are multiplications."""
+        """Return whether it has weights."""
         return hasattr(self.tensors, "weights")
 
     def fed(self, *maps: Ints | None) -> Any:
-        """The operands with these maps, None for one that stays; raises :class:`LayerError` for another size."""
+        """The operands with these input maps (None: unchanged); raises :class:`LayerError` for another size."""
         given: dict[str, Ints] = {}
         for name, form, values in zip(self.map_names, self.inputs, maps, strict=True):
             if values is None:
@@ -96,10 +95,9 @@ class Stage:
         return replace(self.tensors, **given)
 
     def fastest(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
-        """The last variant of the kernel, in the order of speed, that a core can run.
+        """The fastest variant of the kernel for a core with these extensions and widths of products.
 
-        ``extensions`` are those of the core, ``widths`` those of its products. Raises :class:`LayerError` if it can
-        run none.
+        Raises :class:`LayerError` if there is none.
         """
         able = [
             name
@@ -115,14 +113,13 @@ class Stage:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Network:
-    """Layers that compute with the input of the network and with results of layers before them."""
+    """A graph of layers in topological order; the results of the last are those of the network."""
 
     name: str
-    # the layers, each behind those whose results it computes with; those of the last are the network's
     stages: tuple[Stage, ...]
 
     def sources(self, number: int) -> tuple[str, ...]:
-        """Return the names of the layers that layer ``number`` reads, or :data:`NETWORK_INPUT`."""
+        """Names of the layers that layer ``number`` reads, or :data:`NETWORK_INPUT`."""
         if self.stages[number].sources:
             return self.stages[number].sources
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)
@@ -138,18 +135,17 @@ class Network:
 
 
 def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
-    """Numbers of colours as :class:`Scaling` has them: one if all are the same."""
+    """Numbers by colour as :class:`Scaling` holds them: a single number if all are equal."""
     return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Inputs of a network, as a function of the samples of an image."""
+    """Inputs of a network from samples of an image: ``((sample - subtract) * multiply + add) >> shift``, clipped."""
 
-    subtract: tuple[int, ...] = ()  # from the samples, by colour; empty: nothing
-    # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
-    multiply: int | tuple[int, ...] = 1
-    add: int | tuple[int, ...] = 0  # of `((sample - subtract) * multiply + add) >> shift`, for all colours or by colour
+    subtract: tuple[int, ...] = ()  # by colour; empty: 0
+    multiply: int | tuple[int, ...] = 1  # for all colours or by colour
+    add: int | tuple[int, ...] = 0  # for all colours or by colour
     shift: int = 0
 
     def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
@@ -165,9 +161,8 @@ class Scaling:
         return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns.values(), strict=True)]
 
     def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
-        """The samples, channels last, as inputs of so many bits; of one bit -1 for what is below 0, and 1."""
+        """The samples, channels last, as inputs of ``bits`` bits; one bit is the sign, -1 or 1."""
         differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
-        # arrays of one number for each colour, or numbers
         values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
         if bits == SIGN_BITS:
             return np.where(values < 0, -1, 1)
@@ -177,36 +172,36 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A network out of a file, and what its inputs are."""
+    """A network with the scaling of its input and the labels of its classes."""
 
     network: Network
     scaling: Scaling
-    labels: tuple[str, ...] = ()  # what its classes are called, by result; empty: numbers
+    labels: tuple[str, ...] = ()  # names of the classes, by result; empty: none
 
     @property
     def classes(self) -> int:
-        """Results of the last layer."""
+        """Number of results of the last layer."""
         return prod(self.network.stages[-1].output_shape)
 
     @property
     def _form(self) -> MapForm:
-        """The input, as the first layer that reads it does."""
+        """Shape and elements of the input for the first layer that reads it."""
         read = (edge for number in range(len(self.network.stages)) for edge in self.network.reads(number))
         return next(form for source, form in read if source == NETWORK_INPUT)
 
     def random_input(self, seed: int) -> Ints:
-        """An input anywhere in the range of its elements."""
+        """A random input over the range of its elements."""
         form, rng = self._form, np.random.default_rng(seed)
         if form.bits == SIGN_BITS:
             return rng.choice(np.array([-1, 1]), form.shape)
         return rng.integers(form.least, form.least + (1 << form.bits), form.shape)
 
     def inputs(self, samples: Ints) -> Ints:
-        """The input for an image, in the shape of the first layer's; raises :class:`LayerError` for another size."""
+        """The input for an image; raises :class:`LayerError` for another size."""
         return self.batch(samples[np.newaxis])[0]
 
     def batch(self, samples: Ints) -> Ints:
-        """The inputs for images of one size, ``[image][row][column][colour]``, or without colours if there is one.
+        """The inputs for images, ``[image][row][column][colour]`` or ``[image][row][column]``.
 
         Raises :class:`LayerError` for another size than that of the network's input.
         """
@@ -222,11 +217,10 @@ class Described:
 
 
 def check_network(network: Network) -> None:
-    """Raise :class:`LayerError`, which names a layer, unless the layers fit together.
+    """Raise :class:`LayerError`, which names a layer, unless the layers match.
 
-    Names must be different and those of layers before, maps must be read with the shape and the elements that they were
-    written with, and somebody must read every layer but the last. Fully connected layers read and write maps of any
-    shape.
+    Names must be unique, sources be earlier layers, maps be read with the shape and elements with which they are
+    written, and all layers but the last be read. Fully connected layers read and write maps of any shape.
     """
     known: dict[str, MapForm] = {}
     read: set[str] = set()
@@ -267,5 +261,5 @@ def _check_source(stage: Stage, source: str, taken: MapForm, known: dict[str, Ma
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without dimensions of 1, in which sequences and rows or columns of pixels are alike; channels stay."""
+    """A shape without dimensions of 1 other than the channels, equal for sequences, rows and columns."""
     return (*(size for size in shape[:-1] if size > 1), shape[-1])

@@ -1,7 +1,4 @@
-"""Integers for what floating point does between the sums of one layer and the inputs of the next.
-
-No product and no sum leaves its word, whatever the inputs are.
-"""
+"""Fixed-point factors, summands and shifts that replace real scales between layers, without overflow for any input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +13,18 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_EXACT_SHIFT, MAX_SHIFT
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 
-_MAX_MAP_SHIFT = 24  # of additions and averages: factors are exact enough long before
+_MAX_MAP_SHIFT = 24  # of additions and averages
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The least and the greatest value a sum can have."""
+    """The range of a sum."""
 
     low: int
     high: int
 
     def fits(self, bits: int) -> bool:
-        """Return whether all of it is signed and of so many bits."""
+        """Return whether the range fits into signed numbers of ``bits`` bits."""
         return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
 
     def scaled(self, factor: int, summand: int) -> "Range":
@@ -37,28 +34,28 @@ class Range:
 
 
 def check_sums(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -> None:
-    """Raise :class:`LayerError` for a channel whose sums, begun at its bias, have more than 32 bits."""
+    """Raise :class:`LayerError` for a channel whose accumulator, which starts at the bias, overflows 32 bits."""
     for number, (low, high, start) in enumerate(zip(least, most, bias, strict=True)):
-        # on the way to their ends
+        # partial sums too
         if not Range(min(low, 0) + start, max(high, 0) + start).fits(ACCUMULATOR_BITS):
             raise LayerError(f"sums must be of 32 bits, not {low + start}..{high + start} in channel {number}")
 
 
 def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
-    """Arrays of the exact rule for ``factor * x + zero``, as TFLite has factors: 31 bits, and a shift for each."""
+    """Arrays of the exact rule for ``factor * x + zero`` with TFLite's factors: a 31-bit mantissa and a shift each."""
     pairs = [mantissa(factor) for factor in factors]
     mantissas, shifts = (np.array(values, np.int64) for values in zip(*pairs, strict=True))
     return {"factors": mantissas, "shifts": shifts, "zero": np.array(zero)}
 
 
 def mantissa(factor: float) -> tuple[int, int]:
-    """The factor and the shift of the exact rule for a real factor."""
+    """The mantissa and the shift of a real factor in the exact rule."""
     fraction, exponent = frexp(factor)
     shift = ACCUMULATOR_BITS - 1 - exponent
     if shift < 1:
         raise LayerError(f"factors must be below 2**30, not {factor:g}")
     if shift > MAX_EXACT_SHIFT:
-        # no sum of 32 bits then reaches a half
+        # products of 32-bit sums then round to 0
         return 0, 1
     whole = round(fraction * 2.0 ** (ACCUMULATOR_BITS - 1))
     is_whole = abs(whole) == 1 << (ACCUMULATOR_BITS - 1)
@@ -68,8 +65,8 @@ def mantissa(factor: float) -> tuple[int, int]:
 def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], bias: Sequence[int]) -> dict[str, Ints]:
     """``(kappa * x + lambda) >> shift`` in place of ``factor * (x + bias) + offset``, rounded to the nearest.
 
-    The shift is the longest with which products and sums stay within 32 bits. The bias is in the summand, where it
-    outlives a factor that is 0 with this shift.
+    The shift is the largest that does not overflow 32 bits. ``lambda`` includes the bias, which then counts even where
+    ``kappa`` rounds to 0.
     """
     bits = ACCUMULATOR_BITS
     for shift in reversed(range(MAX_SHIFT + 1)):
@@ -93,7 +90,8 @@ def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], 
 def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int, area: int = 1) -> dict[str, Any]:
     """``(k1 * x1 / area + k2 * x2 / area + summand) >> shift`` within 32 bits, for one or several maps.
 
-    ``maps`` are their ranges, of the sums over windows of so many elements, and zero points; ``zero`` is the result's.
+    ``maps`` holds the range, of sums over windows of ``area`` elements, and the zero point of each; ``zero`` is the
+    zero point of the result.
     """
     for shift in reversed(range(_MAX_MAP_SHIFT)):
         kappas = [round(factor * 2.0**shift) for factor in factors]
@@ -104,7 +102,7 @@ def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: i
             sum(product.low // area for product in products),
             sum(-(-product.high // area) for product in products),
         )
-        # in whatever order they are added up
+        # in any order of summation
         parts = Range(min(low, low + summand, summand), max(high, high + summand, summand))
         if parts.fits(32) and all(product.fits(32) for product in products):
             return {"factors": kappas, "summand": summand, "shift": shift}
@@ -115,7 +113,7 @@ _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 
 
 def largest_sums(weights: Ints, least: int, most: int) -> Ints:
-    """Return the largest distance from 0 of the sums of each output channel, ``[out]``."""
+    """The largest magnitude of the sums of each output channel, ``[out]``."""
     rows = weights.reshape(len(weights), -1).astype(np.int64)
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     return np.maximum(positive * most + negative * least, -(positive * least + negative * most))
@@ -124,12 +122,11 @@ def largest_sums(weights: Ints, least: int, most: int) -> Ints:
 def normalised(factor: NDArray[np.float64], offset: NDArray[np.float64], sums: Ints) -> dict[str, Ints]:
     """``kappa``, ``lambda`` and ``shift`` with which ``(kappa*sum + lambda) >> shift`` rounds ``factor*sum + offset``.
 
-    The shift is the largest with which no product and no total leaves 32 bits, whatever the inputs are: the results are
-    those of the rounded factors in integers without bounds.
+    The shift is the largest that does not overflow 32 bits for any input.
     """
     for shift in range(MAX_SHIFT, -1, -1):
         unit = float(1 << shift)
-        # half a unit, since the shift rounds down
+        # 0.5 makes the shift round to the nearest
         kappa, lam = np.rint(factor * unit), np.rint((offset + 0.5) * unit)
         if (np.abs(kappa) * sums + np.abs(lam)).max() <= _LARGEST:
             return {"kappa": kappa.astype(np.int64), "lambda": lam.astype(np.int64), "shift": np.array(shift)}

@@ -1,7 +1,7 @@
-"""Planning of a network in the memory of a cluster: as it is if it fits, else with less there at a time.
+"""Planner of a network's deployment in the TCDM of a cluster.
 
-Where too much is needed, filters and maps are fetched later; then maps that a layer does not need leave for a while;
-then the layer is computed in tiles, which become smaller until there is room.
+Where a step needs too much memory, filters and maps are fetched later; then maps that its layer does not need are
+spilled; then the layer is tiled, with smaller and smaller tiles.
 """
 
 from collections.abc import Sequence
@@ -32,46 +32,43 @@ from xpulpnn_sw.networks.deployment import (
 from xpulpnn_sw.networks.kernels import input_pieces, map_bytes
 from xpulpnn_sw.networks.network import Network
 
-# when filters are fetched: while the layer with filters before is computed, while the layer before is, or between the
-# layers
+# when filters are fetched: during the previous layer with filters, during the previous layer, or between the layers
 SOONEST, BEFORE, BETWEEN = range(3)
-STACKS, REPORTS = "stacks", "reports"  # pieces of memory that are needed all the time; reports are readings of mcycle
-STACK_DISTANCE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES  # bytes from the stack of a core to that of the next
-REPORT_BYTES = len(TIMES) * WORD_BYTES  # of a core and a step
+STACKS, REPORTS = "stacks", "reports"  # pieces of memory for the whole run; reports are readings of mcycle
+STACK_DISTANCE = STACK_STRIDE - STACK_BYTES + TILE_STACK_BYTES  # bytes between stacks of cores
+REPORT_BYTES = len(TIMES) * WORD_BYTES  # for each core and step
 _ALWAYS = {ARGUMENTS, STACKS, REPORTS}
 
-_SHRINKING = 7 / 8  # part of their memory that tiles are left with if they find no room
+_SHRINKING = 7 / 8  # factor of the memory of tiles that find no room
 
 
 @dataclass(eq=False)
 class Planner:
-    """Tries to deploy a network, each layer by a variant, and changes what memory is short for."""
+    """Plans a deployment, and relieves steps that need too much memory until it fits."""
 
     _network: Network
     _variants: Sequence[str]
-    _runs: tuple[KernelRun, ...]  # of the variants
+    _runs: tuple[KernelRun, ...]
     _cores: int
-    _memory: int  # bytes there are
-    # maps that are fetched for a layer between the layers, not while the one before is computed
+    _memory: int  # bytes of the TCDM
+    # maps, and layers before which they are fetched instead of during the layer before
     _late_maps: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    # maps that are fetched for a layer although they have been in the memory before
+    # maps that are spilled, and layers for which they are fetched again
     _spilled: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    # results that are stored before the next layer begins, not while it is computed
+    # results that are stored before the next layer instead of during it
     _stored_at_once: set[str] = field(default_factory=set[str])
-    _budgets: dict[int, int] = field(default_factory=dict[int, int])  # bytes for the layers in tiles
+    _budgets: dict[int, int] = field(default_factory=dict[int, int])
     _tiled: dict[int, TiledLayer] = field(default_factory=dict[int, TiledLayer])
     _general: dict[tuple[int, int], KernelRun] = field(default_factory=dict[tuple[int, int], KernelRun])
     _refused: LayerError | None = None
 
     def __post_init__(self) -> None:
-        # when the filters of each layer are fetched
         self._fetch_times = [SOONEST for _ in self._runs]
 
     def deploy(self) -> Deployment:
-        """The first attempt that fits; raises :class:`LayerError` if there is none."""
+        """The first plan that fits; raises :class:`LayerError` if there is none."""
         while True:
             plan = self._plan()
-            # places are looked for only where there may be room
             if max(map(plan.demand, range(len(plan.steps)))) <= self._memory:
                 plan = replace(plan, places=arranged(plan.pieces).places)
                 if plan.extent <= self._memory:
@@ -87,11 +84,11 @@ class Planner:
         return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces)
 
     def _relieve(self, plan: Deployment) -> bool:
-        """Change something about where most is needed; False if there is nothing left to change."""
+        """Reduce the memory of a step that needs too much; False if nothing is left to try."""
         self._refused = None
         by_demand = sorted(range(len(plan.steps)), key=plan.demand, reverse=True)
         short = [step for step in by_demand if plan.demand(step) > self._memory] or by_demand
-        # one that needs too much by itself is no better off without what others have there
+        # tiling alone helps steps whose own data do not fit
         alone = [step for step in short if self._own_bytes(plan, step) > self._memory]
         return any(self._tile(plan, step) for step in alone) or any(
             self._delay_fetch(plan, step) or self._spill(plan, step) or self._tile(plan, step) for step in short
@@ -101,7 +98,7 @@ class Planner:
         return next((later.layer for later in plan.steps[step:] if later.layer is not None), None)
 
     def _own_bytes(self, plan: Deployment, step: int) -> int:
-        """Bytes that a step needs whatever else there is."""
+        """Bytes that the layer of a step needs by itself."""
         layer = plan.steps[step].layer
         if layer is None or layer in plan.tiled:
             return 0
@@ -111,12 +108,11 @@ class Planner:
         return PlannedMemory(pieces=tuple(piece for piece in plan.pieces if piece.name in names | _ALWAYS)).demand(step)
 
     def _delay_fetch(self, plan: Deployment, step: int) -> bool:
-        """Fetch later what is there too soon: the largest."""
+        """Fetch the largest piece that is in memory too early later."""
         pieces = {piece.name: piece for piece in plan.pieces}
         waiting: list[tuple[int, int, Residence | None]] = []
         for number, stage in enumerate(plan.network.stages):
             own = pieces.get(weights_name(stage.name))
-            # filters that only this step fetches need memory nowhere else
             if own and self._fetch_times[number] < BETWEEN and own.first <= step < first_step(plan.steps, number):
                 waiting.append((own.size, number, None))
         for residence in plan.maps.residences:
@@ -134,7 +130,7 @@ class Planner:
         return True
 
     def _spill(self, plan: Deployment, step: int) -> bool:
-        """Let a map leave that the layer does not need: the largest."""
+        """Spill the largest map that the layer does not need."""
         pieces = {piece.name: piece for piece in plan.pieces}
         current = self._layer(plan, step)
         candidates: list[tuple[int, Residence, int]] = []
@@ -155,7 +151,7 @@ class Planner:
         return True
 
     def _tile(self, plan: Deployment, step: int) -> bool:
-        """Compute the layer in tiles, or in smaller ones."""
+        """Tile the layer, or shrink its tiles."""
         layer = self._layer(plan, step)
         if layer is None:
             return False
@@ -172,13 +168,13 @@ class Planner:
                 self._budgets[layer] = budget
                 return True
             except LayerError as error:
-                # buffers of fewer cores take less
+                # fewer cores need smaller buffers
                 refused, cores = error, cores // 2
         self._refused = self._refused if is_smaller else refused
         return False
 
     def _kernel(self, layer: int, cores: int) -> KernelRun:
-        """A kernel for tiles of any size, with buffers for so many cores."""
+        """The kernel of tiles of a layer, with buffers for ``cores`` cores."""
         if (layer, cores) not in self._general:
             stage = self._network.stages[layer]
             self._general[layer, cores] = stage.kind.build(
@@ -187,10 +183,7 @@ class Planner:
         return self._general[layer, cores]
 
     def steps(self, maps: Maps) -> tuple[DeployedStep, ...]:
-        """Input and first filters, the layers, the results; between them what can come no sooner.
-
-        What a layer leaves is stored, if it must be, while the next one is computed.
-        """
+        """The steps of a plan; results are stored during the next step."""
         tiled, (during, between) = self._tiled, self._fetches(maps)
         contents = {residence.name: residence.content for residence in maps.residences}
         steps: list[DeployedStep] = []
@@ -222,7 +215,7 @@ class Planner:
         return tuple(steps)
 
     def _fetches(self, maps: Maps) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-        """The pieces fetched during a layer, -1 for before the first, and those fetched between two layers."""
+        """The pieces fetched during each layer (-1: before the first), and those fetched before each layer."""
         network, runs, tiled = self._network, self._runs, self._tiled
         during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
         between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
@@ -233,7 +226,7 @@ class Planner:
             reader = residence.readers[0]
             is_late = (residence.content, reader) in self._late_maps
             writer = writers.get(residence.content, -2)
-            # results leave while the next layer is computed, or have left with the last tile
+            # results are stored during the next layer, or with the last tile
             if reader and (
                 is_late or reader - 1 < (writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1)
             ):
@@ -254,11 +247,11 @@ class Planner:
         return during, between
 
     def pieces(self, maps: Maps, steps: Sequence[DeployedStep]) -> tuple[Piece, ...]:
-        """Return the pieces of memory of the cluster and the steps that need them."""
+        """The pieces of memory and the steps that need them."""
         network, runs, tiled, last = self._network, self._runs, self._tiled, len(steps) - 1
         loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
         stored = {name: number for number, step in enumerate(steps) for name in step.stores}
-        # the argument structures of all layers that are computed as a whole
+        # argument structures of all layers that are not tiled
         words = sum(run.length(ARGUMENTS) for number, run in enumerate(runs) if number not in tiled)
         reports = self._cores * REPORT_BYTES * report_slots(len(steps), is_tiled=bool(tiled))
         always = {ARGUMENTS: words, STACKS: self._cores * STACK_DISTANCE, REPORTS: reports}
@@ -289,7 +282,7 @@ class Planner:
 
 
 def _too_much(plan: Deployment, memory: int) -> str:
-    """Return the memory that each layer needs, and its purpose."""
+    """The message for a network that does not fit, with the pieces of the largest step."""
     work = [number for number, step in enumerate(plan.steps) if step.layer is not None]
     most = max(work, key=plan.demand)
     layer = plan.steps[most].layer

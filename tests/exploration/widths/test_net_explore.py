@@ -16,9 +16,9 @@ from xpulpnn_sim.exploration.widths.exploration import Evaluation
 from xpulpnn_sim.exploration.widths.studied_model import NetworkRun, StudiedModel
 from xpulpnn_sim.reference.golden.network import Agreement, run_reference
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sw.networks.form import read_network
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
+from xpulpnn_sw.networks.network_file import read_network
 
 CORE = ["--preset", "xpulpnn-full"]
 

@@ -11,7 +11,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden.layers import products
 from xpulpnn_sim.reference.golden.network import COMPUTED, agreement, run_reference, run_scores
 from xpulpnn_sw.kernels.catalogue import KERNELS
-from xpulpnn_sw.networks.form import NetworkBuilder
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 pytestmark = pytest.mark.unit
 

@@ -17,8 +17,8 @@ from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import Selection, library_functions
 from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, packed
 from xpulpnn_sw.library.write import kernels_header, objects, texts
-from xpulpnn_sw.networks.form import arrays_of
 from xpulpnn_sw.networks.network import Network, Stage
+from xpulpnn_sw.networks.network_file import arrays_of
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.build_options import Options

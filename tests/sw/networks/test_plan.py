@@ -11,10 +11,10 @@ from tests.random_graphs import random_graph
 from xpulpnn.config import preset
 from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text, planned_memory
 from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arranged
-from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import edges, kernels
+from xpulpnn_sw.networks.legalise import legalise, padded_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT
-from xpulpnn_sw.networks.suited import filled_input, suited
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 CORE = preset("xpulpnn")
 
@@ -73,8 +73,8 @@ def test_random_lifetimes(seed: int):
 def test_what_a_layer_needs_is_there(seed: int, memory: int | None):
     """Looked at step by step: what was written stays until it has been read."""
     original, inputs = random_graph(seed, images=1)
-    network = suited(original, CORE.extensions)
-    runs = runs_of(network, filled_input(inputs[0], network))
+    network = legalise(original, CORE.extensions)
+    runs = runs_of(network, padded_input(inputs[0], network))
     plan = planned_memory(network, runs, memory)
     assert [step.layer for step in plan.steps if step.layer is not None] == list(range(len(runs)))
     present: dict[int, str] = {}

@@ -15,8 +15,8 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.c_programs.c_network import CNetwork, c_network
 from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, files
 from xpulpnn_sw.networks.kernels import packed_input
+from xpulpnn_sw.networks.legalise import legalise, padded_input
 from xpulpnn_sw.networks.network import Network, Scaling
-from xpulpnn_sw.networks.suited import filled_input, legalised
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, ClusterLayout, Options
 
 _RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime has for itself beside the stacks
@@ -78,7 +78,7 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
 
 
 def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
-    network = legalised(original, config.core.extensions)
+    network = legalise(original, config.core.extensions)
     variants = [stage.fastest(config.core.extensions, config.core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants, specialise=specialise)
@@ -113,7 +113,7 @@ def _require(limit: int, parts: dict[str, int], where: str) -> None:
 def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:
     """The examples with what the reference makes of them; as samples where the program can make inputs of these."""
     computed, values = network.network, inputs.values
-    filled = np.stack([filled_input(image, computed) for image in values])
+    filled = np.stack([padded_input(image, computed) for image in values])
     results, scores = run_reference(computed, filled), run_reference(original, values)[-1]
     return [
         Example(
@@ -130,5 +130,5 @@ def _input(network: CNetwork, inputs: Inputs, number: int) -> Any:
     samples: NDArray[Any] | None = inputs.samples
     if samples is not None and samples.min() >= 0 and samples.max() <= _MOST_SAMPLE:
         return samples[number].astype(np.uint8)
-    filled = filled_input(inputs.values[number], network.network)
+    filled = padded_input(inputs.values[number], network.network)
     return packed_input(network.network, filled, network.variants, cores=1)

@@ -24,8 +24,8 @@ from xpulpnn_sw.kernels.tiling.division import DmaTransfer
 from xpulpnn_sw.layers.layer import ConvLayer, LinearLayer, MapLayer
 from xpulpnn_sw.layers.text import Windows
 from xpulpnn_sw.networks.kernels import packed_input
+from xpulpnn_sw.networks.legalise import folded, legalise, padded_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.suited import filled_input, folded, legalised
 
 _PIXELS = 4  # of a row at least: what kernels compute at a time
 _CHANNELS = 16  # At least, and what their number is a multiple of, so that they fill words of any width
@@ -126,30 +126,27 @@ class NetworkCase:
 
     @property
     def computed(self) -> Network:
-        """The network as it is computed: layers may have more channels, or others between them for the order in memory.
-
-        Their names stay. See :func:`~xpulpnn_sw.networks.suited.suited`, :func:`~xpulpnn_sw.networks.suited.folded`.
-        """
-        return _folded(self._suited, tuple(self.variants))
+        """The legalised network: layers may have more channels, and transpositions between them; names stay."""
+        return _folded(self._legalised, tuple(self.variants))
 
     @property
     def given(self) -> Ints:
-        """The input for that."""
-        return filled_input(self.image, self._suited)
+        """The input of the legalised network."""
+        return padded_input(self.image, self._legalised)
 
     @property
     def variants(self) -> list[str]:
         """The fastest variant of each layer, as it is computed, that the core can run."""
-        return [stage.fastest(self.config.core.extensions, self.config.core.widths) for stage in self._suited.stages]
+        return [stage.fastest(self.config.core.extensions, self.config.core.widths) for stage in self._legalised.stages]
 
     @property
-    def _suited(self) -> Network:
-        return _suited(self.network, self.config.core.extensions)
+    def _legalised(self) -> Network:
+        return _legalised(self.network, self.config.core.extensions)
 
 
 @lru_cache(_KEPT)
-def _suited(network: Network, extensions: frozenset[Extension]) -> Network:
-    return legalised(network, extensions)
+def _legalised(network: Network, extensions: frozenset[Extension]) -> Network:
+    return legalise(network, extensions)
 
 
 @lru_cache(_KEPT)

@@ -22,32 +22,32 @@ from xpulpnn_sw.networks.deployment import (
     weights_name,
 )
 from xpulpnn_sw.networks.kernels import edges, form_of, input_pieces, kernels, map_bytes, pixel_distance
+from xpulpnn_sw.networks.legalise import padded_input
 from xpulpnn_sw.networks.network import Network, Stage
-from xpulpnn_sw.networks.suited import filled_input
 
-_USED = ("", "weights", "buffer")  # what names of pieces end in, from those used least on; of maps in anything
-_ANYTIME = -1  # of a layer whose weights are where they are
+_USED = ("", "weights", "buffer")  # endings of names of pieces, the least used first; any other for maps
+_ANYTIME = -1  # weights are not loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """A layer and a load between two barriers."""
+    """The computation and the load between two barriers."""
 
     layer: int | None = None  # number of the layer that is computed
-    load: int | None = None  # number of the layer whose weights are brought meanwhile
+    load: int | None = None  # number of the layer whose weights are loaded meanwhile
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MemoryPlan(PlannedMemory):
-    """Memory of every layer over time."""
+    """A plan of steps and memory."""
 
-    steps: tuple[PlanStep, ...]  # what happens one after the other
-    outside: PlannedMemory = field(default_factory=PlannedMemory)  # maps and buffers for which there is no room in it
-    left: tuple[int, ...] = ()  # numbers of the layers whose weights stay outside for want of room
+    steps: tuple[PlanStep, ...]
+    outside: PlannedMemory = field(default_factory=PlannedMemory)  # maps and buffers in main memory for lack of room
+    left: tuple[int, ...] = ()  # numbers of the layers whose weights stay in main memory for lack of room
 
     @property
     def record(self) -> dict[str, Any]:
-        """The plan for machines."""
+        """The plan as a JSON record."""
         steps = [
             {"layer": step.layer, "load": step.load, "bytes": self.demand(number)}
             for number, step in enumerate(self.steps)
@@ -76,10 +76,10 @@ def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
 
 
 def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
-    """The plan for layers with these kernels."""
+    """The plan for layers with these kernels in ``memory`` bytes; None: all in one memory."""
     outside: set[str] = set()
     weighted = [number for number, run in enumerate(runs) if run.weight_bytes]
-    # weights come during the layer with weights before; before the first 0, as for those of it
+    # weights are loaded during the previous layer with weights, those of the first before layer 0
     soonest = dict.fromkeys(range(len(runs)), _ANYTIME) | dict(zip(weighted, [0, *weighted], strict=False))
     while True:
         left = [number for number, stage in enumerate(network.stages) if weights_name(stage.name) in outside]
@@ -99,9 +99,9 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
-    """A step for each layer, and one before it for weights that come during no other; ``loads`` says when they do.
+    """A step for each layer; ``loads`` says during which layer its weights are loaded, or that they have an own step.
 
-    Where the input ``is_brought``, it comes in a step before all layers.
+    If the input ``is_brought``, it is loaded in a step before all layers.
     """
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
@@ -135,7 +135,7 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
 
 
 def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
-    """The layer whose weights come too early where most memory is needed; None: all come as late as they can."""
+    """The layer whose weights can be loaded later to relieve the largest step; None if there is none."""
     pieces = {piece.name: piece for piece in plan.pieces}
     early = {
         number: pieces[weights_name(network.stages[number].name)]
@@ -150,10 +150,10 @@ def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | No
 
 
 def _least_used(plan: MemoryPlan, memory: int) -> str:
-    """The piece to have outside, out of those needed when most memory is.
+    """The piece of the largest step to move to main memory.
 
-    Maps are used less than weights, and these less than buffers, which are written and read for every pixel. The
-    smallest of its kind that makes room enough, or the largest where none does; no buffer unless there is nothing else.
+    Maps are accessed less than weights, and these less than buffers. Of the first kind with a piece that makes enough
+    room, the smallest such piece; else the largest one, a buffer only if there is nothing else.
     """
     most = max(range(len(plan.steps)), key=plan.demand)
     missing = max(plan.demand(most), plan.extent if plan.demand(most) <= memory else 0) - memory
@@ -172,24 +172,24 @@ def _least_used(plan: MemoryPlan, memory: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLayout:
-    """An input in memory, as a layer reads it. Distances are in bits."""
+    """The layout of an input in memory for a layer; strides are in bits."""
 
-    rows: int  # rows of the input; 1 without any
-    columns: int  # columns of the input; 1 without any
-    channels: int  # channels of the input
-    top: int  # rows of margin above the first element
-    left: int  # columns of margin before the first element
-    row_bits: int  # distance of two rows
-    pixel_bits: int  # distance of two pixels
-    channel_bits: int  # distance of two channels
+    rows: int  # 1 for a row
+    columns: int  # 1 for a row of channels
+    channels: int
+    top: int  # rows of padding above the first row
+    left: int  # columns of padding before the first column
+    row_bits: int
+    pixel_bits: int
+    channel_bits: int
     bits: int
     signed: bool
-    around: int
-    size: int  # bytes in memory, with what is read ahead
+    around: int  # value of the padding
+    size: int  # bytes, with those that are read ahead
 
     @classmethod
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:
-        """The layout of what a layer calls ``symbol``, which has so many channels with a meaning."""
+        """The layout of the input ``symbol`` of a layer, which has ``channels`` channels without padding."""
         form, layer = form_of(stage, run, symbol), stage.layer
         shape, bits = form.shape, form.bits
         known = cls(
@@ -223,7 +223,7 @@ class InputLayout:
 
     @property
     def shown(self) -> str:
-        """In words, for a comment."""
+        """A description for a comment."""
         elements = f"of {self.bits} bit{'s' if self.bits > 1 else ''}"
         if self.rows == self.columns == 1:
             return f"{self.channels} elements {elements}, the first in the lowest bits"
@@ -233,17 +233,17 @@ class InputLayout:
         return f"{text}, a row every {self.row_bits}{', within margins' if self.top or self.left else ''}"
 
     def bit(self, row: Any, column: Any, channel: Any) -> Any:
-        """Return the bit at which an element begins, or the bits for arrays of places."""
+        """The offset in bits of an element, or of each for arrays of positions."""
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
 
 def identifier(name: str) -> str:
-    """A name made of letters, digits and underlines; not one by itself if it begins with a digit."""
+    """The name with other characters than letters and digits replaced; it may begin with a digit."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def c_identifiers(names: Iterable[str]) -> dict[str, str]:
-    """For each name an identifier of its own."""
+    """A unique identifier for each name."""
     identifiers: dict[str, str] = {}
     for name in names:
         chosen, number = identifier(name), 2
@@ -254,24 +254,24 @@ def c_identifiers(names: Iterable[str]) -> dict[str, str]:
 
 
 def comment_text(text: str) -> str:
-    """The text as a comment may have it."""
+    """The text escaped for a comment."""
     shown = "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text)
     return shown.replace("*/", "* /").replace("/*", "/ *")
 
 
 def c_string(text: str) -> str:
-    """The text as a string of C."""
+    """The text as a C string literal."""
     return json.dumps("".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CLayer:
-    """A layer."""
+    """A layer with its C function."""
 
     stage: Stage
-    run: KernelRun  # the function of the library, with the layer's operands
-    name: str  # what it is called in C
-    places: dict[str, str]  # the piece of memory of each symbol that its function shares with others
+    run: KernelRun
+    name: str  # its C identifier
+    places: dict[str, str]  # pieces of memory of its kernel's symbols other than weights
 
     @property
     def macs(self) -> int:
@@ -281,17 +281,17 @@ class CLayer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CNetwork:
-    """A network."""
+    """A network to be written as C."""
 
-    network: Network  # its layers, as they are computed
-    layers: tuple[CLayer, ...]  # these with their functions
-    variants: tuple[str, ...]  # how each was to be written; a layer of one pixel has a function of another
+    network: Network  # legalised
+    layers: tuple[CLayer, ...]
+    variants: tuple[str, ...]  # requested variants; layers of one pixel may use another
     plan: MemoryPlan
-    cores: int | None  # of the cluster that it is for; None: one core
-    input: dict[str, Words]  # an example of the input in memory, by piece
-    input_layouts: tuple[InputLayout, ...]  # where elements of the input are in each of these
-    results: tuple[int, ...]  # shape of the results of the last layer that have a meaning
-    classes: tuple[str, ...] = ()  # what these stand for; empty: that is not known
+    cores: int | None  # of a cluster; None: a single core
+    input: dict[str, Words]  # an example of the input, by piece
+    input_layouts: tuple[InputLayout, ...]  # of each of these pieces
+    results: tuple[int, ...]  # shape of the results without added channels
+    classes: tuple[str, ...] = ()  # labels of the results; empty: none
 
     @property
     def name(self) -> str:
@@ -309,13 +309,13 @@ class CNetwork:
         return identifiers
 
     def place(self, piece: str) -> str:
-        """The address of a piece of memory."""
+        """The C expression for the address of a piece."""
         name = self.piece_names[piece]
         return f"L2({name})" if piece in self.plan.outside.places else f"AT({name})"
 
     @property
     def outside(self) -> list[str]:
-        """Names and bytes of the pieces that the TCDM has no room for."""
+        """Names and sizes of the pieces that do not fit into TCDM."""
         left = [self.layers[number] for number in self.plan.left]
         weights = [(weights_name(layer.stage.name), layer.run.weight_bytes) for layer in left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
@@ -323,7 +323,7 @@ class CNetwork:
 
     @property
     def functions(self) -> list[KernelRun]:
-        """The functions of the library that it calls, each once."""
+        """The kernels that it calls, each once."""
         functions: dict[str, KernelRun] = {}
         for layer in self.layers:
             known = functions.setdefault(layer.run.name, layer.run)
@@ -332,7 +332,7 @@ class CNetwork:
 
 
 def c_identifier(name: str) -> str:
-    """Return the C identifier of a network."""
+    """The C identifier of a network."""
     chosen = identifier(name)
     return chosen if chosen[:1].isalpha() else f"net_{chosen}"
 
@@ -347,8 +347,8 @@ def c_network(
     memory: int | None = None,
     specialise: bool = False,
 ) -> CNetwork:
-    """The network with ``image`` as an example of its inputs, each layer by a variant."""
-    filled = filled_input(image, network)
+    """The network with ``image`` as an example of its input, each layer in its variant."""
+    filled = padded_input(image, network)
     names = c_identifiers(stage.name for stage in network.stages)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
     runs = [

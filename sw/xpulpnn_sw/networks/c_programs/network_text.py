@@ -1,4 +1,4 @@
-"""The text of a network in C: its functions, its weights."""
+"""C sources of a network: functions and weights."""
 
 import textwrap
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ for (uint32_t row = 0; row < {rows}; ++row)
 
 
 def input_declaration(name: str, layout: InputLayout) -> str:
-    """The prototype in C, with what the function takes."""
+    """The commented C prototype of the function that makes an input."""
     rows = f"{layout.rows} rows of {layout.columns} pixels of " if layout.rows * layout.columns > 1 else ""
     samples = f"{layout.channels} byte{'s' if layout.channels > 1 else ''}"
     return "\n".join(
@@ -113,16 +113,16 @@ def _element(layout: InputLayout, scaling: Scaling) -> list[str]:
 
 
 _TEMPLATES = Path(__file__).parent / "c"
-_SMALL = 1 << 31  # arguments from here on are negative numbers
+_SMALL = 1 << 31  # arguments from here on are negative
 
 
 def c_template(name: str) -> Template:
-    """A file of the folder ``c``."""
+    """A template of the folder ``c``."""
     return Template((_TEMPLATES / name).read_text())
 
 
 def title(network: CNetwork) -> str:
-    """Return a line that describes the network."""
+    """A line that describes the network."""
     layers = len(network.layers)
     return comment_text(f"{network.network.name}: {layers} layers, {network.network.macs} multiplications")
 
@@ -198,7 +198,7 @@ def weights_source(network: CNetwork) -> str:
 
 
 def result_words(output: OutputLayout) -> tuple[int, int]:
-    """Words of a pixel that have results, and the bits of the last of them that do."""
+    """Number of words with results of a pixel, and the mask of results in the last of them."""
     bits = output.shape[-1] * output.bits
     words = -(-bits // WORD_BITS)
     return words, (1 << (bits - (words - 1) * WORD_BITS)) - 1

@@ -1,4 +1,4 @@
-"""A program that runs a network in C for examples, and how it is built."""
+"""A C program that runs a network on examples, with its Makefile, README and memory plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ font-family="sans-serif" font-size="{text}">
 
 
 def plan_picture(network: CNetwork) -> str:
-    """The plan of a network as SVG: steps from left to right, addresses upwards."""
+    """The memory plan as SVG: steps from left to right, addresses upwards."""
     plan = network.plan
     width, height = _LEFT + _STEP * len(plan.steps) + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     whole = max(plan.extent, 1)
@@ -116,13 +116,13 @@ _BYTES_PER_LINE = 20
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Example:
-    """An input and what must become of it."""
+    """An input with expected results."""
 
-    # the input in memory, by piece, or the samples of an image, of which the network makes one
+    # words by piece, or samples of an image, which the program converts
     input: Mapping[str, Words] | NDArray[np.uint8]
     scores: NDArray[Any]
-    results: Sequence[NDArray[Any]]  # of every layer as it is computed, in the shapes of their results
-    label: int | None = None  # the class that it has, if that is known
+    results: Sequence[NDArray[Any]]  # of each layer
+    label: int | None = None  # its class, if known
 
 
 _FOR_ANY_SIZE = """\
@@ -137,19 +137,15 @@ class ProgramTarget:
     """The core that a program is for."""
 
     core: str
-    settings: str  # the options that describe the core on the command line
+    settings: str  # options of the command line that describe the core
     tcdm: int | None = None  # bytes of the TCDM of a cluster
-    icache: int = 0  # bytes of the instruction cache of each core of a cluster; 0: it fetches without delay
-    command: str = "xpulpnn"  # as a shell finds it, for the Makefile
-    specialised: bool = False  # whether each layer has a function of its own
+    icache: int = 0  # bytes of the instruction cache of each core of a cluster; 0: ideal
+    command: str = "xpulpnn"  # for the Makefile
+    specialised: bool = False  # whether each layer has its own function
 
 
 def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling) -> dict[str, str]:
-    """Text by path in the folder of the program.
-
-    ``scaling`` says what elements of the input are of the samples of an image. Examples are either all samples or all
-    words.
-    """
+    """Texts of the program's files, by path; ``examples`` have either all samples or all words."""
     made = isinstance(examples[0].input, np.ndarray)
     prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"
     texts = {
@@ -179,7 +175,7 @@ def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget,
 
 
 def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
-    """Return the checksum that ``main.c`` must find of the results of a layer in memory."""
+    """The checksum that ``main.c`` computes of the results of a layer in memory."""
     if output.planes:
         results = results.transpose(2, 0, 1)
     rows = output.in_rows
@@ -192,7 +188,7 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
 
 
 def _cluster_words(network: CNetwork, target: ProgramTarget) -> str:
-    """The compiler's options for a cluster."""
+    """Options of the compiler for a cluster."""
     return "" if network.cores is None else f" --cluster --cores {network.cores} --tcdm {target.tcdm}"
 
 

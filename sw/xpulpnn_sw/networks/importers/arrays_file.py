@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.npz import npz_arrays
-from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.network import Described, Scaling
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 Arrays = Mapping[str, NDArray[Any]]
 LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

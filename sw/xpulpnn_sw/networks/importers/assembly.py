@@ -1,4 +1,4 @@
-"""The layers of a model as it is read: quantisers turn sums into maps, the network grows by a layer each."""
+"""Assembly of a network while a model is read: each quantiser turns pending sums into a map, a layer of the network."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.form import NetworkBuilder
+from xpulpnn_sw.networks.importers.calibration import Policy
 from xpulpnn_sw.networks.importers.levels import (
     ELEMENT_WIDTHS,
     Channel,
@@ -22,7 +22,7 @@ from xpulpnn_sw.networks.importers.levels import (
     unclipped,
     uniform_levels,
 )
-from xpulpnn_sw.networks.importers.plans import (
+from xpulpnn_sw.networks.importers.rule_fit import (
     RuleFit,
     are_alike,
     averaged,
@@ -33,7 +33,6 @@ from xpulpnn_sw.networks.importers.plans import (
     plain_sum,
     summed,
 )
-from xpulpnn_sw.networks.importers.policy import Policy
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
@@ -50,11 +49,12 @@ from xpulpnn_sw.networks.importers.values import (
     standard_places,
 )
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
 SAMPLE_BITS = 8
-_OTHERS = ("columns, channels", "rows, channels", "rows, columns")  # of maps beside each other, by the axis
-_ROW_AXES = 2  # of a tensor that is a row: the batch and the elements
+_OTHERS = ("columns, channels", "rows, channels", "rows, columns")  # sizes that concatenated maps share, by axis
+_ROW_AXES = 2  # axes of a row: batch and elements
 
 
 def _letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -62,7 +62,7 @@ def _letter(bits: int, *, signed: bool, usual: bool) -> str:
 
 
 def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
-    """The precision of a layer; ``second``: the other map that it reads, or the same, if there are no weights."""
+    """The precision of a layer; ``second`` is the map read in place of weights."""
     x = _letter(source.bits, signed=source.signed, usual=False)
     w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
@@ -70,26 +70,25 @@ def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second
 
 @dataclass(eq=False)
 class NetworkAssembly:
-    """A network that grows."""
+    """A network under construction, to which quantisers add layers."""
 
     name: str
-    note: Callable[[str], object]  # is told what is not as in the model
-    policy: Policy | None = None  # how what has no quantiser is quantised
+    note: Callable[[str], object]  # receives messages on differences from the model
+    policy: Policy | None = None  # quantises tensors of models in floating point
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
-    _has_raw_readers: bool = field(default=False, init=False)  # whether a layer reads the input as it is
+    _has_raw_readers: bool = field(default=False, init=False)  # whether a layer reads the unscaled input
     _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
     def __post_init__(self) -> None:
         self._builder = NetworkBuilder(self.name)
 
     def finish(self) -> Described:
-        """The network with its layers."""
         return self._builder.finish(self.scaling)
 
     def unique_name(self, requested: str) -> str:
-        """A name that no layer has."""
+        """A name based on ``requested`` that no layer has."""
         plain = re.sub(r"[^0-9A-Za-z_]+", "_", requested).strip("_") or "layer"
         name, number = plain, 1
         while name in self._names:
@@ -99,25 +98,24 @@ class NetworkAssembly:
         return name
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """A value in memory; raises :class:`InputError` if nothing says how it is quantised.
+        """The map of a value, its padding in memory unless ``padded`` maps are accepted.
 
-        Unless ``padded``, zeros around it are in memory too.
+        Raises :class:`InputError` for sums without a quantiser.
         """
         value = live(value)
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
         if self.policy is None:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
-        # a map that several layers read is quantised once
         if value not in self._quantised:
             self._quantised[value] = self.quantised(value, self.policy.levels(tensor, value))
         return self._quantised[value]
 
     def foldable(self, value: Map | Sums, tensor: str, *, is_monotonic: bool = False) -> Map | Sums:
-        """A value that an operator may change; sums that no quantiser behind the change could have are quantised.
+        """The value, with a policy quantised first unless an operator can be folded into it.
 
-        These are results of a curve and, unless the change ``is_alone`` (rising, and the same for all channels), sums
-        that are clipped or pooled, or have no weights. Only with a policy; what is refused without it is so later.
+        Sums behind a curve accept no operator; sums that are clipped, pooled or without weights only one that
+        ``is_monotonic`` (rising, and equal for all channels).
         """
         if self.policy is None or isinstance(value, Map):
             return value
@@ -131,12 +129,12 @@ class NetworkAssembly:
     def moved(
         self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction]
     ) -> Map | Sums:
-        """A value times a number plus another for each channel."""
+        """The value times a factor plus a summand for each channel."""
         is_monotonic = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
         return moved(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
 
     def with_zero(self, value: Map, tensor: str) -> Map:
-        """A map with a number for 0, as padding needs: quantised again for that, if the importer may."""
+        """A map that can represent 0, as padding needs; with a policy it is requantised for that."""
         zero = -value.offset / value.scale
         is_there = zero.denominator == 1 and value.low <= zero <= value.high
         if self.policy is None or is_there or value.pads != NO_PADS:
@@ -145,7 +143,7 @@ class NetworkAssembly:
         return self.quantised(sums, self.policy.levels(tensor, sums))
 
     def with_positive_scale(self, value: Map) -> Map:
-        """A map whose numbers rise with what they stand for: a layer turns others."""
+        """A map with a positive scale; a layer negates others."""
         if value.scale > 0:
             return value
         value = self.with_padding(value)
@@ -159,9 +157,9 @@ class NetworkAssembly:
     def weights_of(
         self, value: Value | None, tensor: str, *, one_scale: bool = False, is_turned: bool = False
     ) -> Quantised:
-        """Weights, ``[out][...]``, as integers, which the tensor has as ``[in][out]`` if it is turned.
+        """Integer weights, ``[out][...]``, of a tensor that is transposed, ``[in][out]``, if it ``is_turned``.
 
-        Each output has a scale of its own unless they share ``one_scale``.
+        Each output has its own scale unless all share ``one_scale``.
         """
         if isinstance(value, Quantised):
             return value.turned((1, 0)) if is_turned else value
@@ -170,16 +168,13 @@ class NetworkAssembly:
             values = values.transpose((1, 0))
         if self.policy is not None:
             return self.policy.weights(tensor, values, one_scale=one_scale)
-        if (
-            values.dtype.kind not in "fiu"
-            or not np.array_equal(values, np.rint(values))
-            or np.abs(values).max() >= 1 << 31
-        ):
+        is_number = values.dtype.kind in "fiu"
+        if not is_number or not np.array_equal(values, np.rint(values)) or np.abs(values).max() >= 1 << 31:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         return Quantised(values=values.astype(np.int64), scale=np.full(values.shape, Fraction(1), object))
 
     def quantised(self, sums: Sums, levels: Levels) -> Map:
-        """The results of a layer behind a quantiser; raises :class:`InputError` if no rule is it."""
+        """Add the layer that computes quantised sums; raises :class:`InputError` if no requantisation rule fits."""
         if sums.curve is not None:
             sums, levels = replace(sums, curve=None), levels.behind(sums.curve)
         if levels.is_free:
@@ -197,7 +192,7 @@ class NetworkAssembly:
             again = identity(Map.of(behind, stage, sums.shape, sums.places))
             channels = tuple(replace(other, low=first.low, high=first.high) for other in again.channels)
             return self.quantised(replace(again, channels=channels), levels)
-        # thresholds of 8 bits take longer than another layer
+        # an additional layer is faster than 8-bit thresholds
         is_slow = fit.rule is Rule.THRESHOLDS and levels.bits == max(ELEMENT_WIDTHS)
         if (fit.moved or is_slow) and levels.bits != SIGN_BITS and not levels.is_free:
             ends = inner_results(levels, sums.channels)
@@ -206,13 +201,13 @@ class NetworkAssembly:
         return self._add_quantised(sums, levels, fit)
 
     def _clipped(self, sums: Sums, levels: Levels) -> Map:
-        """The results of a layer that are clipped where memory begins, and above by a layer of their own."""
+        """Add a layer that clips below by its element range, and if necessary one that clips above."""
         sums, fit = self._fit(sums, levels)
         result = self._add_quantised(sums, levels, fit)
         most, top = (1 << levels.bits) - 1, levels.results.stop - 1
         if fit.reach is not None and fit.reach <= top:
             return result
-        # memory ends where the quantiser does, if everything is greater by this
+        # with this offset the quantiser's maximum is that of the elements
         raised = most - top
         if not raised:
             return result
@@ -222,14 +217,14 @@ class NetworkAssembly:
         return replace(result, stage=stage, low=raised, high=most, offset=result.offset - result.scale * raised)
 
     def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
-        """The layer that computes the sums, and its rule."""
+        """The sums as a layer computes them, and the rule of its results."""
         if sums.factors is not None:
             return sums, fit_addition(sums, sums.factors, levels)
         if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not are_alike(sums)):
             sums = summed(sums)
         elif sums.kernel == "avgpool":
             return sums, fit_average(sums, levels)
-        # nothing but the input quantised again, every channel in the same way
+        # requantisation alone, equal for all channels
         if not sums.name and are_alike(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
             fit = fit_average(sums, levels)
             if not fit.moved:
@@ -249,16 +244,9 @@ class NetworkAssembly:
         return self._output_map(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
     def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
-        """The input itself behind a quantiser; None if no factors, summands and shift have its steps, or the input has
-        other numbers already.
-        """
+        """The network's input with the quantiser folded into its scaling; None if that is impossible."""
         is_changed = self._scaled is None and self.scaling != Scaling()
-        if (
-            is_changed
-            or self._has_raw_readers
-            or sums.sources[0].is_scaled
-            or any(channel.a <= 0 for channel in sums.channels)
-        ):
+        if is_changed or self._has_raw_readers or sums.sources[0].is_scaled or min(c.a for c in sums.channels) <= 0:
             return None
         channels = [Channel.of(levels, channel, number) for number, channel in enumerate(sums.channels)]
         if levels.bits == SIGN_BITS:
@@ -270,7 +258,7 @@ class NetworkAssembly:
         return self._input(sums, levels, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
     def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
-        """The input itself in other numbers, which is the caller's work: once only."""
+        """The input with ``scaling``, the same for all its readers."""
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling
@@ -278,7 +266,7 @@ class NetworkAssembly:
         return self._scaled
 
     def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
-        """Add a layer with results of so many bits, and return its name."""
+        """Add a layer with results of ``bits`` bits; return its name."""
         name, sources = self.unique_name(sums.name or "requantise"), self._read(*sums.sources)
         second = None if sums.weights is not None else sums.sources[-1]
         precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
@@ -287,7 +275,7 @@ class NetworkAssembly:
         return name
 
     def _read(self, *maps: Map) -> list[str]:
-        """The stages that a new layer reads; raises :class:`InputError` for the input in other numbers than it has."""
+        """The sources of a new layer; raises :class:`InputError` for both the scaled and the unscaled input."""
         if any(source.stage == INPUT and not source.is_scaled for source in maps):
             if self._scaled is not None:
                 raise InputError("input must be quantised everywhere or nowhere, not in parts")
@@ -306,14 +294,14 @@ class NetworkAssembly:
     def channelwise(
         self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
     ) -> str:
-        """Add a layer without weights, whose results are like its input."""
+        """Add a layer without weights whose results have the range of its input; return its name."""
         chosen = self.unique_name(name or kernel)
         precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
         self._builder.add(chosen, kernel, layer, precision, arrays, sources=self._read(source))
         return chosen
 
     def with_padding(self, value: Map) -> Map:
-        """A map with the zeros around it in memory: a layer moves each element by filters with one weight of 1."""
+        """A map with its padding in memory, which a depthwise layer with filters of a single 1 adds."""
         if value.pads == NO_PADS:
             return value
         zero, is_standard = -value.offset / value.scale, np.array_equal(value.places, standard_places(value.shape))
@@ -323,12 +311,11 @@ class NetworkAssembly:
         return self._framed(replace(value, pads=NO_PADS), value.pads, int(zero), "pad")
 
     def _framed(self, value: Map, pads: Pads, pad: int, name: str) -> Map:
-        """A map with numbers ``pad`` around it in memory."""
+        """A map with margins of ``pad`` in memory."""
         (top, bottom, left, right), (height, width, channels) = pads, value.shape
-        # such that a filter meets the map everywhere
         rows, columns = top + bottom + 1, left + right + 1
         shape = (height + top + bottom, width + left + right, channels)
-        # first, since it refuses maps that are too large
+        # early, since it refuses maps that are too large
         places = standard_places(shape)
         weights = np.zeros((channels, rows, columns), np.int64)
         weights[:, bottom, right] = 1
@@ -340,9 +327,7 @@ class NetworkAssembly:
         return replace(value, stage=stage, shape=shape, places=places, low=low, high=high)
 
     def concatenated(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
-        """The rows, columns or channels of maps one behind the other: each map in its own of a larger one, and their
-        sum.
-        """
+        """The concatenation of maps along ``axis``: the sum of each map placed in zeros."""
         first, sizes = maps[0], [part.shape[axis] for part in maps]
         forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
         if len(forms) != 1:
@@ -350,69 +335,61 @@ class NetworkAssembly:
         height, width, channels = (sum(sizes) if place == axis else size for place, size in enumerate(first.shape))
         shape: Shape = (height, width, channels)
         begins = [sum(sizes[:number]) for number in range(len(maps))]
-        joined, *rest = (
-            self._expanded(part, begin, shape, name, axis) for part, begin in zip(maps, begins, strict=True)
-        )
-        arrays = {"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)}
+        joined, *rest = [self._expanded(*pair, shape, name, axis) for pair in zip(maps, begins, strict=True)]
+        fit = RuleFit(arrays={"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)})
+        sums = replace(identity(joined), kernel="add", layer=f"{dims(shape)}:shift", weights=None, name=name)
         for part in rest:
-            sums = replace(
-                identity(joined), kernel="add", layer=f"{dims(shape)}:shift", sources=(joined, part), name=name
-            )
-            fit = RuleFit(arrays=arrays)
-            stage = self._add(replace(sums, weights=None), fit, first.bits, signed=first.signed)
+            stage = self._add(replace(sums, sources=(joined, part)), fit, first.bits, signed=first.signed)
             joined = replace(joined, stage=stage, low=min(joined.low, part.low), high=max(joined.high, part.high))
         return joined
 
     def _expanded(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
-        """A map in the rows, columns or channels from ``begin`` on of a larger one, which has 0 in all others."""
+        """A map of ``shape`` that holds ``value`` from ``begin`` on along ``axis``, and 0 elsewhere."""
         own = value.shape[axis]
         around = (begin, shape[axis] - begin - own)
         if axis == 0:
             return self._framed(value, (*around, 0, 0), 0, name)
         if axis == 1:
             return self._framed(value, (0, 0, *around), 0, name)
-        weights = np.zeros((shape[2], 1, 1, own), np.int64)
-        weights[np.arange(begin, begin + own), 0, 0, np.arange(own)] = 1
-        layer = f"{dims(value.shape)}:{shape[2]}:p=0"
-        sums = replace(identity(value), kernel="pointwise", layer=layer, weights=weights, name=name)
-        low, high, places = min(value.low, 0), max(value.high, 0), standard_places(shape)
-        return replace(value, stage=self._copied(sums), shape=shape, places=places, low=low, high=high)
+        weights = np.eye(shape[2], own, -begin, dtype=np.int64)
+        wide = self._pointwise(value, weights, name, standard_places(shape))
+        return replace(wide, low=min(value.low, 0), high=max(value.high, 0))
 
     def channels_repeated(self, value: Map, copies: int) -> Map:
-        """A map whose channels are there several times, one copy behind the other; its tensor has them in the last axis
-        if it is a row, else as channels.
-        """
+        """A map with copies of all channels behind each other; in a row they follow along its last axis."""
         channels = value.shape[2]
-        shape = (*value.shape[:2], channels * copies)
-        weights = np.tile(np.eye(channels, dtype=np.int64), (copies, 1))[:, np.newaxis, np.newaxis]
-        flat = replace(value, pads=NO_PADS)
-        layer = f"{dims(value.shape)}:{shape[2]}:p=0"
-        sums = replace(identity(flat), kernel="pointwise", layer=layer, weights=weights, name="copies")
-        moved = value.places // channels * shape[2] + value.places % channels
+        moved = value.places // channels * channels * copies + value.places % channels
         axis = 1 if value.places.ndim > _ROW_AXES else value.places.ndim - 1
         places = np.concatenate([moved + number * channels for number in range(copies)], axis=axis)
-        return replace(value, stage=self._copied(sums), shape=shape, places=places)
+        return self._pointwise(value, np.tile(np.eye(channels, dtype=np.int64), (copies, 1)), "copies", places)
+
+    def _pointwise(self, value: Map, weights: Ints, name: str, places: Ints) -> Map:
+        """A map of linear combinations of channels, by ``weights`` ``[out][in]``."""
+        outputs, layer = len(weights), f"{dims(value.shape)}:{len(weights)}:p=0"
+        sums = replace(identity(replace(value, pads=NO_PADS)), kernel="pointwise", layer=layer, name=name)
+        stage = self._copied(replace(sums, weights=weights[:, np.newaxis, np.newaxis]))
+        return replace(value, stage=stage, shape=(*value.shape[:2], outputs), places=places)
 
     def _copied(self, sums: Sums) -> str:
-        """Add a layer with weights whose results are its sums."""
+        """Add a layer with weights whose results are its unscaled sums; return its name."""
         source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
         return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
 
     def lookup(self, sums: Sums, levels: Levels, steps: Ints) -> Map:
-        """A map in other numbers: the least input of each result above the least."""
+        """A map requantised by thresholds; ``steps`` holds the least input for each result but the first."""
         thresholds = np.tile(steps - 1, (sums.shape[2], 1))
         fit = RuleFit(rule=Rule.THRESHOLDS, arrays={"weights": sums.weights, "thresholds": thresholds})
         return self._output_map(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
 
     def add_raw_layer(self, sums: Sums) -> None:
-        """The last layer, whose results are its sums; raises :class:`InputError` unless they are in one scale."""
+        """Add the last layer, whose results are its sums; raises :class:`InputError` unless they share one scale."""
         if reason := obstacle_to_raw(sums):
             raise InputError(reason)
         assert sums.weights is not None
         factor = sums.channels[0].a
         sign = 1 if factor > 0 else -1
         arrays: dict[str, Any] = {"weights": sums.weights * sign}
-        # what all have is no difference
+        # a bias common to all results is dropped
         common = sums.channels[0].b if len({channel.b for channel in sums.channels}) == 1 else Fraction(0)
         offsets = [(channel.b - common) / abs(factor) for channel in sums.channels]
         if any(offsets):

@@ -1,8 +1,8 @@
-"""Quantisers as the places of their steps, and rules of kernels that have every step at the same place.
+"""Quantisers as step functions, and requantisation rules of kernels with the same steps.
 
-A quantiser gives ``q >= m`` exactly for real numbers from a bound on, for each m. Where an integer sum stands for
-``a * sum + b``, bounds become integers: the least sum that gives ``q >= m``. A rule of a kernel is the quantiser if it
-agrees with these integers at each of them and one below, as both are monotonous. No floating point takes part.
+A quantiser gives ``q >= m`` for all reals from a bound on. For integer sums that represent ``a * sum + b``, the bound
+becomes the least sum with ``q >= m``. A rule is equal to the quantiser if both agree at each such sum and at the one
+below, since both are monotonic. All arithmetic is exact.
 """
 
 from bisect import bisect_left
@@ -13,33 +13,33 @@ from fractions import Fraction
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 
-ELEMENT_WIDTHS = (2, 4, 8)  # of elements of maps and weights, besides single bits
+ELEMENT_WIDTHS = (2, 4, 8)  # of maps and weights, other than single bits
 _TRIES = 4  # shifts that are tried, the largest first
-Fit = tuple[list[int], list[int], int]  # factors and summands of channels, and a shift
-Bound = tuple[Fraction, bool]  # A real number, and whether it is above the bound itself
-# A result, where it begins, as a number and as numerator and denominator, and whether it is above that
+Fit = tuple[list[int], list[int], int]  # factors and summands by channel, and a shift
+Bound = tuple[Fraction, bool]  # a bound, and whether it is exclusive
+# a result, its lower bound as a fraction and as numerator and denominator, and whether it is exclusive
 Listed = tuple[int, Fraction | None, tuple[int, int], bool]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Levels:
-    """A quantiser."""
+    """A quantiser: results ``low..high`` represent ``scale * q + offset``."""
 
-    bits: int  # width of its results in memory
-    signed: bool  # whether its results are signed in memory
-    low: int  # its least result; of one bit -1
-    high: int  # its greatest result; of one bit 1
-    scale: Fraction  # factor of results: they stand for `scale * q + offset`
-    offset: Fraction  # summand of what results stand for
-    bound: Callable[[int, int], Bound]  # for a result above `low` and a channel: where it begins
-    is_free: bool = False  # whether it is the importer's, so that steps may be at the places next to those
+    bits: int  # width of elements
+    signed: bool  # whether elements are signed
+    low: int  # of one bit -1
+    high: int  # of one bit 1
+    scale: Fraction
+    offset: Fraction
+    bound: Callable[[int, int], Bound]  # lower bound of a result above `low` in a channel
+    is_free: bool = False  # whether the importer chose it, so that steps may be inexact
     by_channel: bool = False  # whether bounds depend on the channel
-    # A result that those above may be taken for, since a layer behind clips there; None: memory ends there
+    # results above it need not be exact, since a later layer clips there; None: the element range clips
     top: int | None = None
     _known: dict[int, list[Listed]] = field(default_factory=dict[int, list[Listed]], init=False, repr=False)
 
     def bounds(self, channel: int) -> list[Listed]:
-        """For each of the results where it begins; None where it does not for any number."""
+        """The lower bound of each of the results; None for those that do not occur."""
         key = channel if self.by_channel else 0
         if key not in self._known:
             self._known[key] = []
@@ -51,14 +51,14 @@ class Levels:
 
     @property
     def results(self) -> range:
-        """Results above the least that memory can hold."""
+        """The results above the least value of an element."""
         if self.bits == SIGN_BITS:
             return range(1, 2)
         least = -(1 << (self.bits - 1)) if self.signed else 0
         return range(least + 1, least + (1 << self.bits) if self.top is None else self.top + 1)
 
     def result(self, real: Fraction, channel: int) -> int:
-        """Return the result that the quantiser gives for a number."""
+        """Return the quantised value of a real number."""
 
         def reached(result: int) -> bool:
             begin, is_above = self.bound(result, channel)
@@ -68,7 +68,7 @@ class Levels:
         return self.low + bisect_left(above, True, key=lambda result: not reached(result))
 
     def within(self, low: int, high: int) -> "Levels":
-        """The same where only results ``low..high`` occur, numbered from 0 on, so that memory ends where they begin."""
+        """The quantiser clipped to results ``low..high``, renumbered from 0 on."""
 
         def bound(result: int, channel: int) -> Bound:
             return self.bound(result + low, channel)
@@ -77,7 +77,7 @@ class Levels:
         return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
     def behind(self, curve: Callable[[Fraction], Fraction]) -> "Levels":
-        """The same quantiser behind a rising function, of which ``curve`` is the inverse."""
+        """The quantiser of a rising function of its input; ``curve`` is the inverse function."""
 
         def bound(result: int, channel: int) -> Bound:
             real, is_above = self.bound(result, channel)
@@ -87,7 +87,7 @@ class Levels:
 
 
 def narrowest(low: int, high: int) -> tuple[int, bool]:
-    """Width and sign of the narrowest elements for such numbers; raises :class:`InputError` if there are none."""
+    """Width and sign of the narrowest elements for ``low..high``; raises :class:`InputError` if there are none."""
     for bits in ELEMENT_WIDTHS:
         if low >= 0 and high < 1 << bits:
             return bits, False
@@ -99,11 +99,10 @@ def narrowest(low: int, high: int) -> tuple[int, bool]:
 def uniform_levels(
     scale: Fraction, zero: Fraction, low: int, high: int, mode: str, *, rounds_first: bool = False
 ) -> Levels:
-    """``clip(round(x / scale + zero))``, which stands for ``scale * (q - zero)``.
+    """``clip(round(x / scale + zero))``, which represents ``scale * (q - zero)``.
 
-    ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point, which is whole, is added
-    behind the rounding, so that halves go to other numbers. Raises :class:`InputError` for a scale that is
-    not positive.
+    ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point is added after rounding, which
+    changes ties. Raises :class:`InputError` for a scale that is not positive.
     """
     if scale <= 0:
         raise InputError(f"scale must be greater than 0, not {float(scale)}")
@@ -120,7 +119,7 @@ def uniform_levels(
 
 
 def sign_levels(scale: Fraction) -> Levels:
-    """``scale`` from 0 on, and ``-scale`` below."""
+    """The sign function: ``scale`` from 0 on, ``-scale`` below."""
     zero = Fraction(0)
     return Levels(
         bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=zero, bound=lambda _, __: (zero, False)
@@ -134,7 +133,7 @@ def _between(value: Fraction, low: Fraction | None, high: Fraction | None) -> Fr
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Affine:
-    """Real numbers of the sums of a channel, ``least..most``: ``a * sum + b``, clipped to ``low`` and ``high``."""
+    """What sums ``least..most`` of a channel represent: ``a * sum + b``, clipped to ``low`` and ``high``."""
 
     a: Fraction
     b: Fraction
@@ -144,14 +143,14 @@ class Affine:
     high: Fraction | None = None
 
     def then(self, factor: Fraction, summand: Fraction) -> "Affine":
-        """The same times a factor plus a summand."""
+        """The values times a factor plus a summand."""
         low, high = (None if end is None else end * factor + summand for end in (self.low, self.high))
         if factor < 0:
             low, high = high, low
         return replace(self, a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
-        """The same, clipped."""
+        """The values clipped to ``low`` and ``high`` too."""
         if low is not None and high is not None and low > high:
             low = high
         least = low if self.low is None else _between(self.low, low, high)
@@ -159,12 +158,12 @@ class Affine:
         return replace(self, low=least, high=most)
 
     def at(self, value: int) -> Fraction:
-        """Return the number that a sum stands for."""
+        """Return the number that a sum represents."""
         return _between(self.a * value + self.b, self.low, self.high)
 
 
 def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int] | None:
-    """The least and the greatest result that there are where channels are clipped; None if channels differ."""
+    """The least and the greatest result of clipped channels; None if channels differ."""
     ends = {
         (
             levels.low if channel.low is None else levels.result(channel.low, number),
@@ -176,9 +175,9 @@ def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int]
 
 
 def unclipped(levels: Levels, channels: Sequence[Affine]) -> tuple[Levels, tuple[Affine, ...]]:
-    """A quantiser of the importer's that clips where the channels do, and the channels without their clips.
+    """Move clips of the channels into a quantiser that the importer chose.
 
-    Raises :class:`InputError` for channels that are clipped to different results.
+    Raises :class:`InputError` if the clips of channels differ.
     """
     ends = inner_results(levels, channels)
     if ends is None:
@@ -187,18 +186,15 @@ def unclipped(levels: Levels, channels: Sequence[Affine]) -> tuple[Levels, tuple
     free = tuple(replace(channel, low=None, high=None) for channel in channels)
     if low == high:
         return levels, tuple(replace(channel, a=Fraction(0), b=levels.scale * low + levels.offset) for channel in free)
-    # memory clips at its own ends
+    # the element range clips anyway
     is_whole = ends == (levels.results.start - 1, levels.results.stop - 1)
     return levels if is_whole else levels.within(low, high), free
 
 
 def step_sums(levels: Levels, affine: Affine, channel: int) -> list[int]:
-    """For each of the results the least sum that gives it; none does: one more than there is.
-
-    The factor of the sums must not be negative.
-    """
+    """The least sum for each of the results, one above the range if there is none; the factor must not be negative."""
     least, most = affine.least, affine.most
-    # whole numbers instead of fractions, which would be reduced for every result of every channel
+    # integers are faster than fractions, which are reduced after every operation
     factor, divisor = affine.a.numerator, affine.a.denominator
     summand, unit = affine.b.numerator, affine.b.denominator
     steps: list[int] = []
@@ -224,12 +220,12 @@ def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Channel:
-    """Sums of an output channel."""
+    """Sums of an output channel and the steps of its quantiser."""
 
     least: int
     most: int
-    slope: Fraction  # what q rises by for one more, roughly
-    steps: Sequence[int]
+    slope: Fraction  # approximate increase of q by 1 of the sum
+    steps: Sequence[int]  # least sum for each result
 
     @classmethod
     def of(cls, levels: Levels, affine: Affine, number: int) -> "Channel":
@@ -241,15 +237,15 @@ class Channel:
 def fitted(
     channels: Sequence[Channel], results: range, *, bits: int, longest: int, area: int = 1, is_free: bool = False
 ) -> Fit | None:
-    """Factors, summands and a shift with ``clip((k * sum / area + l) >> shift)`` equal to the steps of every channel.
+    """Factors, summands and a shift for which ``clip((k * sum / area + l) >> shift)`` has the steps of every channel.
 
-    Quotients are rounded towards zero. Products, and what is shifted, have ``bits`` bits for all sums in the range.
-    None if there are none; with ``is_free`` those whose steps are nearest.
+    Quotients are rounded towards zero. No product or total overflows ``bits`` bits. None if there are none; with
+    ``is_free`` steps may be inexact.
     """
     most = longest
     for channel in channels:
         reach = max(abs(channel.least), abs(channel.most), 1) * area
-        # a sum of two, and the result's own bits
+        # one bit for the addition
         while most and channel.slope * (1 << most) * reach >= 1 << (bits - 2):
             most -= 1
         while most and max(abs(results.start), results.stop) << most >= 1 << (bits - 2):
@@ -268,7 +264,7 @@ def quotient(product: int, area: int) -> int:
 
 
 def summands(channel: Channel, results: range, kappa: int, shift: int, area: int = 1) -> tuple[int, int]:
-    """The least and the greatest summand with which a factor has each step no later, and no sooner, than it is."""
+    """The least summand that makes no step late, and the greatest that makes none early."""
     edges = [(result << shift, step) for result, step in zip(results, channel.steps, strict=True)]
     least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= channel.most]
     most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > channel.least]

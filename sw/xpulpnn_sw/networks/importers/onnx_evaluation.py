@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.networks.importers.calibration import Compute, Tensors
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, flat_attributes, window_of
-from xpulpnn_sw.networks.importers.policy import Compute, Tensors
 
 
 def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]:

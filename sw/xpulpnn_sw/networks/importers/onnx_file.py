@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.calibration import Calibration, Policy, Probe, Tensors
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
-from xpulpnn_sw.networks.importers.plans import obstacle_to_raw
-from xpulpnn_sw.networks.importers.policy import Calibration, Policy, Probe, Tensors
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
+from xpulpnn_sw.networks.importers.rule_fit import obstacle_to_raw
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, moved, sums_of
 from xpulpnn_sw.networks.network import Described
 

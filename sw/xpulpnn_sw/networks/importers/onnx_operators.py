@@ -11,7 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.onnx_curves import CURVES, concatenation
+from xpulpnn_sw.networks.importers.onnx_activations import CURVES, concatenation
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,

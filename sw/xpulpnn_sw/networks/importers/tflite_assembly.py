@@ -7,7 +7,7 @@ import numpy as np
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import Levels
-from xpulpnn_sw.networks.importers.plans import RuleFit, away_average
+from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average
 from xpulpnn_sw.networks.importers.values import Map, Sums
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum

@@ -1,4 +1,4 @@
-"""Values of a model's tensors while it is read: constants, maps of integers, sums that wait for a quantiser."""
+"""Values of tensors during import: constants, integer maps, and sums that are not quantised yet."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,78 +20,75 @@ NO_PADS: Pads = (0, 0, 0, 0)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quantised:
-    """Constants that stand for ``scale * values``."""
+    """Quantised constants ``scale * values``."""
 
-    values: Ints  # the numbers, their zero point subtracted
-    scale: NDArray[Any]  # of the same shape
+    values: Ints  # without zero point
+    scale: NDArray[Any]  # of the shape of the values
 
     def turned(self, axes: Sequence[int]) -> "Quantised":
-        """The same with its axes in another order."""
         return Quantised(values=self.values.transpose(axes), scale=self.scale.transpose(axes))
 
     def reshaped(self, shape: Sequence[int]) -> "Quantised":
-        """The same in another shape."""
         return Quantised(values=self.values.reshape(shape), scale=self.scale.reshape(shape))
 
     @property
     def real(self) -> NDArray[Any]:
-        """The real numbers they stand for, as Fractions."""
+        """The real numbers as fractions."""
         return self.values.astype(object) * self.scale
 
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Integers in memory that stand for ``scale * q + offset``."""
+    """An integer map in memory that represents ``scale * q + offset``."""
 
-    stage: str  # the layer whose results they are, or `input`
-    places: Ints  # for each element of the model's tensor its number in memory
-    shape: Shape  # Rows, columns and channels in memory
+    stage: str  # the layer that writes it, or `input`
+    places: Ints  # index in memory of each element of the model's tensor
+    shape: Shape  # rows, columns and channels in memory
     bits: int
     signed: bool
     low: int
     high: int
-    scale: Fraction  # what one more stands for
-    offset: Fraction  # what 0 stands for
-    pads: Pads = NO_PADS  # rows and columns of zeros that a node has put around it, and no layer yet
-    # scale and zero point of the integers that the model's tensor has instead of what they stand for; None: it has that
+    scale: Fraction
+    offset: Fraction
+    pads: Pads = NO_PADS  # zero padding that is not in memory yet
+    # scale and zero point if the model's tensor holds integers; None: it holds real numbers
     codes: tuple[Fraction, Fraction] | None = None
-    is_scaled: bool = False  # whether it is the network's input in other numbers than the model's
+    is_scaled: bool = False  # whether it is the network's input behind the scaling
 
     @classmethod
     def of(cls, levels: Levels, stage: str, shape: Shape, places: Ints) -> "Map":
-        """The results of a quantiser."""
         own = (levels.bits, levels.signed, levels.low, levels.high, levels.scale, levels.offset)
         return cls(stage, places, shape, *own)
 
     def check_unpadded(self) -> None:
-        """Raise :class:`InputError` if there are zeros around it."""
+        """Raise :class:`InputError` if it has padding."""
         if self.pads != NO_PADS:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
 
 
-Curve = Callable[[Fraction], Fraction]  # for a result of a rising function the number that it is the result of
+Curve = Callable[[Fraction], Fraction]  # the inverse of a rising function
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sums:
-    """Sums of a layer that wait for their quantiser."""
+    """Sums of a layer that are not quantised yet."""
 
     name: str
     kernel: str  # name of the kernel, as on the command line
     layer: str  # text of the layer, as on the command line
-    sources: tuple[Map, ...]  # what it computes with
-    weights: Ints | None = None  # as the kernel takes them
+    sources: tuple[Map, ...]
+    weights: Ints | None = None  # in the order of the kernel
     weight_bits: int = 8
-    pad: int = 0  # what is around the map
-    channels: tuple[Affine, ...]  # what the sums of each channel are and stand for
-    pools: tuple[str, ...] = ()  # maximum poolings of the results
-    shape: Shape  # Rows, columns and channels of the results, after the poolings
+    pad: int = 0  # value of the padding
+    channels: tuple[Affine, ...]  # ranges and meanings of the sums of each channel
+    pools: tuple[str, ...] = ()  # layers of maximum poolings behind the quantiser
+    shape: Shape  # rows, columns and channels behind the poolings
     places: Ints  # as of Map
-    area: int = 1  # of an average's window
-    # the number in memory from which halves of an average are rounded away; None: they go up
+    area: int = 1  # elements of an average's window
+    # integer from which ties of an average are rounded away; None: they are rounded up
     centre: int | None = None
-    curve: Curve | None = None  # a function of what the sums stand for, in front of the quantiser
-    # of an addition of two maps: what its sums are, instead of whole numbers
+    curve: Curve | None = None  # inverse of an activation function before the quantiser
+    # factors of the two maps of an addition
     factors: tuple[Fraction, Fraction] | None = None
 
 
@@ -101,7 +98,7 @@ Value = Constant | Map | Sums
 
 
 def standard_places(shape: Shape, axes: int = 4) -> Ints:
-    """Places of ``[1][channel][row][column]``, of three axes without rows, of which there is one then.
+    """Indices in memory of ``[1][channel][row][column]``, or with three axes of ``[1][channel][column]``.
 
     Raises :class:`InputError` for maps beyond any memory.
     """
@@ -116,7 +113,7 @@ def _check_size(elements: int) -> None:
 
 
 def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
-    """A constant that goes with a tensor, as a number for each channel; raises :class:`InputError` for others."""
+    """A constant operand as a number for each channel; raises :class:`InputError` if it varies inside a channel."""
     real = values.real if isinstance(values, Quantised) else values
     try:
         spread = np.broadcast_to(real, places.shape).ravel()
@@ -132,36 +129,36 @@ def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
 
 
 def dims(shape: Sequence[int]) -> str:
-    """A shape as layers and messages have it."""
+    """A shape as text, such as ``4x4x16``."""
     return "x".join(map(str, shape)) or "nothing"
 
 
 def live(value: Value | None) -> Map | Sums:
-    """A value that depends on the input of the model; raises :class:`InputError` for a constant."""
+    """The value; raises :class:`InputError` if it does not depend on the input of the model."""
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on the input of the model, not be a constant")
     return value
 
 
 def sums_of(value: Map | Sums) -> Sums:
-    """A value that can be quantised again."""
+    """The value as sums, to be quantised."""
     return identity(value) if isinstance(value, Map) else value
 
 
 def constant_value(value: Value | None, what: str) -> NDArray[Any]:
-    """A constant that is not quantised; raises :class:`InputError` for another value."""
+    """An unquantised constant; raises :class:`InputError` for other values."""
     if not isinstance(value, np.ndarray):
         raise InputError(f"{what} must be a constant, not depend on the input")
     return value
 
 
 def whole_constants(value: Value | None) -> list[int]:
-    """Whole numbers of a constant; raises :class:`InputError` for other values."""
+    """A constant as integers; raises :class:`InputError` for other values."""
     return [int(number) for number in constant_value(value, "shape and axes").ravel()]
 
 
 def exact_number(value: Any) -> Fraction:
-    """A number as it is; raises :class:`InputError` for infinities and what is no number."""
+    """A number as a fraction; raises :class:`InputError` for infinities and NaN."""
     if isinstance(value, Fraction):
         return value
     number: Any = value.item() if hasattr(value, "item") else value
@@ -171,7 +168,7 @@ def exact_number(value: Any) -> Fraction:
 
 
 def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
-    """A value times a number plus another for each channel."""
+    """The value times a factor plus a summand for each channel."""
     if isinstance(value, Map):
         if any(summands):
             value.check_unpadded()
@@ -191,13 +188,12 @@ def _check_plain(value: Sums) -> None:
 
 
 def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
-    """A value clipped."""
     _check_plain(value)
     return replace(value, channels=tuple(channel.clamped(low, high) for channel in value.channels))
 
 
 def identity(value: Map) -> Sums:
-    """Each element as a sum by itself, so that it can be quantised again: a depthwise layer with filters of one."""
+    """The map as sums of single elements, to be requantised: a depthwise layer of 1x1 filters."""
     value.check_unpadded()
     channels = value.shape[2]
     return Sums(
@@ -217,7 +213,7 @@ _MAP_AXES = 3  # rows, columns and channels
 
 
 def shaped(value: Map, shape: tuple[int, ...]) -> Map:
-    """The same elements, which are one after the other in memory, in another shape."""
+    """The map reshaped; its elements are contiguous in memory."""
     elements = prod(value.shape)
     _check_size(elements)
     if prod(shape) != elements:
@@ -231,6 +227,6 @@ def shaped(value: Map, shape: tuple[int, ...]) -> Map:
 
 
 def plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without the dimensions of 1 before all others, which some operators leave out."""
+    """A shape without leading dimensions of 1."""
     first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
     return shape[first:]

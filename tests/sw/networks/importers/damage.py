@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sw.networks.form import read_network
+from xpulpnn_sw.networks.network_file import read_network
 
 SECONDS = 60
 """An import of a small model takes no longer."""

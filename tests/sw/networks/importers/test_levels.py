@@ -9,7 +9,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
 from xpulpnn_sw.networks.importers.levels import Affine, Channel, step_sums, uniform_levels
-from xpulpnn_sw.networks.importers.plans import addition, rule_of
+from xpulpnn_sw.networks.importers.rule_fit import addition, rule_of
 from xpulpnn_sw.networks.importers.values import Map, Sums
 
 

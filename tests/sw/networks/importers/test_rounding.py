@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xpulpnn_sw.networks.importers.calibration import rounded
 from xpulpnn_sw.networks.importers.onnx_file import probes
 from xpulpnn_sw.networks.importers.onnx_node import OnnxNode
-from xpulpnn_sw.networks.importers.policy import rounded
 
 
 def correlated(rng: np.random.Generator, count: int) -> Any:

@@ -14,8 +14,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.cli import networks
 from xpulpnn_sim.cosimulation.networks.images import read_png
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.form import read_network, written
 from xpulpnn_sw.networks.importers.tflite_file import read_graph
+from xpulpnn_sw.networks.network_file import read_network, serialised
 
 from .damage import damaged, fault
 from .tflite_models import (
@@ -132,7 +132,7 @@ def test_residual(tmp_path):
     ]  # fmt: skip
     assert [stage.pad for stage in described.network.stages] == [11, 0, 0, 0, -3, 0, 0]
     assert described.network.stages[3].sources == ("conv2", "pointwise3")
-    text, arrays = written(described, "net.npz")
+    text, arrays = serialised(described, "net.npz")
     (tmp_path / "net.npz").write_bytes(arrays)
     (tmp_path / "net.json").write_text(text)
     again, samples = read_network(tmp_path / "net.json"), np.arange(288).reshape(1, 9, 8, 4) % 256

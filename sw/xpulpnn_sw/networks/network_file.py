@@ -1,4 +1,4 @@
-"""Networks made layer by layer, each checked as it is given; and in files: layers as JSON, weights as npz beside it.
+"""Builder of networks, and the network file: layers as JSON, weights as an npz file beside it.
 
 The JSON can be written by hand. Its object has ``name``; ``version``, 2; ``arrays``, the name of the npz file beside
 it; ``layers``, in their order; if images are to be scaled, ``input`` with ``subtract``, ``multiply``, ``add`` (lists by
@@ -6,7 +6,7 @@ colour, of the last two also numbers for all) and ``shift``: the network compute
 multiply + add) >> shift)``, clipped to the range of its inputs; and if the results have names, ``classes``, a list of
 them.
 
-A layer has ``name``, ``kernel`` (one of :data:`~xpulpnn_sw.networks.form.NETWORK_KERNELS`), ``layer`` and
+A layer has ``name``, ``kernel`` (one of :data:`~xpulpnn_sw.networks.network_file.NETWORK_KERNELS`), ``layer`` and
 ``precision`` as on the command line, ``requantise`` for another rule than ``bn32``, ``inputs``, names of layers before
 it or ``input``, unless it computes with the results of the one before, and ``pad`` for another value around its map
 than 0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer's name and a dot before it:
@@ -36,18 +36,17 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, Precision
 from xpulpnn_sw.library.packed_layer import Arrays, layer_arrays, layer_operands
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Described, Network, Scaling, Stage, check_network
 
-# kernels of the layers of networks
 NETWORK_KERNELS = ("conv", "pointwise", "conv1d", "linear", "depthwise", "add", "avgpool", "maxpool", "relu")
-# pv.qnt wants its thresholds at addresses that layers which follow each other in memory do not have
-NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}  # how results come of accumulators, by name
+# without pv.qnt, whose thresholds need an alignment that consecutive layers in memory do not have
+NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}
 _IMAGE = ":image"
 
 
-_MOST_ELEMENTS = 1 << 26  # of a map, far more than any memory of the design has
+_MOST_ELEMENTS = 1 << 26  # of a map
 
 
 def _check_size(layer: Layer) -> None:
-    """Raise :class:`LayerError` for maps that nobody has memory for."""
+    """Raise :class:`LayerError` for maps beyond any memory."""
     before = [getattr(layer, name, 1) for name in ("height", "width", "length", "channels", "inputs")]
     for elements in (prod(before), prod(layer.out_shape) * layer.out_channels):
         if elements > _MOST_ELEMENTS:
@@ -55,7 +54,7 @@ def _check_size(layer: Layer) -> None:
 
 
 def _with_pad(layer: Any, pad: int) -> Any:
-    """A layer with this value around its map, which its text must not have another of, nor the layer none."""
+    """The layer padded with ``pad``, which its text may repeat but not contradict."""
     if pad and not hasattr(layer, "outside"):
         raise LayerError(f"pad must be left out with {kernel_of(layer).name}, not {pad}")
     if pad and layer.outside not in (0, pad):
@@ -86,7 +85,7 @@ def _tensors(computing: Kernel, layer: Any, precision: Precision, arrays: Arrays
 
 @dataclass(eq=False)
 class NetworkBuilder:
-    """A network that is being made."""
+    """A network under construction."""
 
     name: str
     stages: list[Stage] = field(default_factory=list[Stage], init=False)
@@ -103,7 +102,7 @@ class NetworkBuilder:
         sources: Sequence[str] = (),
         pad: int = 0,
     ) -> Stage:
-        """Add a layer behind those there are; raises :class:`InputError`, which names it, for one that cannot be."""
+        """Append a layer; raises :class:`InputError`, which names it, unless it is valid."""
         if kernel not in NETWORK_KERNELS:
             raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
         if requantise not in NETWORK_RULES:
@@ -134,7 +133,7 @@ class NetworkBuilder:
         return described
 
 
-VERSION = 2  # of the form that is written
+VERSION = 2  # of the files that are written
 
 
 def _is_text(value: Any) -> bool:
@@ -149,13 +148,13 @@ def _are(fits: Callable[[Any], bool], values: Any) -> bool:
     return isinstance(values, list) and all(map(fits, cast("list[Any]", values)))
 
 
-# what the value of an entry must be, in words, and the check
+# what the value of an entry must be, in words, and a check of it
 _Rule = tuple[str, Callable[[Any], bool]]
 _TEXT: _Rule = ("a text", _is_text)
 _TEXTS: _Rule = ("a list of texts", lambda value: bool(value) and _are(_is_text, value))
 _COLOURS: _Rule = ("a list of whole numbers by colour", partial(_are, _is_whole))
 _FACTORS: _Rule = ("a whole number, or a list of them by colour", lambda value: _is_whole(value) or _COLOURS[1](value))
-# entries of the objects in a file
+# entries of the objects of the JSON file
 _NETWORK: Mapping[str, _Rule] = {
     "name": _TEXT,
     "arrays": _TEXT,
@@ -175,12 +174,12 @@ _INPUT: Mapping[str, _Rule] = {
     "add": _FACTORS,
     "shift": (f"0..{MAX_SHIFT}", lambda value: _is_whole(value) and 0 <= value <= MAX_SHIFT),
 }
-_NEWER = ("version", "classes", "inputs", "pad")  # those that the first version had not
+_NEWER = ("version", "classes", "inputs", "pad")  # entries that version 1 lacks
 _OPTIONAL = ("requantise", "input", *_NEWER, *_INPUT)
 
 
 def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bool = False) -> dict[str, Any]:
-    """The entries of an object; raises :class:`InputError` unless they are the known ones and follow their rules."""
+    """The entries of an object; raises :class:`InputError` for unknown or missing ones and invalid values."""
     known = [name for name in rules if not (is_first and name in _NEWER)]
     if not isinstance(content, dict):
         raise InputError(f"{what} must be an object with {', '.join(known)}, not something else")
@@ -215,7 +214,7 @@ def read_network(path: Path) -> Described:
     for number, layer in enumerate(entries["layers"]):
         entry = _object(layer, f"layers[{number}]", _LAYER, is_first=is_first)
         name, sources = entry["name"], entry.pop("inputs", ())
-        # before the arrays, which two layers of one name have in common
+        # checked first, since layers of equal names would share arrays
         if name in names or name == NETWORK_INPUT:
             twice = f"{name} twice" if name in names else f"{name}, the input of the network"
             raise InputError(f"names of layers must be different, not {twice}")
@@ -231,11 +230,11 @@ def read_network(path: Path) -> Described:
 
 
 def serialised(described: Described, arrays: str) -> tuple[str, bytes]:
-    """The contents of both files of a network, the second of which will be called ``arrays``."""
+    """The contents of both files of a network; ``arrays`` is the name of the npz file."""
     network, layers = described.network, list[dict[str, Any]]()
     for stage in network.stages:
         layer: Any = stage.layer
-        # the value around the map is the pad
+        # written as the entry pad
         text = str(replace(layer, outside=0) if hasattr(layer, "outside") else layer)
         rule = getattr(getattr(stage.tensors, "requantisation", None), "rule", Rule.BN32)
         own = {"name": stage.name, "kernel": stage.kind.name, "layer": text, "precision": str(stage.precision)}
@@ -251,7 +250,7 @@ def serialised(described: Described, arrays: str) -> tuple[str, bytes]:
 
 
 def arrays_of(network: Network) -> dict[str, Ints]:
-    """Return the arrays of the npz file of a network."""
+    """The arrays of the npz file of a network."""
     arrays: dict[str, Ints] = {}
     for stage in network.stages:
         own = layer_arrays(stage.layer, stage.tensors)

@@ -1,4 +1,4 @@
-"""Networks as the kernels compute them, out of networks as they are meant."""
+"""Legalisation: rewrites a network so that every layer has a kernel and finds its maps in that kernel's layout."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -25,24 +25,24 @@ from xpulpnn_sw.layers.layer import (
     WindowLayer,
 )
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
+from xpulpnn_sw.networks.channel_padding import CRUMB_BITS, ChannelPadding, filled, pad_channels
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.widened import CRUMB_BITS, Widening, filled, widened_stages
 
-# layers whose results have the channels of their inputs
+# layers that keep the number of channels
 _SAME_CHANNELS = WindowLayer | MapLayer
 Shape = tuple[int, ...]
 
 
-def in_whole_words(network: Network) -> Network:
-    """The network in which the channels of maps fill whole words wherever they must.
+def pad_to_words(network: Network) -> Network:
+    """The network with channels added to maps where kernels need them to fill whole words.
 
-    The channels that there were hold what they did, and layers keep their names. The last layer keeps its channels if
-    it is one with filters over all channels. The input has more if a layer that keeps channels apart reads it and needs
-    more: :func:`filled_input` gives it.
+    Original channels come first and keep their values; layers keep their names. A last layer with filters over all
+    channels gets no more outputs. The input gets channels if a depthwise layer or a pooling that reads it needs them
+    (see :func:`padded_input`).
     """
     maps = _Maps(network)
     stages: list[Stage] = []
-    fillings: dict[str, int | None] = {NETWORK_INPUT: _filling_of_input(maps.input_bits)}
+    fillings: dict[str, int | None] = {NETWORK_INPUT: _input_padding_value(maps.input_bits)}
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
         source = sources[0]
@@ -50,30 +50,30 @@ def in_whole_words(network: Network) -> Network:
         if _splits(stage, maps.shapes[source]):
             had = taken = stage.inputs[0].shape[-1]
             maps.check_split(stage, source)
-        widening = Widening(had=had, taken=taken, written=maps.required_channels(stage.name), filling=filling)
-        wide = replace(widened_stages(stage, widening), sources=sources)
+        padding = ChannelPadding(had=had, taken=taken, written=maps.required_channels(stage.name), filling=filling)
+        wide = replace(pad_channels(stage, padding), sources=sources)
         fillings[stage.name] = filled(wide, filling)
         stages.append(wide)
     return replace(network, stages=tuple(stages))
 
 
-def filled_input(image: Ints, network: Network) -> Ints:
-    """The input, ``[...][channel]``, of a network that :func:`in_whole_words` gave, for one of the original network."""
+def padded_input(image: Ints, network: Network) -> Ints:
+    """An input of the original network, ``[...][channel]``, with the channels that :func:`pad_to_words` added."""
     for number in range(len(network.stages)):
         for source, form in network.reads(number):
             if source == NETWORK_INPUT and prod(form.shape) > image.size:
                 added = form.shape[-1] - image.shape[-1]
                 widths: Any = [(0, 0)] * (image.ndim - 1) + [(0, added)]
-                return np.pad(image, widths, constant_values=_filling_of_input(form.bits))
+                return np.pad(image, widths, constant_values=_input_padding_value(form.bits))
     return image
 
 
-def _filling_of_input(bits: int) -> int:
+def _input_padding_value(bits: int) -> int:
     return -1 if bits == SIGN_BITS else 0
 
 
 def _splits(stage: Stage, written: Shape) -> bool:
-    """Return whether a layer reads results without pixels as a map of several."""
+    """Return whether a layer reads a row as a map of several pixels."""
     shape = stage.inputs[0].shape
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
@@ -83,15 +83,15 @@ def _unit(bits: int) -> int:
 
 
 def _read_units(stage: Stage) -> set[int]:
-    """Return the multiples to which kernels that read a map allow its channels to be filled up."""
+    """Return the multiples of channels that kernels accept in a map that ``stage`` reads."""
     own = stage.precision
     if isinstance(stage.layer, DepthwiseLayer):
         return {_unit(own.x)}
     if isinstance(stage.layer, _SAME_CHANNELS):
         return {_unit(min(own.y, *(form.bits for form in stage.inputs)))}
-    # weights of one bit are crumbs for inputs of more
+    # kernels hold weights of one bit as crumbs unless the inputs have one bit too
     narrow = _unit(min(own.x, own.w if own.x == SIGN_BITS else max(own.w, CRUMB_BITS)))
-    # some read the pixels where they are, some through rows
+    # some variants read pixels in place, others through im2col
     return {narrow, _unit(own.x)} if stage.kind.name == "pointwise" else {narrow}
 
 
@@ -102,16 +102,16 @@ def _written_unit(stage: Stage) -> int:
 
 
 class _Maps:
-    """The maps of a network, and how many channels they must have."""
+    """The maps of a network, and how many channels they need."""
 
     def __init__(self, network: Network) -> None:
         self.shapes: dict[str, Shape] = {}
         self.input_bits = 0
-        # what its channels in memory are a multiple of, for its writer and all readers
+        # multiples of channels that the writer and the readers of a map accept
         self._units: dict[str, set[int]] = {}
-        # those between whose pixels there must be nothing
+        # maps without padding between their pixels
         self._dense: set[str] = set()
-        # a map that has as many channels, as layers that keep them apart have on both sides
+        # parent of each map in a union-find of maps that must have equal numbers of channels
         self._same: dict[str, str] = {}
         for number, stage in enumerate(network.stages):
             self._note(stage.name, stage.output_shape, {_written_unit(stage)})
@@ -136,7 +136,7 @@ class _Maps:
     def _read(self, stage: Stage, source: str, bits: int) -> None:
         pixels = prod(self.shapes[source][:-1])
         if isinstance(stage.layer, LinearLayer):
-            # all elements are a row, of which nothing is missing if it is that of a pixel
+            # the elements are one row; a single pixel has no gaps
             if pixels == 1 and bits != SIGN_BITS:
                 return
             self._dense.add(source)
@@ -149,7 +149,7 @@ class _Maps:
             self._same[self._first(stage.name)] = self._first(source)
 
     def _first(self, name: str) -> str:
-        """The map that stands for all that have as many channels."""
+        """The representative of the maps with as many channels."""
         while self._same[name] != name:
             name = self._same[name]
         return name
@@ -158,25 +158,25 @@ class _Maps:
         return [other for other in self.shapes if self._first(other) == self._first(name)]
 
     def _has_gaps(self, name: str) -> bool:
-        """Return whether kernels find different numbers of channels in memory."""
+        """Return whether the writer and the readers expect different numbers of channels in memory."""
         channels = self.channels(name)
         in_memory = {-(-channels // unit) * unit for unit in self._units[name]}
         if name in self._dense:
             in_memory.add(channels)
-        # layers have copies of the input each as it wants it
+        # each reader of the input has a copy in its own layout
         return len(in_memory) > 1 and name != NETWORK_INPUT
 
     def channels(self, name: str) -> int:
-        """Channels of a map as they are."""
+        """Channels of a map before padding."""
         return self.shapes[name][-1]
 
     def required_channels(self, name: str) -> int:
-        """Channels that a map must have."""
+        """Channels of a map after padding."""
         unit = self._unit[name] if name in self._wider else 1
         return -(-self.channels(name) // unit) * unit
 
     def check_split(self, stage: Stage, source: str) -> None:
-        """Raise :class:`LayerError` unless a layer that reads a row as a map can do so, no channels being added."""
+        """Raise :class:`LayerError` if a row that is read as a map would need added channels."""
         channels = stage.inputs[0].shape[-1]
         is_whole = all(channels % unit == 0 for unit in _read_units(stage))
         is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.required_channels(stage.name) == channels
@@ -185,9 +185,9 @@ class _Maps:
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """The network in which convolutions fold the columns of their results where a pooling alone reads them and can.
+    """The network in which a convolution folds columns of its results if only a pooling reads it and accepts that.
 
-    ``variants`` are those of the layers.
+    ``variants`` names the variant of each layer.
     """
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
@@ -202,7 +202,7 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
 
 
 def _fold(stage: Stage, variant: str) -> bool:
-    """Return whether a convolution can fold its results: the pixels of a block are all in one row."""
+    """Return whether a convolution can fold its results: blocks must not span rows."""
     layer = stage.layer
     if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
         return False
@@ -213,10 +213,9 @@ _ENDING = "planes"
 
 
 def _in_planes(network: Network) -> Network:
-    """The network with a transposition of each map that depthwise convolutions read.
+    """The network with a transposition to planes, ``NAME.planes``, of each map that depthwise convolutions read.
 
-    It is called like the map with ``.planes`` behind, and all of them read it. A layer that reads the network's input,
-    which is there as its readers want it, needs none, nor does one behind a transposition.
+    The network's input and results of transpositions need none.
     """
     stages: list[Stage] = []
     planes: dict[str, str] = {}
@@ -237,7 +236,6 @@ def _in_planes(network: Network) -> Network:
 
 
 def _transposed(stage: Stage, source: str, name: str) -> Stage:
-    """The transposition of the map that a layer reads."""
     (form,) = stage.inputs
     (height, width, channels), bits, signed = form.shape, form.bits, form.signed
     return Stage(
@@ -249,14 +247,13 @@ def _transposed(stage: Stage, source: str, name: str) -> Stage:
     )
 
 
-def legalised(network: Network, extensions: Collection[Extension]) -> Network:
-    """The network for a core with these extensions, whose maps are in memory as the kernels that read them want them.
+def legalise(network: Network, extensions: Collection[Extension]) -> Network:
+    """The network that kernels of a core with these extensions can compute.
 
-    What was there is there under the same name, in the first channels of a map: see
-    :func:`~xpulpnn_sw.networks.suited.in_whole_words` for channels that come behind them, and for its input,
-    ``.planes`` for layers that come between.
+    Layers keep their names, and original channels come first in their maps. :func:`pad_to_words` adds channels;
+    transpositions, ``NAME.planes``, are inserted before depthwise convolutions.
     """
-    wide = _in_planes(in_whole_words(network))
+    wide = _in_planes(pad_to_words(network))
     return replace(wide, stages=tuple(_for_core(stage, extensions) for stage in wide.stages))
 
 

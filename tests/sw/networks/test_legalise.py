@@ -13,10 +13,10 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.networks.form import NetworkBuilder
 from xpulpnn_sw.networks.kernels import kernels
+from xpulpnn_sw.networks.legalise import legalise, pad_to_words, padded_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
-from xpulpnn_sw.networks.suited import filled_input, in_whole_words, suited
+from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 pytestmark = pytest.mark.flow
 
@@ -38,9 +38,9 @@ def shifted(name, kernel, layer, weights, precision="8x8x8", shift=3, **options)
 
 def compared(network, inputs):
     """The results of the original channels, which must be as before, and the network that gave them."""
-    wide = in_whole_words(network)
+    wide = pad_to_words(network)
     expected = run_reference(network, inputs)
-    got = run_reference(wide, np.stack([filled_input(one, wide) for one in inputs]))
+    got = run_reference(wide, np.stack([padded_input(one, wide) for one in inputs]))
     assert [stage.name for stage in wide.stages] == [stage.name for stage in network.stages]
     for stage, right, found in zip(network.stages, expected, got, strict=True):
         np.testing.assert_array_equal(found[..., : right.shape[-1]], right, err_msg=f"{stage.name} {stage.layer}")
@@ -66,9 +66,9 @@ def test_kernels_find_pixels_where_others_left_them(core):
     config = preset(core)
     for seed in SEEDS[:10]:
         network, inputs = random_graph(seed)
-        wide = suited(network, config.extensions)
+        wide = legalise(network, config.extensions)
         variants = [stage.fastest(config.extensions, config.widths) for stage in wide.stages]
-        runs = kernels(wide, filled_input(inputs[0], wide), variants, cores=1)
+        runs = kernels(wide, padded_input(inputs[0], wide), variants, cores=1)
         written = {stage.name: (stage, run) for stage, run in zip(wide.stages, runs, strict=True)}
         for number, (stage, run) in enumerate(zip(wide.stages, runs, strict=True)):
             for source in wide.sources(number):
@@ -91,7 +91,7 @@ def test_nothing_is_added_without_need():
         (("pool", "maxpool", "2x2x5:2x2", "8xu8x8"), {}, {}),
         (("last", "linear", "5:2:raw", "8x8xi32"), {"weights": np.ones((2, 5), int)}, {}),
     )
-    assert [stage.output_shape for stage in in_whole_words(network).stages] == [(2, 2, 5), (1, 1, 5), (2,)]
+    assert [stage.output_shape for stage in pad_to_words(network).stages] == [(2, 2, 5), (1, 1, 5), (2,)]
 
 
 def signs(*shape, seed=5):
@@ -130,7 +130,7 @@ def test_a_margin_of_ones_needs_an_even_number_of_bits_more():
         )
 
     with pytest.raises(LayerError, match=r"^channels that second reads must be even with its value around the map"):
-        in_whole_words(network(5))
+        pad_to_words(network(5))
     compared(network(6), signs(4, 4, 4, 3))
 
 
@@ -166,11 +166,11 @@ def test_the_input_has_more_channels_where_no_kernel_fills_them_up():
     image = np.random.default_rng(4).integers(0, 256, (3, 4, 4, 3))
     wide = compared(network, image)
     assert [stage.output_shape for stage in wide.stages] == [(4, 4, 4), (4, 4, 4), (2,)]
-    assert filled_input(image[0], wide).tolist() == np.pad(image[0], ((0, 0), (0, 0), (0, 1))).tolist()
+    assert padded_input(image[0], wide).tolist() == np.pad(image[0], ((0, 0), (0, 0), (0, 1))).tolist()
     # a convolution alone fills it up by itself
     alone = built(shifted("first", "conv", "4x4x3:4x3x3", np.ones((4, 3, 3, 3), int)))
     one = image[0]
-    assert filled_input(one, in_whole_words(alone)) is one
+    assert padded_input(one, pad_to_words(alone)) is one
 
 
 def test_a_row_of_results_read_as_a_map_must_be_whole():
@@ -184,7 +184,7 @@ def test_a_row_of_results_read_as_a_map_must_be_whole():
     wide = compared(network(4), np.arange(24).reshape(3, 8))
     kernels(wide, np.arange(8), ["x2_4x1", "xpulpnn"], cores=1)
     with pytest.raises(LayerError, match=r"^channels that map reads must fill whole words, not 3 of row$"):
-        in_whole_words(network(3))
+        pad_to_words(network(3))
 
 
 def test_summands_have_as_many_channels_as_any_of_them_needs():
@@ -204,8 +204,8 @@ def test_summands_have_as_many_channels_as_any_of_them_needs():
 
 def test_what_is_suited_stays_as_it_is():
     for seed in SEEDS[:8]:
-        once = suited(random_graph(seed)[0], BASE_EXTENSIONS)
-        again = suited(once, BASE_EXTENSIONS)
+        once = legalise(random_graph(seed)[0], BASE_EXTENSIONS)
+        again = legalise(once, BASE_EXTENSIONS)
         read = [(str(stage.layer), again.sources(number)) for number, stage in enumerate(again.stages)]
         assert read == [(str(stage.layer), stage.sources) for stage in once.stages]
 
@@ -222,7 +222,7 @@ def test_exact_layers_of_filters_over_all_channels_have_one_shift(core, rules):
         stages.append(Stage(name=name, layer=layer, precision=precision, tensors=tensors))
     network = Network(name="exact", stages=tuple(stages))
     inputs = rng.integers(0, 256, (3, 4, 4, 5))
-    found = suited(network, preset(core).extensions)
+    found = legalise(network, preset(core).extensions)
     own = [stage for stage in found.stages if stage.name in ("pointwise", "depthwise")]
     assert [stage.tensors.rule for stage in own] == rules
     expected = run_reference(network, inputs)

@@ -1,4 +1,4 @@
-"""A layer with more channels: what it computes for those it had stays, whatever the others are computed of."""
+"""Layers with added channels: results of the channels they had do not change."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,41 +21,36 @@ from xpulpnn_sw.layers.layer import DepthwiseLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import Stage
 
-CRUMB_BITS = 2  # of the narrowest weights that may be 0
+CRUMB_BITS = 2  # the narrowest weights that can be 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Widening:
-    """Channels that a layer gets."""
+class ChannelPadding:
+    """Numbers of channels of a layer before and after padding."""
 
-    had: int  # channels that the map has now which it reads first, as the layer before writes it
-    taken: int  # channels that it will have
-    written: int  # channels of its results
-    # what added channels hold of a map that it reads; None: the same number in all of them, which is not known
-    filling: int | None
+    had: int  # channels of its first input before padding
+    taken: int  # channels of its first input after padding
+    written: int  # channels of its results after padding
+    filling: int | None  # value in the added input channels; None: an unknown value, the same in all
 
 
-def widened_stages(stage: Stage, widening: Widening) -> Stage:
+def pad_channels(stage: Stage, padding: ChannelPadding) -> Stage:
     """The layer with channels added behind its own.
 
-    Weights of added inputs are zeros, so that those of one bit become crumbs. Where the inputs have one bit too, they
-    are 1 and -1 by turns, whose products with equal numbers cancel out; if one is left over, its products are taken
-    from the biases. Added results are :func:`filled` ones.
+    Weights of added input channels are 0; weights of one bit become crumbs for that. With inputs of one bit, added
+    weights alternate between 1 and -1, so that products of pairs cancel; the bias compensates an odd one.
     """
     own = stage.tensors
     if isinstance(stage.layer, DepthwiseLayer):
-        return _depthwise(stage, own, widening.written)
+        return _depthwise(stage, own, padding.written)
     if not stage.multiplies:
-        tensors = replace(own, **{name: _more(getattr(own, name), widening.written) for name in stage.map_names})
-        return replace(stage, layer=_resized(stage.layer, channels=widening.written), tensors=tensors)
-    return _more_results(_more_inputs(stage, widening), widening.written)
+        tensors = replace(own, **{name: _more(getattr(own, name), padding.written) for name in stage.map_names})
+        return replace(stage, layer=_resized(stage.layer, channels=padding.written), tensors=tensors)
+    return _more_results(_more_inputs(stage, padding), padding.written)
 
 
 def filled(stage: Stage, filling: int | None) -> int | None:
-    """Return the number in the channels added to the results, if those added to its inputs hold ``filling``.
-
-    None: the same number in each, which is not known.
-    """
+    """Return the value in added output channels if added input channels hold ``filling``; None: an unknown one."""
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
         case LayerTensors(requantisation=ExactRequantisation(zero=zero)):
@@ -81,21 +76,19 @@ def _has_signs(stage: Stage) -> bool:
 
 
 def _resized(layer: Any, **sizes: int) -> Any:
-    """A layer of other sizes; all are dataclasses."""
     return replace(layer, **sizes)
 
 
 def _more(values: Ints, channels: int) -> Ints:
-    """A map of as many channels as there will be; of its values none counts."""
+    """A placeholder map with ``channels`` channels."""
     return np.zeros((*values.shape[:-1], channels), np.int64)
 
 
-def _more_inputs(stage: Stage, widening: Widening) -> Stage:
+def _more_inputs(stage: Stage, padding: ChannelPadding) -> Stage:
     own, layer = stage.tensors, stage.layer
-    taken = widening.taken
+    taken = padding.taken
     if isinstance(layer, LinearLayer):
-        # the pixels of a map one after the other
-        pixels = layer.inputs // widening.had
+        pixels = layer.inputs // padding.had
         weights = own.weights.reshape(layer.outputs, pixels, -1)
         wide = _resized(layer, inputs=pixels * taken)
     else:
@@ -108,7 +101,7 @@ def _more_inputs(stage: Stage, widening: Widening) -> Stage:
     if added and _has_signs(stage):
         weights[..., -added::2], weights[..., taken - added + 1 :: 2] = 1, -1
         if added % 2:
-            bias = _bias(own) - pixels * _everywhere(stage, widening.filling)
+            bias = _bias(own) - pixels * _everywhere(stage, padding.filling)
     if isinstance(layer, LinearLayer):
         weights, activations = weights.reshape(layer.outputs, -1), np.zeros(pixels * taken, np.int64)
     else:
@@ -118,7 +111,7 @@ def _more_inputs(stage: Stage, widening: Widening) -> Stage:
 
 
 def _everywhere(stage: Stage, filling: int | None) -> int:
-    """Return the number that an added channel of the map holds, inside and around it."""
+    """Return the value of added input channels, which must be the same in the map and in its padding."""
     around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
     if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
         raise LayerError(f"channels that {stage.name} reads must be even with its value around the map, not odd")
@@ -140,7 +133,7 @@ def _more_results(stage: Stage, written: int) -> Stage:
     if _has_signs(stage):
         weights[-added:] = 1
         if isinstance(after, Thresholds):
-            # no sum is above 0 then, where all thresholds are
+            # so that no sum exceeds the added thresholds, which are 0
             bias = pad_axis(_bias(own), 0, written)
             bias[-added:] = -_reach(stage)
         elif after is not None:
@@ -152,16 +145,13 @@ def _more_results(stage: Stage, written: int) -> Stage:
 
 
 def _reach(stage: Stage) -> int:
-    """As far from 0 as no sum of weights of one bit is further."""
+    """Upper bound of the magnitude of a sum with weights of one bit."""
     bits, signed = stage.precision.x, stage.precision.x_signed
     return stage.tensors.weights[0].size << (bits - 1 if signed or bits == SIGN_BITS else bits)
 
 
 def _extended(after: Any, stage: Stage, added: int) -> Any:
-    """The rule with so many more channels: sums of 0 become results of 0, those of weights of one bit the least.
-
-    The exact rule has the code of 0 instead.
-    """
+    """The requantisation with ``added`` channels, whose result is 0, the least one or the zero point."""
     match after:
         case Requantisation() | WideRequantisation():
             channels = len(after.kappa) + added
@@ -172,7 +162,7 @@ def _extended(after: Any, stage: Stage, added: int) -> Any:
         case Thresholds():
             steps = pad_axis(after.values, 0, len(after.values) + added)
             if stage.precision.y_signed and not _has_signs(stage):
-                # as many below a sum of 0 as there are codes below that of 0
+                # thresholds below a sum of 0, as many as there are results below 0
                 steps[len(after.values) :, : 1 << (stage.precision.y - 1)] = -1
             return replace(after, values=steps)
         case _:

@@ -9,9 +9,9 @@ import pytest
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.form import read_network
-from xpulpnn_sw.networks.form import written as contents
 from xpulpnn_sw.networks.network import Described, Scaling
+from xpulpnn_sw.networks.network_file import read_network
+from xpulpnn_sw.networks.network_file import serialised as contents
 
 LAYERS = [
     {"name": "first", "kernel": "conv", "layer": "4x4x4:8x3x3", "precision": "8x8x8", "requantise": "shift"},
