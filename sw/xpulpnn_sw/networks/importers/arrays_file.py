@@ -1,4 +1,4 @@
-"""Weights of CIFAR-10 networks in npz files: which network a file is of, by the names of its arrays."""
+"""CIFAR-10 networks from their weights in npz files, recognised by the names of arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from xpulpnn_sw.networks.network_file import NetworkBuilder
 Arrays = Mapping[str, NDArray[Any]]
 LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _SIDE, _COLOURS = 32, 3
-# of CMSIS-NN: differences to the mean of the training images, halved and rounded
+# of CMSIS-NN: half of the difference from the mean of the training images, rounded
 SCALING = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
 CMSIS_SHAPES: Mapping[str, tuple[int, ...]] = {
     "conv1": (32, 5, 5, 3),
@@ -30,7 +30,7 @@ CMSIS_SHAPES: Mapping[str, tuple[int, ...]] = {
     "b3": (32,),
     "bi": (10,),
 }
-_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # of biases to the left and of sums to the right, convolutions first
+_SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # left shifts of biases and right shifts of sums, convolutions first
 
 
 def _cmsis(arrays: Arrays, name: str) -> Described:
@@ -55,22 +55,21 @@ def _cmsis(arrays: Arrays, name: str) -> Described:
         side, (filters, _, _, channels) = _SIDE >> number, weights.shape
         text = f"{side}x{side}x{channels}:{filters}x5x5:s=1,p=2{'' if number else ':image'}"
         builder.add(f"conv{number + 1}", "conv", text, "i8x8xi8", own, requantise="shift")
-        # windows at the right and the lower edge are smaller
         pool = f"{side}x{side}x{filters}:3x3:s=2,p=0x1x0x1:relu"
         builder.add(f"pool{number + 1}", "maxpool", pool, "i8xi8xi8")
     return builder.finish(SCALING, LABELS)
 
 
 _CONVOLUTIONS, _LAYERS, _KERNEL, _CLASSES = 6, 9, 3, 10
-_POOLED = (1, 3)  # convolutions behind which there is a pooling
+_POOLED = (1, 3)  # convolutions before a pooling
 
 
 def _cnv(arrays: Arrays, name: str) -> Described:
-    """The network of BNN-PYNQ: a row of bytes for each output, and thresholds of all layers but the last.
+    """The CNV network of BNN-PYNQ: rows of packed bits for each output, and thresholds of all layers but the last.
 
-    Everything is of one bit, but for the input and the first weights, which have the image's 8.
-    The first layer's results are 1 where ``2 * sum > t``, those of the others where ``(sum + K) / 2 > t`` for sums of
-    ``K`` products of -1 and 1, else -1; the last layer's are its sums.
+    All elements have one bit, except inputs and weights of the first layer, which have 8. Results are 1 where
+    ``2 * sum > t`` in the first layer and ``(sum + K) / 2 > t`` in the others, for sums of ``K`` products of -1 and 1,
+    else -1; those of the last layer are its sums.
     """
     builder = NetworkBuilder(name)
     side, channels = _SIDE, _COLOURS
@@ -118,7 +117,7 @@ def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) ->
 
 
 def _classes(arrays: Arrays, outputs: int) -> int:
-    """Number of outputs of the last layer that count; the others only fill it up."""
+    """Number of classes, which are the first outputs of the last layer."""
     given = arrays.get("classes", np.array(_CLASSES))
     if given.size != 1:
         raise InputError(f"classes must be one number, not of shape {given.shape}")
@@ -130,12 +129,12 @@ def _classes(arrays: Arrays, outputs: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """Names of the arrays of a file, and the network they belong to."""
+    """A kind of npz file: the names of its arrays, and the function that builds its network."""
 
-    name: str  # whose they are
+    name: str
     arrays: tuple[str, ...]
-    optional: tuple[str, ...] = ()  # those that may be left out
-    network: Callable[[Arrays, str], Described]  # makes the network of them
+    optional: tuple[str, ...] = ()
+    network: Callable[[Arrays, str], Described]
 
     def __str__(self) -> str:
         return f"{', '.join(self.arrays)} ({self.name})"
@@ -156,9 +155,9 @@ def import_arrays(path: Path, options: ImportOptions) -> Described:
 
 
 def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Described:
-    """The network, called ``name``, whose weights are in a file of one of some forms.
+    """The network, called ``name``, with weights from a file of one of these kinds.
 
-    Raises :class:`InputError` or :class:`LayerError` unless it is one, whole, of integers.
+    Raises :class:`InputError` or :class:`LayerError` for other arrays.
     """
     arrays = npz_arrays(path, "weights")
     for key, values in arrays.items():

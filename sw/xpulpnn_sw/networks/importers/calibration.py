@@ -1,4 +1,4 @@
-"""Quantisers for models in floating point: ranges by images, least squared errors."""
+"""Calibration of models in floating point: scales with the least squared error on sample images."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from xpulpnn_sw.networks.importers.values import Quantised, Sums
 
 Reals = NDArray[np.floating[Any]]
 _STEPS = 60  # scales that are tried
-_LEAST = 0.3  # the smallest of them, over the one that clips nothing
-_DAMPING = 0.01  # of the mean square of the inputs, added to that of each: images are few
-_PASSES = 3  # how often weights are rounded, each time by scales that suit those of the time before
+_LEAST = 0.3  # the smallest of them, relative to the one that clips nothing
+_DAMPING = 0.01  # regularisation of the Hessian, relative to its mean diagonal element
+_PASSES = 3  # passes of rounding; each but the first starts from refitted scales
 
 
 def best_scale(values: Reals, low: int, high: int) -> float:
@@ -33,9 +33,10 @@ def best_scale(values: Reals, low: int, high: int) -> float:
 
 
 def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) -> tuple[Ints, Reals]:
-    """Integers up to ``most`` from 0 and the scale of each row; all rows have one with ``one_scale``.
+    """Integers ``-most..most`` and the scale of each row, or one scale of all with ``one_scale``.
 
-    ``products``, ``[weight][weight]``, are the means of the products of the inputs that two weights of a filter meet.
+    With ``products``, the mean products ``[weight][weight]`` of inputs (the Hessian), later weights compensate rounding
+    errors of earlier ones (GPTQ).
     """
     if one_scale:
         scales = np.full(len(rows), best_scale(rows, -most, most))
@@ -45,7 +46,7 @@ def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) 
         return np.clip(np.rint(rows / scales[:, np.newaxis]), -most, most).astype(np.int64), scales
     own = np.diag(products)
     damped = products + np.eye(len(products)) * max(_DAMPING * float(own.mean()), np.finfo(np.float64).tiny)
-    # inputs that matter most first, as others can make up for theirs
+    # weights of the largest inputs are rounded first
     order = np.argsort(-own, kind="stable")
     spread = np.linalg.cholesky(np.linalg.inv(damped[np.ix_(order, order)])).T
     whole = _compensated(rows[:, order], scales, most, spread)
@@ -58,7 +59,7 @@ def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) 
 
 
 def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
-    """Rows rounded from left to right; ``spread`` says what an error is to the weights behind it."""
+    """Rows rounded from left to right; ``spread`` distributes errors to later weights."""
     left = rows.copy()
     whole = np.empty_like(left)
     for place in range(rows.shape[1]):
@@ -69,7 +70,7 @@ def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
 
 
 def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_scale: bool) -> Reals:
-    """The scales with which the sums of ``whole`` are nearest to those of ``rows``."""
+    """The least-squares scales of the sums of ``whole`` for those of ``rows``."""
     weighed = whole @ products
     to_rows, to_itself = (weighed * rows).sum(axis=1), (weighed * whole).sum(axis=1)
     if one_scale:
@@ -78,12 +79,12 @@ def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_sc
     return np.where(fits, to_rows / np.where(fits, to_itself, 1), scales)
 
 
-_KEPT = 1 << 14  # elements of a tensor that a scale is looked for with
-_PATCHES = 256  # places of an image at which a layer's inputs are looked at
-_MOST_WEIGHTS = 2048  # of a filter, for errors to make up for each other: time goes by their third power
-Tensors = Mapping[str, NDArray[Any]]  # those of a model for an image
-Compute = Callable[[Tensors], Tensors]  # the tensors of all nodes for those of the input
-# finds the inputs that the filters of a layer meet, `[place][weight]`, among the tensors; empty: it does not
+_KEPT = 1 << 14  # samples of a tensor
+_PATCHES = 256  # samples of windows of a layer in an image
+_MOST_WEIGHTS = 2048  # of filters whose rounding errors are compensated, which takes cubic time
+Tensors = Mapping[str, NDArray[Any]]  # by name, for an image
+Compute = Callable[[Tensors], Tensors]  # the tensors of all nodes from the inputs
+# the inputs of a layer's filters, `[window][weight]`, from all tensors; empty if unsupported
 Probe = Callable[[Tensors], NDArray[Any]]
 
 
@@ -91,10 +92,10 @@ Probe = Callable[[Tensors], NDArray[Any]]
 class Calibration:
     """Samples of the tensors of a model in floating point."""
 
-    readers: tuple[ReadingLayer, ...]  # its layers that read maps, in their order
-    samples: Mapping[str, NDArray[Any]]  # for each tensor elements that it had for images
-    results: Reals  # where the network ends, for all images, `[image][element]`
-    inputs: Mapping[str, Reals]  # products of what filters met, as of `rounded`, by the tensor of the weights
+    readers: tuple[ReadingLayer, ...]
+    samples: Mapping[str, NDArray[Any]]  # elements by tensor
+    results: Reals  # of the network, `[image][element]`
+    inputs: Mapping[str, Reals]  # mean products of inputs, by the tensor of the weights
     _scales: dict[tuple[str, int, int, float], float] = field(default_factory=dict[tuple[str, int, int, float], float])
     _weights: dict[tuple[str, int, bool], Quantised] = field(default_factory=dict[tuple[str, int, bool], Quantised])
 
@@ -109,11 +110,10 @@ class Calibration:
         probed: Mapping[str, Probe],
         end: str,
     ) -> "Calibration":
-        """Compute a model, whose input is called ``name``, for the images of ``options``; its results are ``end``.
+        """Compute a model with input ``name`` and output ``end`` for the images of ``options``.
 
-        ``probed`` says of weights how to look at what they meet.
-
-        Raises :class:`InputError` for images of other sizes, or models that cannot be computed.
+        ``probed`` holds the probe of each tensor of weights. Raises :class:`InputError` for images of another size and
+        models that cannot be computed.
         """
         if options.images is None or not len(options.images):
             raise InputError("calibration must have images, not none")
@@ -132,18 +132,18 @@ class Calibration:
         return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
     def policy(self, request: WidthRequest) -> "Policy":
-        """Return the policy for these bits; raises :class:`InputError` for other layers."""
+        """Return the policy for the requested bits; raises :class:`InputError` unless they match the layers."""
         return Policy(calibration=self, widths=request.tensors(self.readers))
 
     def scale(self, tensor: str, low: int, high: int, floor: float = 0) -> float:
-        """The best one of a tensor, less ``floor``, for integers ``low..high``."""
+        """The best scale of a tensor minus ``floor`` for integers ``low..high``."""
         key = tensor, low, high, floor
         if key not in self._scales:
             self._scales[key] = best_scale(self.samples[tensor] - floor, low, high)
         return self._scales[key]
 
     def weights(self, tensor: str, values: NDArray[Any], bits: int, *, one_scale: bool) -> Quantised:
-        """Weights, ``[out][...]``, as integers, as many below 0 as above, a scale for each output or for all."""
+        """Symmetric integer weights, ``[out][...]``, with a scale for each output or for all."""
         key = tensor, bits, one_scale
         if key not in self._weights:
             self._weights[key] = _integers(values, bits, self.inputs.get(tensor), one_scale=one_scale)
@@ -161,13 +161,13 @@ def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_sc
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Policy:
-    """Bits, scales and integer weights of a model in floating point."""
+    """Chooses bits, scales and integer weights of a model in floating point."""
 
-    calibration: Calibration  # what its tensors are like
-    widths: Mapping[str, int]  # as of WidthRequest
+    calibration: Calibration
+    widths: Mapping[str, int]  # by tensor
 
     def levels(self, tensor: str, sums: Sums) -> Levels:
-        """A quantiser for a tensor: unsigned if nothing is negative, or clipped inside the signed range."""
+        """The quantiser of a tensor, unsigned if no sample is negative, or if it is clipped inside the signed range."""
         values, bits = self.calibration.samples[tensor], self.widths[tensor]
         lows = [channel.low for channel in sums.channels if channel.low is not None]
         floor = min(lows) if len(lows) == len(sums.channels) else None
@@ -175,21 +175,20 @@ class Policy:
         low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         scale, zero = Fraction(self.calibration.scale(tensor, low, high)), Fraction(0)
         if floor is not None and floor < 0 and round(floor / scale) > low:
-            # clipped inside that range: numbered from there on
             low, high = 0, (1 << bits) - 1
             scale = Fraction(self.calibration.scale(tensor, low, high, float(floor)))
             zero = Fraction(round(-floor / scale))
         return replace(uniform_levels(scale, zero, low, high, "ROUND"), is_free=True)
 
     def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
-        """Weights, ``[out][...]``, as integers, a scale for each output or for all."""
+        """Integer weights, ``[out][...]``, with a scale for each output or for all."""
         return self.calibration.weights(tensor, values, self.widths[tensor], one_scale=one_scale)
 
 
 def _computed(
     compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
-    """Elements of all tensors for some images, what filters met, and the whole tensor ``end``."""
+    """Samples of all tensors, mean products of inputs of filters, and the whole tensor ``end``."""
     elements = defaultdict[str, list[NDArray[Any]]](list)
     met: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []

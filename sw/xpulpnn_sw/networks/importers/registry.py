@@ -1,4 +1,4 @@
-"""Models of other makers: the options of importing them, the bits asked for, the choice of the importer."""
+"""Registry of importers: their options, requests for bits, and the choice by file type."""
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -19,10 +19,10 @@ from xpulpnn_sw.networks.network import Described
 
 @dataclass(frozen=True, slots=True, order=True)
 class LayerWidths:
-    """Bits of a layer."""
+    """Widths of a layer's weights and activations in bits."""
 
     weights: int
-    activations: int  # of each element of the maps it reads
+    activations: int  # of the maps it reads
 
     def __str__(self) -> str:
         return str(self.weights) if self.weights == self.activations else f"{self.weights}/{self.activations}"
@@ -30,29 +30,28 @@ class LayerWidths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingLayer:
-    """A layer of a model that reads maps, which therefore must be integers."""
+    """A layer of a model whose inputs must be quantised."""
 
     name: str
-    inputs: tuple[str, ...]  # the tensors that it reads, without its weights
-    weights: str = ""  # the tensor of its weights; empty: it has none
-    is_first: bool = False  # whether it reads the samples of images
+    inputs: tuple[str, ...]  # names of tensors, without its weights
+    weights: str = ""  # name of the tensor of its weights; empty: none
+    is_first: bool = False  # whether it reads the network's input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WidthRequest:
-    """Bits that a user asks for."""
+    """Bits that a user requests."""
 
-    # one for all layers, or one for each layer with weights, in the order of the model
+    # for all layers, or for each layer with weights, in the order of the model
     listed: tuple[LayerWidths, ...] = ()
-    # of layers by name, before those of the list
+    # by name of the layer; these override the list
     named: Mapping[str, LayerWidths] = field(default_factory=dict[str, LayerWidths])
 
     def tensors(self, readers: Sequence[ReadingLayer]) -> defaultdict[str, int]:
-        """Bits of the tensors of a model with these layers; a tensor that several of them read has the most.
+        """Bits of the tensors of a model with these layers: the maximum over all readers, or 8 without any.
 
-        Tensors that are neither weights nor read by a layer have the most bits there are. A layer without
-        weights and without a name in the request reads as the next one with weights does. Raises :class:`InputError`
-        unless every layer has its bits and every name is that of a layer.
+        A layer without weights that is not named has the bits of the next layer with weights. Raises
+        :class:`InputError` unless every layer has bits and every name is that of a layer.
         """
         chosen = self._by_layer(readers)
         widths: defaultdict[str, int] = defaultdict(lambda: max(ELEMENT_WIDTHS))
@@ -120,31 +119,29 @@ class ImportOptions:
     """Options of importing a model."""
 
     name: str
-    # what the samples 0 and 255 of an image are for the model; None: what its kind of file takes them for, 0 and 1 in
-    # floating point
+    # values of the samples 0 and 255 of an image; None: the default of the format, 0 and 1 in floating point
     samples: tuple[Fraction, Fraction] | None = None
-    # mean and standard deviation, by colour or one for all, which the model's inputs are brought to 0 and 1 with behind
-    # that; empty: none
+    # mean and standard deviation, by colour or for all, that normalise these values; empty: none
     normalisation: Sequence[tuple[Fraction, Fraction]] = ()
     quantise: WidthRequest | None = None  # bits of a model in floating point; None: models are quantised already
-    # for `quantise`, `[image][row][column][colour]` or without colours: what the ranges of activations are taken from
+    # calibration images for `quantise`, `[image][row][column][colour]` or without colours
     images: NDArray[Any] | None = None
-    is_fast: bool = False  # whether sums of TFLite's models are requantised in 32 bits, not exactly
-    # is told, in a line each, what the network has not of the model; the default is nothing that cannot be pickled
+    is_fast: bool = False  # whether TFLite models are requantised in 32 bits, not exactly
+    # receives messages, a line each, on differences from the model; the default can be pickled
     note: Callable[[str], object] = str
-    # is given, with `quantise`, what the model in floating point has for the images where the network ends, in the
-    # order of the network's results, `[image][result]`
+    # receives, with `quantise`, results of the model in floating point for the images, `[image][result]`, in the order
+    # of the network's results
     scores: Callable[[NDArray[np.floating[Any]]], object] = id
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
-        """The numbers that the samples 0 and 255 stand for in a model in floating point."""
+        """Values of the samples 0 and 255 in a model in floating point."""
         return self.samples or (Fraction(0), Fraction(1))
 
     def by_colour(self, colours: int) -> list[tuple[Fraction, Fraction]]:
-        """Mean and standard deviation of each colour, empty if there are none.
+        """Mean and standard deviation of each colour; empty without normalisation.
 
-        Raises :class:`InputError` unless there is one for all, or one for each, and no deviation is 0.
+        Raises :class:`InputError` unless there is one pair for all or one for each, with positive deviations.
         """
         pairs = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
         if pairs and len(pairs) != colours:
@@ -163,10 +160,10 @@ _TFLITE = b"TFL3"
 class ModelReader:
     """An importer."""
 
-    name: str  # of the files it reads
-    suffix: str  # how their names end
-    importer: str  # the importer's module and name; the module is imported when it is needed
-    magic: bytes = b""  # what they have behind four bytes, whatever they are called; empty: nothing of the kind
+    name: str  # of the file format
+    suffix: str  # of names of files
+    importer: str  # module and function, imported when needed
+    magic: bytes = b""  # bytes 4..7 of its files; empty: none
 
 
 READERS = (
@@ -188,9 +185,9 @@ def import_model(path: Path, options: ImportOptions) -> Described:
 
 @contextmanager
 def packages_for(path: Path) -> Generator[ModelReader]:
-    """Find the reader of a model; a package that it lacks meanwhile is named in an :class:`InputError`.
+    """Find the reader of a model; a package that is missing inside the context raises :class:`InputError`.
 
-    Raises :class:`InputError` for a file that cannot be read or is none of a kind.
+    Raises :class:`InputError` for a file that cannot be read or has an unknown format.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Rules of kernels and their numbers for the results of a quantiser, exact or with a known distance."""
+"""Requantisation rules and parameters that reproduce a quantiser, exactly or with a known error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,29 +26,29 @@ from xpulpnn_sw.networks.importers.levels import (
 from xpulpnn_sw.networks.importers.values import Map, Sums, dims
 from xpulpnn_sw.networks.normalisation import Range, mantissa
 
-_NEAR_BITS = 40  # of factors that need not be exact
-_EXACT_BITS = 62  # of numbers that numpy computes with
+_NEAR_BITS = 40  # precision of factors that may be rounded
+_EXACT_BITS = 62  # of integers in numpy
 _LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RuleFit:
-    """A rule and its arrays, as ``xpulpnn pack`` takes them, and how near results are to the quantiser's."""
+    """A rule with its arrays, as ``xpulpnn pack`` takes them, and its error."""
 
     arrays: dict[str, Any]
     rule: Rule = Rule.BN32
-    moved: int = 0  # steps, or pairs of numbers, whose results are others
+    moved: int = 0  # steps, or pairs of inputs of an addition, with an inexact result
     total: int = 0  # steps or pairs that were compared
-    worst: int = 0  # how far results are from the quantiser's, at the most
-    reach: int | None = None  # the greatest result before memory clips it; None: that is what memory holds
+    worst: int = 0  # the largest error of a result
+    reach: int | None = None  # the greatest result before clipping; None: that of the elements
 
 
 def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> RuleFit:
-    """``clip((factors[0] * x0 + factors[1] * x1 + summand) >> shift)`` with the fewest results that are not those of
-    the quantiser ``levels`` for ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common`` says.
+    """Fit ``clip((f0 * x0 + f1 * x1 + summand) >> shift)`` to the quantiser ``levels`` of the sum of two maps.
 
-    Raises :class:`InputError` for results of one bit, or numbers that no 32 bits hold.
+    The sum is ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common``. Raises :class:`InputError` for
+    results of one bit and on overflow of 32 bits.
     """
     if levels.bits == SIGN_BITS:
         raise InputError("results of an addition must have two bits at least, not one")
@@ -57,7 +57,7 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
     least, most = levels.results.start - 1, levels.results.stop - 1
     ratios = [factor / levels.scale for factor in factors]
     offset = (common.b - levels.offset) / levels.scale
-    # where a result begins, as near as the bounds are to each other
+    # offset of a bound in the middle of the range
     middle = levels.results.start
     real, _ = levels.bound(max(levels.low + 1, middle), 0)
     begins = max(levels.low + 1, middle) - (real - levels.offset) / levels.scale
@@ -70,7 +70,7 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
         whole = [round(ratio * (1 << shift)) for ratio in ratios]
         sums = whole[0] * first[:, np.newaxis] + whole[1] * second
         ideal, further = round((offset + begins) * (1 << shift)), 1 << max(shift - 8, 0)
-        # bounds that belong to the result below them are met a little earlier
+        # exclusive bounds need a slightly smaller summand
         for summand in (ideal, ideal - 1, ideal + 1, ideal - further, ideal + further):
             shifted = (sums + summand) >> shift
             results = np.clip(shifted, least, most)
@@ -108,7 +108,7 @@ def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], com
 _THRESHOLD_BITS = 16
 
 
-# rules with a factor and a summand, their bits and the longest shift; the cheapest first
+# rules with a factor and a summand, their width and largest shift; the cheapest first
 _NORMALISING = (
     (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
     (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
@@ -116,11 +116,10 @@ _NORMALISING = (
 
 
 def rule_of(levels: Levels, channels: Sequence[Channel]) -> RuleFit:
-    """The cheapest rule that is the quantiser for every sum in the range, or free to be; without any the nearest one.
+    """The cheapest rule that equals the quantiser for every sum, or the nearest one if there is none.
 
-    The exact rule comes before that of 64 bits, as which it runs on cores without it.
-
-    Raises :class:`InputError` for sums of more bits than a rule has.
+    The exact rule precedes that of 64 bits, which replaces it on cores without it. Raises :class:`InputError` for sums
+    that overflow every rule.
     """
     if levels.bits != SIGN_BITS:
         for rule, bits, longest in _NORMALISING:
@@ -170,11 +169,10 @@ def _exact(levels: Levels, channels: Sequence[Channel]) -> RuleFit | None:
 
 def _thresholds(channels: Sequence[Channel]) -> Any:
     bound = 1 << (_THRESHOLD_BITS - 1)
-    # sums above a threshold count, and those equal to a step do
     exact = np.array([[step - 1 for step in channel.steps] for channel in channels], np.int64)
     values = np.clip(exact, -bound, bound - 1)
     least, most = (np.array([[getattr(channel, end)] for channel in channels]) for end in ("least", "most"))
-    # a threshold at an end serves as well if no sum lies beyond
+    # clipping a threshold is harmless if no sum lies beyond it
     is_same = (values == exact) | ((values > exact) & (values < least)) | ((values < exact) & (values >= most))
     return values if bool(is_same.all()) else None
 
@@ -189,7 +187,7 @@ def _normalising(rule: Rule, fit: Fit, channels: Sequence[Channel]) -> RuleFit:
 
 
 def distance(fit: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
-    """Steps that a rule has at other sums, and how far results are from those of the steps at the most."""
+    """Number of steps that a rule has at other sums, and the largest error of a result."""
     factors, summands, shift = fit
     moved = worst = 0
 
@@ -209,7 +207,7 @@ _BYTE = 8
 
 
 def fit_products(sums: Sums, levels: Levels) -> RuleFit:
-    """The rule of a layer with weights, which are among its arrays."""
+    """Fit the rule of a layer with weights; its arrays include the weights."""
     weights = sums.weights
     assert weights is not None
     weights, channels, is_turned = _rising(sums, weights, levels)
@@ -224,7 +222,7 @@ def fit_products(sums: Sums, levels: Levels) -> RuleFit:
 
 
 def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
-    """Weights turned where sums fall with what they stand for; where that is impossible, the sums alone."""
+    """Weights negated in channels with a negative factor, the channels, and where weights could not be negated."""
     falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
     stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)
@@ -238,18 +236,18 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
 
 
 def are_alike(sums: Sums) -> bool:
-    """Return whether the sums of all channels stand for the same numbers."""
+    """Return whether the sums of all channels have the same meaning."""
     return len({(channel.a, channel.b, channel.low, channel.high) for channel in sums.channels}) == 1
 
 
 def averaged(sums: Sums) -> Sums:
-    """A map that is quantised again as averages of single elements."""
+    """The requantisation of a map as an average over windows of one element."""
     layer = f"{dims(sums.sources[0].shape)}:1x1:scaled"
     return replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise", weights=None)
 
 
 def summed(sums: Sums) -> Sums:
-    """An average as a depthwise layer with weights of 1, which has a factor for each channel."""
+    """An average as a depthwise layer with weights of 1, which can have a factor for each channel."""
     channels, window = sums.shape[2], sums.layer.split(":")[1]
     weights = np.ones((channels, *map(int, window.split("x"))), np.int64)
     layer = sums.layer.removesuffix(":scaled")
@@ -257,7 +255,7 @@ def summed(sums: Sums) -> Sums:
 
 
 def fit_average(sums: Sums, levels: Levels) -> RuleFit:
-    """One factor, summand and shift of an average."""
+    """Fit the rule of an average, which has one factor, summand and shift for all channels."""
     affine = sums.channels[0]
     if affine.a < 0 or not are_alike(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
@@ -279,14 +277,13 @@ def fit_average(sums: Sums, levels: Levels) -> RuleFit:
     return RuleFit(arrays=arrays, moved=moved, total=len(levels.results), worst=worst, reach=reach)
 
 
-_SLOPES = (0, 1000, 500, 250, 150, 135)  # parts of a step that averages grow by over all results, to meet halves
+_SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
 
 
 def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
-    """Factor, summand and shift of an average whose halves go away from the centre; None if no numbers do that.
+    """Factor, summand and shift of an average that rounds ties away from ``sums.centre``; None if there are none.
 
-    Results are in the scale of the map. The factor is a little greater than that of the scale, so that halves below the
-    centre are missed and those above are met.
+    Results must have the scale of the map. A slightly larger factor moves ties to the right side.
     """
     assert sums.centre is not None
     source, affine, area = sums.sources[0], sums.channels[0], sums.area
@@ -309,7 +306,7 @@ def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
 
 
 def obstacle_to_raw(sums: Sums) -> str:
-    """Why sums cannot be the results of the last layer; empty if they can."""
+    """The reason why unquantised sums cannot be the results of the last layer; empty if they can."""
     if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
         return "results must be those of a quantiser or of a layer with weights, not others"
     if len({channel.a for channel in sums.channels}) != 1 or not sums.channels[0].a:
@@ -323,7 +320,7 @@ def obstacle_to_raw(sums: Sums) -> str:
 
 
 def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> RuleFit:
-    """Factors, summand and shift of the sum of two maps."""
+    """Fit factors, summand and shift of the sum of two maps."""
     first, second = sums.sources
     affine = sums.channels[0]
     if not are_alike(sums):
@@ -334,7 +331,7 @@ def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels)
 
 
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Levels] | None:
-    """The sum of two maps in numbers of 8 bits that lose nothing, unclipped; None if it has more."""
+    """The exact sum of two maps in elements of 8 bits; None if it has more bits."""
     real = [factor * sums.channels[0].a for factor in factors]
     divisor = lcm(*(number.denominator for number in real))
     unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
