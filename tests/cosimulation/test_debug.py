@@ -17,8 +17,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.debugger import BASE
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS, FAILING, UNFETCHED
 from xpulpnn_sim.reference.directed.case import directed
-from xpulpnn_sim.verification.random.designs import core_design
-from xpulpnn_sim.verification.random.trials import Plan, run_seed
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = [pytest.mark.cosim, pytest.mark.flow]
 
@@ -323,7 +322,7 @@ def test_instructions_of_debug_mode_are_counted_on_request(first, counted):
 
 
 def test_random_programs_with_halts():
-    plan = Plan(config=CONFIG, label="")
+    source = CoreSource(config=CONFIG)
     for seed in range(4):
-        result = run_seed(seed, plan, core_design)
-        assert result.verdict.reason.value == "pass", f"{seed}: {result.verdict.text}"
+        verdict = source.check(source.case(seed))
+        assert verdict.ok, f"{seed}: {verdict.text}"

@@ -17,8 +17,7 @@ from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.programs import DIRECTED
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.random.designs import core_design
-from xpulpnn_sim.verification.random.trials import Plan, run_seed
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = pytest.mark.cosim
 
@@ -71,10 +70,10 @@ def test_interrupts_are_taken():
 
 
 def test_random_programs():
-    plan = Plan(config=FULL, label=" ".join(DESIGN))
+    source = CoreSource(config=FULL, label=" ".join(DESIGN))
     for seed in range(PROGRAMS):
-        result = run_seed(seed, plan, core_design)
-        assert result.verdict.reason is Reason.PASS, f"{plan.command(seed)}\n{result.verdict.text}"
+        verdict = source.check(source.case(seed))
+        assert verdict.ok, f"{source.command(seed)}\n{verdict.text}"
 
 
 def test_verify_command(tmp_path, capsys):

@@ -34,7 +34,7 @@ from xpulpnn_sim.verification.mutants import core_mutants
 from xpulpnn_sim.verification.mutants.judgement import EQUIVALENT, LEGAL, Judged, Told, collected, rows_of
 from xpulpnn_sim.verification.mutants.judgement import MutationSettings as CampaignSettings
 from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 _FOOT = (
     "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
@@ -197,9 +197,9 @@ class CoreMutationOptions(MutationOptions, Settings):
     instructions: Count = 100_000
     """Retirements of random programs on each mutant."""
 
-    def plan(self, name: str) -> Plan:
+    def source(self, name: str) -> CoreSource:
         configuration = Configuration(preset=name, settings=self.settings)
-        return Plan(config=configuration.core, label=configuration.command_words)
+        return CoreSource(config=configuration.core, label=configuration.command_words)
 
     def folder(self, name: str) -> Path:
         words = (setting.replace("=", "-").replace("/", "-") for setting in self.settings)
@@ -212,7 +212,7 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
 
     xpulpnn mutate core --preset ri5cy --mutants 50  # faults in a whole core
     """
-    plans = {name: options.plan(name) for name in options.preset}
+    sources = {name: options.source(name) for name in options.preset}
     if options.proof:
         find_abc()
     yosys = find_yosys(options.yosys)
@@ -220,10 +220,10 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
     def search(name: str, told: Told) -> Sequence[Judged]:
         where, count = (options.folder(name), yosys), options.instructions
         return core_mutants.judge_core(
-            plans[name], options.campaign, count, *where, resume=not options.fresh, told=told
+            sources[name], options.campaign, count, *where, resume=not options.fresh, told=told
         )
 
-    results, is_complete = hunt(plans, options.output, search)
+    results, is_complete = hunt(sources, options.output, search)
     counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in results.items()}
     tell(outcome_table("core", _CORE_NUMBERS, counts))
     tell(_CORE_FOOT)
@@ -231,7 +231,7 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
     settings = {**asdict(options.campaign), "instructions": options.instructions}
     records = _records(results, _CORE_NUMBERS, _kind_of)
     write_json(options.json, {"complete": is_complete, "settings": settings, "cores": records})
-    return OK if is_complete else incomplete(f"{len(results)} of {len(plans)} cores")
+    return OK if is_complete else incomplete(f"{len(results)} of {len(sources)} cores")
 
 
 def _place(each: Judged) -> tuple[str, int]:

@@ -14,18 +14,13 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
-from xpulpnn_sim.cli.verify_random import RandomPrograms, gather, keep_failure, tell_faults, totals
+from xpulpnn_sim.cli.verify_random import RandomPrograms, exit_code, keep_failure, run_with_bar, tell_faults
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
-from xpulpnn_sim.verification.clusters.cluster_trials import (
-    ClusterPlan,
-    Reached,
-    run_cluster_seed,
-    shrink_cluster,
-)
-from xpulpnn_sim.verification.clusters.generator import generate_cluster, require
+from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, Reached, shrink_cluster
+from xpulpnn_sim.verification.clusters.generator import require
 from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
 from xpulpnn_sim.verification.random.designs import CORE, WISHBONE
-from xpulpnn_sim.verification.random.trials import Trial
+from xpulpnn_sim.verification.random.program_runs import ProgramRun, RunReport
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _MODELS = {CORE: "cluster", WISHBONE: "cluster-wishbone"}
@@ -48,8 +43,8 @@ class ClusterPrograms(RandomPrograms):
     self_test: bool = False
     """Put faults into the bridges to Wishbone instead, which programs must find."""
 
-    def plans(self) -> list[ClusterPlan]:
-        plans: list[ClusterPlan] = []
+    def sources(self) -> list[ClusterSource]:
+        sources: list[ClusterSource] = []
         icaches = [icache_bytes(text, "--icache") for text in self.icache]
         for name, banks, icache, arbiter in product(self.preset, self.banks, icaches, self.arbiter):
             config = ClusterConfig(core=preset(name), cores=self.cores, banks=banks, icache_private=icache)
@@ -58,14 +53,14 @@ class ClusterPrograms(RandomPrograms):
             label = [f"--cores {self.cores} --preset {name} --banks {banks} --icache {icache or IDEAL}"]
             label += [f"--arbiter {arbiter}", *(f"--set {setting}" for setting in self.settings)]
             label += [] if self.engine == CORE else [f"--engine {self.engine}"]
-            plans.append(ClusterPlan(config=simulated(config), label=" ".join(label), l2_latency=self.l2_latency))
-        return plans
+            sources.append(ClusterSource(config=simulated(config), label=" ".join(label), l2_latency=self.l2_latency))
+        return sources
 
-
-def with_models(plans: Sequence[ClusterPlan], engine: str) -> list[ClusterPlan]:
-    """The plans with their models, compiled with a bar."""
-    with progress_bar("compiling models", len(plans)) as bar:
-        return [replace(plan, library=model_library(_MODELS[engine], plan.config)) for plan in bar.each(plans)]
+    def with_models(self) -> list[ClusterSource]:
+        """The sources with their models, compiled with a bar."""
+        sources, engine = self.sources(), _MODELS[self.engine]
+        with progress_bar("compiling models", len(sources)) as bar:
+            return [replace(source, library=model_library(engine, source.config)) for source in bar.each(sources)]
 
 
 @command("verify cluster")
@@ -76,14 +71,13 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
     """
     if options.self_test:
         return _self_test(options)
-    plans = with_models(options.plans(), options.engine)
-    outcome = gather(options, plans, run_cluster_seed)
-    for failure in outcome.failures:
-        _report_failure(failure, options)
-    summary = _cluster_summary(outcome.results) | {"complete": not outcome.interrupted}
+    report = run_with_bar(options, options.with_models())
+    for failure in report.failures:
+        _tell_failure(failure, options)
+    summary = _cluster_summary(report)
     _print_summary(summary)
     write_json(options.json, summary)
-    return outcome.code()
+    return exit_code(report)
 
 
 def _self_test(options: ClusterPrograms) -> int:
@@ -93,43 +87,42 @@ def _self_test(options: ClusterPrograms) -> int:
     from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
     from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 
-    plans = options.plans()
-    results = (find_bridge_faults(plan, CLUSTER_BRIDGE_FAULTS, options.instructions, options.seed) for plan in plans)
-    return tell_faults(options.json, len(plans) * len(CLUSTER_BRIDGE_FAULTS), chain.from_iterable(results))
+    sources, faults = options.sources(), CLUSTER_BRIDGE_FAULTS
+    found = (find_bridge_faults(source, faults, options.instructions, options.seed) for source in sources)
+    return tell_faults(options.json, len(sources) * len(faults), chain.from_iterable(found))
 
 
-def _report_failure(failure: Trial, options: ClusterPrograms) -> None:
-    program, verdict = generate_cluster(failure.plan.config, failure.seed), failure.verdict
+def _tell_failure(run: ProgramRun, options: ClusterPrograms) -> None:
+    program, verdict = run.source.case(run.seed).program, run.verdict
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
-            program, verdict = shrink_cluster(failure, bar.reach)
+            program, verdict = shrink_cluster(run, bar.reach)
     kinds = ", ".join(phase.kind for phase in program.phases) or "no phases"
-    again = failure.plan.command(failure.seed)
-    for text in (f"program {failure.seed} fails:", verdict.text, f"phases left: {kinds}", f"again: {again}"):
-        tell(text)
-    heading = [f"program {failure.seed}", again, *verdict.text.splitlines()]
+    again = run.source.command(run.seed)
+    tell(f"program {run.seed} fails:", verdict.text, f"phases left: {kinds}", f"again: {again}")
+    heading = [f"program {run.seed}", again, *verdict.text.splitlines()]
     hint = "the program itself: use --output DIR\n"
-    keep_failure(options, failure.seed, lambda: program.listing(heading), program, hint)
+    keep_failure(options, run.seed, lambda: program.listing(heading), program, hint)
 
 
-def _cluster_summary(trials: Sequence[Trial]) -> dict[str, Any]:
+def _cluster_summary(report: RunReport) -> dict[str, Any]:
     total = Reached()
-    for result in trials:
-        total.merge(result.coverage)
     rows: dict[str, dict[str, int]] = {}
-    for result in trials:
-        row = rows.setdefault(result.plan.label, {"programs": 0, "instructions": 0, "cycles": 0})
+    for run in report.runs:
+        total.merge(run.coverage)
+        row = rows.setdefault(run.source.label, {"programs": 0, "instructions": 0, "cycles": 0})
         row["programs"] += 1
-        row["instructions"] += result.verdict.instructions
-        row["cycles"] += result.verdict.cycles
+        row["instructions"] += run.verdict.instructions
+        row["cycles"] += run.verdict.cycles
     return {
-        **totals(trials),
+        **report.totals(),
         "configurations": rows,
         "accesses": total.accesses,
         "misaligned": total.misaligned,
         "traps": total.traps,
         "phases": dict(sorted(total.meetings.items())),
         "stalls": total.stalls,
+        "complete": report.complete,
     }
 
 
@@ -160,27 +153,27 @@ def verify_litmus_command(options: LitmusOptions) -> int:
 
     xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
     """
-    plans = with_models(options.plans(), options.engine)
+    sources = options.with_models()
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []
-    with progress_bar("litmus tests", len(TESTS) * len(plans)) as bar:
-        for number, plan in enumerate(plans):
+    with progress_bar("litmus tests", len(TESTS) * len(sources)) as bar:
+        for number, source in enumerate(sources):
             for test in TESTS:
                 seed = options.seed + number
-                machine = plan.machine(seed)
+                machine = source.machine(seed)
                 outcomes, result = run_litmus(
-                    test, plan.config, machine, options.rounds, seed=seed, library=plan.library
+                    test, source.config, machine, options.rounds, seed=seed, library=source.library
                 )
                 if result.mismatches or not result.exit.ok:
-                    again = f"xpulpnn verify litmus {plan.label} --seed {seed} --rounds {options.rounds}"
+                    again = f"xpulpnn verify litmus {source.label} --seed {seed} --rounds {options.rounds}"
                     reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
                 counts[test.name].update(outcomes)
                 bar.advance()
-    return _tell_litmus(options, plans, counts, reports)
+    return _tell_litmus(options, sources, counts, reports)
 
 
 def _tell_litmus(
-    options: LitmusOptions, plans: Sequence[ClusterPlan], counts: dict[str, Counter[Outcome]], reports: list[str]
+    options: LitmusOptions, sources: Sequence[ClusterSource], counts: dict[str, Counter[Outcome]], reports: list[str]
 ) -> int:
     rows: list[tuple[object, ...]] = []
     records: list[dict[str, Any]] = []
@@ -201,7 +194,7 @@ def _tell_litmus(
         )
     for report in reports:
         tell(report)
-    title = f"litmus tests, {options.rounds * len(plans)} rounds"
+    title = f"litmus tests, {options.rounds * len(sources)} rounds"
     tell(table(("test", "what", "found", "rounds", ""), rows, title=title))
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
@@ -209,8 +202,8 @@ def _tell_litmus(
     return finish(
         options.json,
         {
-            "rounds": options.rounds * len(plans),
-            "configurations": [plan.label for plan in plans],
+            "rounds": options.rounds * len(sources),
+            "configurations": [source.label for source in sources],
             "forbidden": total,
             "failures": reports,
             "tests": records,

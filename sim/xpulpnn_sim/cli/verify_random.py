@@ -1,9 +1,8 @@
 """``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, what they reach."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,16 +40,22 @@ from xpulpnn_sim.cli.options import (
     listed,
 )
 from xpulpnn_sim.reference.bare.program import BareProgram, elf_bytes
-from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.verification.coverage import covered_trials as covered
-from xpulpnn_sim.verification.coverage.covered_trials import Total
+from xpulpnn_sim.verification.coverage.coverage_runs import CoverageSource, Total, module_table, steered
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
-from xpulpnn_sim.verification.random import trials
 from xpulpnn_sim.verification.random.designs import CORE, DESIGNS, MODELS, prepare
-from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, Trier, work
+from xpulpnn_sim.verification.random.program_runs import (
+    CoreSource,
+    Coverage,
+    Job,
+    ProgramRun,
+    ProgramSource,
+    RunReport,
+    run_programs,
+)
+from xpulpnn_sim.verification.random.shrink import excerpt, program_listing, shrink
 
 
 @arguments
@@ -82,12 +87,14 @@ class StressedPrograms(RandomPrograms):
     halt_rate: Probability | None = None
     """Probability per cycle that a core with debug mode is asked to halt (default: differs between programs)."""
 
-    def plans(self) -> list[Plan]:
+    def sources(self, engine: str = CORE) -> list[CoreSource]:
         names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "halt_rate")
         chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
+        words, design = "" if engine == CORE else f" --engine {engine}", DESIGNS[engine]
         cores = [Configuration(preset=name, settings=self.settings) for name in self.preset]
         return [
-            Plan(config=configuration.core, label=configuration.command_words, chosen=chosen) for configuration in cores
+            CoreSource(config=core.core, label=core.command_words + words, chosen=chosen, design=design)
+            for core in cores
         ]
 
 
@@ -98,10 +105,6 @@ class RandomOptions(StressedPrograms, Dask):
     self_test: bool = False
     """Put faults into the core, or its cache and bridges, instead, which programs or cycle costs must find."""
 
-    def plans(self) -> list[Plan]:
-        words = "" if self.engine == CORE else f" --engine {self.engine}"
-        return [replace(plan, label=plan.label + words) for plan in super().plans()]
-
 
 @command("verify random")
 def verify_random_command(options: RandomOptions) -> int:
@@ -110,30 +113,31 @@ def verify_random_command(options: RandomOptions) -> int:
     xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
     xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
     """
-    plans = options.plans()
+    sources = options.sources(options.engine)
     if options.self_test:
         if options.engine not in MODELS:
             raise InputError(f"--engine must be {' or '.join(MODELS)} for --self-test, not {options.engine}")
-        return _self_test(options, plans)
+        return _self_test(options, sources)
     if options.dask:
         require_dask(options.dask)
     else:
-        prepare(options.engine, [plan.config for plan in plans])
-    outcome = gather(options, plans, partial(trials.run_on, engine=options.engine), dask=options.dask)
-    write_json(options.json, report_trials(options, plans, outcome, options.engine))
-    return outcome.code()
+        prepare(options.engine, [source.config for source in sources])
+    report = run_with_bar(options, sources, dask=options.dask)
+    write_json(options.json, tell_report(options, sources, report))
+    return exit_code(report)
 
 
-def _self_test(options: RandomOptions, plans: list[Plan]) -> int:
+def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
     # Amaranth takes long to import
     from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 
-    searches = [(faults_of(plan.config, options.engine), plan) for plan in plans]
+    searches = [(faults_of(source.config, options.engine), source) for source in sources]
     return tell_faults(
         options.json,
         sum(len(faults) for faults, _ in searches),
         chain.from_iterable(
-            find_faults(plan, faults, options.instructions, options.seed, options.engine) for faults, plan in searches
+            find_faults(source, faults, options.instructions, options.seed, options.engine)
+            for faults, source in searches
         ),
     )
 
@@ -157,70 +161,60 @@ def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
     return finish(json, {"faults": records}, good=not missed)
 
 
-@dataclass
-class Gathered:
-    results: list[Trial]
-    interrupted: bool = False
-    lost: WorkersLostError | None = None
-
-    @property
-    def failures(self) -> list[Trial]:
-        return [result for result in self.results if result.verdict.reason is not Reason.PASS]
-
-    def code(self, *, wrong: bool = False) -> int:
-        """Tell whether the run was complete, and give the exit code, also of something else that is ``wrong``."""
-        if self.interrupted or self.lost is not None:
-            tell(f"INCOMPLETE: interrupted after {len(self.results)} programs")
-            if self.lost is not None:
-                raise self.lost
-            return INTERRUPTED
-        return FAILED if self.failures or wrong else OK
-
-
-def gather(
+def run_with_bar(
     options: RandomPrograms,
-    plans: list[Any],
-    run: Trier,
-    programs: Callable[[Runner], Iterator[Trial]] | None = None,
+    sources: Sequence[ProgramSource],
+    batches: Iterable[Iterable[Job]] = (),
     *,
+    count: Callable[[ProgramRun], None] = lambda run: None,
     dask: str = "",
-) -> Gathered:
-    """Run the programs of plans, or others, until there are enough instructions, with a bar of them."""
-    gathered = Gathered([])
+) -> RunReport:
+    """Run ``batches`` of programs, or else those of sources in turn, until there are enough instructions; ``count``
+    takes each run before the next batch."""
+    report = RunReport()
+    batches = batches or [enumerate(cycle(sources), options.seed)]
+    settings = {"keep_going": options.keep_going, "jobs": options.jobs, "dask": dask}
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
-            with trials.runner(run, jobs=options.jobs, dask=dask) as pool:
-                source = programs(pool) if programs else pool(trials.work(options.seed, plans))
-                for result in trials.enough(source, options.instructions, keep_going=options.keep_going):
-                    gathered.results.append(result)
-                    bar.advance(result.verdict.instructions)
+            for run in run_programs(batches, options.instructions, **settings):
+                count(run)
+                report.runs.append(run)
+                bar.advance(run.verdict.instructions)
         except WorkersLostError as lost:
-            gathered.lost = lost
-    gathered.interrupted = stop.interrupted
-    return gathered
+            report.lost = lost
+    report.interrupted = stop.interrupted
+    return report
 
 
-def report_trials(options: RandomPrograms, plans: list[Plan], gathered: Gathered, engine: str) -> dict[str, Any]:
+def exit_code(report: RunReport, *, wrong: bool = False) -> int:
+    """Tell whether the run was complete, and give the exit code, also of something else that is ``wrong``."""
+    if not report.complete:
+        tell(f"INCOMPLETE: interrupted after {len(report.runs)} programs")
+        if report.lost is not None:
+            raise report.lost
+        return INTERRUPTED
+    return FAILED if report.failures or wrong else OK
+
+
+def tell_report(options: RandomPrograms, sources: Sequence[CoreSource], report: RunReport) -> dict[str, Any]:
     """Tell the failures and what was run; the same as a record."""
-    for failure in gathered.failures:
-        _report(failure, options, engine)
-    summary = _summary(gathered.results, plans) | {"complete": not (gathered.interrupted or gathered.lost)}
+    for failure in report.failures:
+        _tell_failure(failure, options)
+    summary = _summary(report, sources)
     _print(summary)
     return summary
 
 
-def _report(failed: Trial, options: RandomPrograms, engine: str) -> None:
-    failure = replace(failed)
-    tell(f"program {failure.seed} fails:", failure.verdict.text)
-    design = DESIGNS[engine]
-    case = failure.plan.case(failure.seed)
+def _tell_failure(run: ProgramRun, options: RandomPrograms) -> None:
+    tell(f"program {run.seed} fails:", run.verdict.text)
+    case = run.source.case(run.seed)
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:
-            case = trials.shrink(failure, design, bar.reach)
-        failure.verdict = trials.run_trial_case(case, failure.plan, design)
-    tell(trials.excerpt(case, failure))
+            case = shrink(run, bar.reach)
+        run = replace(run, verdict=run.source.check(case))
+    tell(excerpt(case, run))
     hint = "tables, handlers and prologue around it: use --output DIR\n"
-    keep_failure(options, failure.seed, lambda: trials.program_listing(case, failure), case.program, hint)
+    keep_failure(options, run.seed, lambda: program_listing(case, run), case.program, hint)
 
 
 def keep_failure(
@@ -234,30 +228,15 @@ def keep_failure(
     (options.output / f"fail{seed}.elf").write_bytes(elf_bytes(program.executable()))
 
 
-def totals(results: Sequence[Trial]) -> dict[str, Any]:
-    """Sums over programs, as fields of their record, and the speed of a process."""
-    wall = sum(result.wall_s for result in results)
-    instructions = sum(result.verdict.instructions for result in results)
-    failing = [result.seed for result in results if result.verdict.reason is not Reason.PASS]
-    return {
-        "programs": len(results),
-        "instructions": instructions,
-        "cycles": sum(result.verdict.cycles for result in results),
-        "differences": len(failing),
-        "failing_seeds": failing,
-        "instructions_per_s": round(instructions / wall) if wall else 0,
-    }
-
-
-def _summary(results: Sequence[Trial], plans: list[Plan]) -> dict[str, Any]:
+def _summary(report: RunReport, sources: Sequence[CoreSource]) -> dict[str, Any]:
     total = Coverage()
-    for result in results:
-        total.merge(result.coverage)
+    for run in report.runs:
+        total.merge(run.coverage)
     rows: dict[str, list[int]] = {}
-    for plan in plans:
-        for extension, figures in total.by_extension(plan.config).items():
+    for source in sources:
+        for extension, figures in total.by_extension(source.config).items():
             rows[extension] = max(rows.get(extension, [0, 0, 0]), list(figures))
-    sums, missing = totals(results), {key for plan in plans for key in total.missing(plan.config)}
+    sums, missing = report.totals(), {key for source in sources for key in total.missing(source.config)}
     return {
         **sums,
         "rows": {name: dict(zip(("rows", "executed", "retirements"), row, strict=True)) for name, row in rows.items()},
@@ -271,6 +250,7 @@ def _summary(results: Sequence[Trial], plans: list[Plan]) -> dict[str, Any]:
         "requantised_inside": total.inside,
         "compressed": total.compressed,
         "stalls": sums["cycles"] - sums["instructions"],
+        "complete": report.complete,
     }
 
 
@@ -300,18 +280,17 @@ class CoverageOptions(StressedPrograms, Report):
     no_steering: bool = False
     """No programs that aim at what is missing."""
 
-    def plan(self) -> Plan:
-        """The core, aimed if the options say so."""
-        plans = self.plans()
-        if len(plans) > 1:
-            raise InputError(f"--preset must be one for coverage, not {len(plans)}")
-        (plan,) = plans
-        if not self.aim:
-            return plan
-        states = crosses_of(plan.config).states
-        if any(aim >= len(states) or states[aim] for aim in self.aim):
-            raise InputError(f"--aim must be numbers of crosses to reach, not {'+'.join(map(str, self.aim))}")
-        return covered.aimed(plan, self.aim)
+    def source(self) -> CoverageSource:
+        """The core, with aims if the options have any."""
+        sources = self.sources()
+        if len(sources) > 1:
+            raise InputError(f"--preset must be one for coverage, not {len(sources)}")
+        (core,) = sources
+        if self.aim:
+            states = crosses_of(core.config).states
+            if any(aim >= len(states) or states[aim] for aim in self.aim):
+                raise InputError(f"--aim must be numbers of crosses to reach, not {'+'.join(map(str, self.aim))}")
+        return CoverageSource(config=core.config, label=core.label, chosen=core.chosen, aims=self.aim)
 
 
 @command("verify coverage")
@@ -320,42 +299,33 @@ def verify_coverage_command(options: CoverageOptions) -> int:
 
     xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
     """
-    plan = options.plan()
-    total = Total(plan.config)
-
-    def programs(pool: Runner) -> Iterator[Trial]:
-        """Results without end, which the next programs may depend on."""
-        if options.aim or options.no_steering:
-            results = pool(work(options.seed, [plan]))
-        else:
-            results = covered.steered(pool, plan, options.seed, total.collector)
-        for result in results:
-            total.add(result)
-            yield result
-
-    outcome = gather(options, [plan], covered.run_covered, programs)
-    summary = report_trials(options, [plan], outcome, "rtl")
+    source = options.source()
+    total = Total(source.config)
+    steers = not (options.aim or options.no_steering)
+    batches = steered(source, options.seed, total.collector) if steers else ()
+    report = run_with_bar(options, [source], batches, count=total.add)
+    summary = tell_report(options, [source], report)
     reached = _reached(total)
     _show_reached(reached)
     summary |= {"coverage": reached}
     if options.report is not None:
         share = 100 * reached["reached"] / max(reached["crosses"], 1)
         facts = {
-            "Core": plan.label.removeprefix("--preset "),
+            "Core": source.label.removeprefix("--preset "),
             **{name: f"{summary[name.lower()]:,}" for name in ("Programs", "Instructions", "Cycles")},
             "Interrupts": f"{sum(summary['interrupts'].values()):,}",
             "Differences": str(summary["differences"]),
             "Crosses reached": f"{reached['reached']:,} of {reached['crosses']:,}, {share:.2f} %",
         }
-        command = f"xpulpnn verify coverage {plan.label} --seed {options.seed} --instructions {options.instructions}"
+        command = f"xpulpnn verify coverage {source.label} --seed {options.seed} --instructions {options.instructions}"
         write_page(options.report, total, reached, facts, command)
     write_json(options.json, summary)
-    return outcome.code(wrong=bool(reached["impossible"]))
+    return exit_code(report, wrong=bool(reached["impossible"]))
 
 
 def _reached(total: Total) -> dict[str, Any]:
     collector, families = total.collector, total.families()
-    modules = covered.module_table(total.used_points, total.components)
+    modules = module_table(total.used_points, total.components)
     verilog: dict[str, dict[str, int]] = {}
     for kind in ("lines", "branches", "changes"):
         pairs = [getattr(module, kind) for module in modules]

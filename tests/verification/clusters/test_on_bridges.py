@@ -9,7 +9,7 @@ from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.faults.programs import PROGRAMS
 from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
-from xpulpnn_sim.verification.clusters.cluster_trials import ClusterPlan
+from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource
 
 pytestmark = pytest.mark.cosim
 
@@ -25,6 +25,6 @@ QUICK = (
 def test_faults_of_bridges_are_found_and_nothing_else():
     none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
     faults = [none, *(fault for fault in CLUSTER_BRIDGE_FAULTS if fault.name in QUICK)]
-    found = list(find_bridge_faults(ClusterPlan(config=CONFIG, label=""), faults, 6000))
+    found = list(find_bridge_faults(ClusterSource(config=CONFIG), faults, 6000))
     assert len(found) == 1 + len(QUICK)
     assert [(one.fault.name, one.text) for one in found if not one.check] == [("none", "")]

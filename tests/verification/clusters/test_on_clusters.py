@@ -19,18 +19,12 @@ from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.verification.clusters import cluster_trials
-from xpulpnn_sim.verification.clusters.cluster_trials import (
-    ClusterPlan,
-    Reached,
-    run_cluster_seed,
-    run_one,
-    shrink_cluster,
-)
+from xpulpnn_sim.verification.clusters import cluster_runs
+from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, shrink_cluster
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import TESTS, LitmusProgram, run_litmus
 from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram
-from xpulpnn_sim.verification.random.trials import Trial
+from xpulpnn_sim.verification.random.program_runs import ProgramCase
 
 pytestmark = pytest.mark.cosim
 
@@ -51,8 +45,8 @@ def library() -> Path:
 
 
 @pytest.fixture
-def plan(library) -> ClusterPlan:
-    return ClusterPlan(config=CONFIG, label="", library=library)
+def source(library) -> ClusterSource:
+    return ClusterSource(config=CONFIG, library=library)
 
 
 def lines_of(fault: int) -> tuple[str, ...]:
@@ -67,25 +61,23 @@ def program(seed: int, fault: int = 0) -> ClusterProgram:
     return replace(made, phases=(replace(first, parts=parts), *rest))
 
 
-def test_no_difference(plan):
-    reached = Reached()
-    verdict = run_one(program(1), plan, replace(plan.machine(1), max_cycles=200_000), reached)
+def test_no_difference(source):
+    verdict, reached = source.measure(ProgramCase(program(1), replace(source.machine(1), max_cycles=200_000)))
     assert (verdict.reason, verdict.text) == (Reason.PASS, "pass")
     assert all(reached.accesses.values())
     assert reached.misaligned > 50
     assert reached.stalls["bank_conflict"] > 0
 
 
-def test_blocks_end_anywhere(plan, monkeypatch):
+def test_blocks_end_anywhere(source, monkeypatch):
     monkeypatch.setattr(session, "BLOCK_RETIREMENTS", 64)
-    assert run_one(program(3), plan, MACHINE).text == "pass"
+    assert source.measure(ProgramCase(program(3), MACHINE))[0].text == "pass"
 
 
 def test_instruction_caches():
-    plan = ClusterPlan(config=PAIR, label="", l2_latency=20)
-    result = run_cluster_seed(5, plan)
-    assert result.verdict.text == "pass"
-    assert result.coverage.stalls["fetch"] > 100
+    run = ClusterSource(config=PAIR, l2_latency=20).run(5)
+    assert run.verdict.text == "pass"
+    assert run.coverage.stalls["fetch"] > 100
 
 
 DIFFERENCE, HANGS = {Reason.DIFFERENCE}, {Reason.DEADLOCK, Reason.MAX_CYCLES, Reason.STUCK}
@@ -108,11 +100,11 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "reasons", "told"), FAULTS, ids=[fault.name for fault, *_ in FAULTS])
-def test_faults_are_found(plan, fault, reasons, told):
+@pytest.mark.parametrize(("fault", "reasons", "text"), FAULTS, ids=[fault.name for fault, *_ in FAULTS])
+def test_faults_are_found(source, fault, reasons, text):
     # one program may show the fault in another way
-    verdicts = (run_one(program(seed, fault), plan, MACHINE) for seed in range(1, 6))
-    assert any(verdict.reason in reasons and told in verdict.text for verdict in verdicts)
+    verdicts = (source.measure(ProgramCase(program(seed, fault), MACHINE))[0] for seed in range(1, 6))
+    assert any(verdict.reason in reasons and text in verdict.text for verdict in verdicts)
 
 
 ALONE = {
@@ -129,13 +121,10 @@ def test_lock_step_alone_finds_faults(library, fault):
     assert ALONE[fault] in result.difference
 
 
-def test_a_failure_becomes_short(plan, monkeypatch):
-    monkeypatch.setattr(
-        cluster_trials, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE)
-    )
+def test_a_failure_becomes_short(source, monkeypatch):
     full = program(1, ClusterFault.WRONG_STORE)
-    result = Trial(1, plan, run_one(full, plan, MACHINE), Reached(), 0.0)
-    small, verdict = shrink_cluster(result, runs=15)
+    monkeypatch.setattr(ClusterSource, "case", lambda self, seed: ProgramCase(full, MACHINE))
+    small, verdict = shrink_cluster(source.run(1), runs=15)
     assert verdict.reason is Reason.DIFFERENCE
     assert len(small.text()) < len(full.text()) / 2
 
@@ -181,13 +170,12 @@ def test_the_command(command, tmp_path, capfd):
 
 
 def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeypatch, capfd):
-    for module in (cluster_trials, verify_clusters):
-        monkeypatch.setattr(module, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE))
+    monkeypatch.setattr(cluster_runs, "generate_cluster", lambda config, seed: program(seed, ClusterFault.WRONG_STORE))
     assert command("cluster", "--instructions", "1000", "--seed", "1", "--no-shrink", "-o", str(tmp_path)) == 1
-    told = capfd.readouterr().out
-    assert "program 1 fails:\ndifference at hart" in told
-    assert "again: xpulpnn verify cluster --cores 4 --preset ri5cy" in told
-    assert "--seed 1 --instructions 1" in told
+    output = capfd.readouterr().out
+    assert "program 1 fails:\ndifference at hart" in output
+    assert "again: xpulpnn verify cluster --cores 4 --preset ri5cy" in output
+    assert "--seed 1 --instructions 1" in output
     assert "hart0:" in (tmp_path / "fail1.S").read_text()
     assert (tmp_path / "fail1.elf").read_bytes().startswith(b"\x7fELF")
 

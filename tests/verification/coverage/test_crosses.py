@@ -1,5 +1,6 @@
 """Crosses, those out of reach, and programs that aim at crosses: they end well and reach them."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -10,11 +11,10 @@ from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.table import find
 from xpulpnn_sim.verification.coverage import kinds
 from xpulpnn_sim.verification.coverage.collector import Collector
-from xpulpnn_sim.verification.coverage.covered_trials import BATCH, AimedPlan, Need, aimed, batch, need
+from xpulpnn_sim.verification.coverage.coverage_runs import BATCH, CoverageSource, Need, batch, need
 from xpulpnn_sim.verification.coverage.crosses import NO_CROSS, REACHABLE, crosses_of
 from xpulpnn_sim.verification.coverage.kinds import Producer, RegisterReads
 from xpulpnn_sim.verification.random.designs import run_reference_core
-from xpulpnn_sim.verification.random.trials import Plan
 
 pytestmark = pytest.mark.unit
 
@@ -110,7 +110,7 @@ def test_every_place_has_a_number_of_its_own():
     assert crosses.label(number) == f"loop end: {family.axes[0][1]}, first of the body"
 
 
-PLAN = Plan(config=LARGEST, label="--preset xpulpnn2")
+SOURCE = CoverageSource(config=LARGEST, label="--preset xpulpnn2")
 AIMS = 90
 SURE = ("instruction", "operand", "overwrite", "NN-RF", "access fault", "across a loop end")
 """Families whose crosses depend on nothing but the program."""
@@ -131,9 +131,9 @@ def chosen(family, needs, most):
     return tuple(Random(family).sample(numbers, min(most, len(numbers))))
 
 
-def run(plan, seed):
-    """The crosses that the program reaches on the simulator."""
-    case = plan.case(seed)
+def run(aims, seed):
+    """The crosses that the program with aims reaches on the simulator."""
+    case = replace(SOURCE, aims=aims).case(seed)
     executable, rate = case.program.executable(), case.machine.irq_rate
     end, records, _ = run_reference_core(LARGEST, executable, limit=60_000, irq_rate=rate, seed=seed)
     assert end.ok, f"seed {seed}: {end.text}"
@@ -147,7 +147,7 @@ def run(plan, seed):
 def test_what_is_aimed_at_is_reached(family):
     crosses = crosses_of(LARGEST)
     aims = chosen(family, Need.ANY, AIMS)
-    collector = run(aimed(PLAN, aims), 5)
+    collector = run(aims, 5)
     assert [crosses.label(number) for number in aims if not collector.counts[number]] == []
 
 
@@ -156,19 +156,19 @@ def test_what_is_aimed_at_is_reached(family):
 def test_programs_that_need_luck_end_well(family):
     for needs in Need:
         if aims := chosen(family, needs, 30):
-            assert run(aimed(PLAN, aims), 6).counts.any()
+            assert run(aims, 6).counts.any()
 
 
 @pytest.mark.flow
 def test_batches_depend_on_holes_alone():
     collectors = [Collector(LARGEST), Collector(LARGEST)]
-    first, second = (batch(PLAN, collector, 32) for collector in collectors)
+    first, second = (batch(SOURCE, collector, 32) for collector in collectors)
     assert first == second
     assert len(first) == BATCH
-    aims = [aim for plan in first if isinstance(plan, AimedPlan) for aim in plan.aims]
+    aims = [aim for source in first for aim in source.aims]
     collectors[1].counts[aims] = 1
-    after = batch(PLAN, collectors[1], 32)
-    left = {aim for plan in after if isinstance(plan, AimedPlan) for aim in plan.aims}
+    after = batch(SOURCE, collectors[1], 32)
+    left = {aim for source in after for aim in source.aims}
     assert left
     assert not left & {*aims}
 
@@ -178,14 +178,14 @@ def test_few_holes_are_aimed_at_by_several_programs():
     collector.counts[:] = 1
     hole = reachable("operand")[77]
     collector.counts[hole] = 0
-    plans = [plan for plan in batch(PLAN, collector, 16) if isinstance(plan, AimedPlan)]
-    assert len(plans) > 1
-    assert {aim for plan in plans for aim in plan.aims} == {hole}
+    sources = [source for source in batch(SOURCE, collector, 16) if source.aims]
+    assert len(sources) > 1
+    assert {aim for source in sources for aim in source.aims} == {hole}
     collector.counts[hole] = 1
-    assert not any(isinstance(plan, AimedPlan) for plan in batch(PLAN, collector, 16))
+    assert not any(source.aims for source in batch(SOURCE, collector, 16))
 
 
 def test_a_failing_program_is_repeated_by_its_aims():
-    plan = aimed(PLAN, (3, 5))
-    assert plan.command(7) == "xpulpnn verify coverage --preset xpulpnn2 --seed 7 --instructions 1 --aim 3,5"
-    assert plan.case(7) == aimed(PLAN, (3, 5)).case(7)
+    source = replace(SOURCE, aims=(3, 5))
+    assert source.command(7) == "xpulpnn verify coverage --preset xpulpnn2 --seed 7 --instructions 1 --aim 3,5"
+    assert source.case(7) == replace(source).case(7)

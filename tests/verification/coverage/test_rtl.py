@@ -9,7 +9,7 @@ from tests.programs import read_results
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.verification.coverage.covered_trials import (
+from xpulpnn_sim.verification.coverage.coverage_runs import (
     CoveragePoint,
     ModuleCoverage,
     merged,

@@ -23,7 +23,7 @@ from xpulpnn_sim.verification.mutants import core_mutants, programs
 from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, chosen_places, command_in, write_part
 from xpulpnn_sim.verification.mutants.judgement import MutationSettings
 from xpulpnn_sim.verification.mutants.programs import CHECK, TIME, CoreModel, Found, cost_programs
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 MRET = 0x3020_0073
 SMALL = ("xpulpv2=false", "multiplier=inferred", "shifter=inferred")
@@ -117,12 +117,12 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     monkeypatch.setattr(core_mutants, "mutated_core", lambda *_: core)
     monkeypatch.setattr(core_mutants, "judge_all", judged)
     monkeypatch.setattr(core_mutants, "executor", lambda *_, **__: executor(1))
-    plan, yosys = Plan(config=PRESETS["ri5cy"], label=""), find_yosys()
+    source, yosys = CoreSource(config=PRESETS["ri5cy"]), find_yosys()
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
         settings = MutationSettings(count=4, seed=1, jobs=1, limit_s=1, proof_s=proof_s)
         found = core_mutants.judge_core(
-            plan, settings, instructions, tmp_path, yosys, resume=resume, told=lambda *_: None
+            source, settings, instructions, tmp_path, yosys, resume=resume, told=lambda *_: None
         )
         return [one.killed or one.proof for one in found]
 

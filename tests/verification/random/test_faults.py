@@ -11,7 +11,7 @@ from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS, PROGRAM_FAULTS, PROGRAMS
 from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import find_faults
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = pytest.mark.flow
 
@@ -35,7 +35,7 @@ QUICK = (
 
 def test_faults_of_counters_and_around_the_core_are_found():
     faults = [fault for fault in (*COUNTER_FAULTS, *PROGRAM_FAULTS) if fault.name in QUICK]
-    found = list(find_faults(Plan(config=CONFIG, label=""), faults, 6000, seed=2))
+    found = list(find_faults(CoreSource(config=CONFIG), faults, 6000, seed=2))
     assert len(found) == len(QUICK)
     assert [one.fault.name for one in found if not one.check] == []
 
@@ -55,6 +55,6 @@ QUICK_BRIDGES = (
 def test_faults_of_bridges_are_found_and_nothing_else():
     none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
     faults = [none, *(fault for fault in BRIDGE_FAULTS if fault.name in QUICK_BRIDGES)]
-    found = list(find_faults(Plan(config=CONFIG, label=""), faults, 6000, engine=WISHBONE))
+    found = list(find_faults(CoreSource(config=CONFIG), faults, 6000, engine=WISHBONE))
     assert len(found) == 1 + len(QUICK_BRIDGES)
     assert [(one.fault.name, one.text) for one in found if not one.check] == [("none", "")]

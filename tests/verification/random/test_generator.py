@@ -13,7 +13,7 @@ from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.verification.random.designs import random_machine, run_reference_core, shown_machine
 from xpulpnn_sim.verification.random.generator import generate
-from xpulpnn_sim.verification.random.trials import Coverage, Plan
+from xpulpnn_sim.verification.random.program_runs import CoreSource, Coverage
 
 FULL = PRESETS["xpulpnn-full"]
 EVERYTHING = replace(FULL, qnt=True, mac_load_cross=True, mac_load_dot=True, requantise=True)
@@ -24,10 +24,10 @@ PROGRAMS = 24
 
 def run_programs(config, seeds):
     """Coverage of some programs on the simulator, none of which may fail."""
-    plan = Plan(config=config, label="")
+    source = CoreSource(config=config)
     total = Coverage()
     for seed in seeds:
-        case = plan.case(seed)
+        case = source.case(seed)
         rate, executable = case.machine.irq_rate, case.program.executable()
         end, records, _ = run_reference_core(config, executable, limit=STEPS, irq_rate=rate, seed=seed)
         assert end.ok, f"seed {seed}: {end.text}"

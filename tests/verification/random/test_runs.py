@@ -1,5 +1,8 @@
 """The programs of a run, the same on any number of processes; and the command ``verify`` on the simulator."""
 
+from functools import partial
+from itertools import cycle, islice, repeat
+
 import pytest
 from tests.programs import read_results
 
@@ -10,9 +13,8 @@ from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.verification.random.designs import DESIGNS, Verdict, reference_design
-from xpulpnn_sim.verification.random.trials import Coverage, Plan, Trial, enough, run_in_order, work
+from xpulpnn_sim.verification.random.program_runs import CoreSource, Coverage, ProgramRun, run_in_order, run_programs
 
-PLANS = [Plan(config=preset(name), label=name) for name in ("xpulpnn", "ri5cy")]
 FAILING = 13
 
 
@@ -20,33 +22,54 @@ def length(seed):
     return 1000 + 700 * (seed % 7)
 
 
-def run(seed, plan):
-    """A result without a program."""
-    reason = Reason.FAIL if seed == FAILING else Reason.PASS
-    return Trial(seed, plan, Verdict(reason, "", length(seed), 0), Coverage(), 0)
+class NoPrograms(CoreSource):
+    """Runs without programs."""
+
+    def run(self, seed):
+        reason = Reason.FAIL if seed == FAILING else Reason.PASS
+        return ProgramRun(seed, self, Verdict(reason, "", length(seed), 0), Coverage(), 0)
 
 
-def crash(seed, plan):
-    raise CallError("its process must end by itself, not be killed by SIGKILL")
+class LostProcess(CoreSource):
+    def run(self, seed):
+        raise CallError("its process must end by itself, not be killed by SIGKILL")
+
+
+SOURCES = [NoPrograms(config=preset(name), label=name) for name in ("xpulpnn", "ri5cy")]
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(("jobs", "chunk"), [(1, 4), (2, 1)])
+@pytest.mark.parametrize(("jobs", "size"), [(1, 4), (2, 1000)])
 @pytest.mark.parametrize(("keep_going", "last"), [(True, 18), (False, FAILING)])
-def test_programs_are_those_up_to_the_last_one_needed(jobs, chunk, keep_going, last):
-    wanted = sum(map(length, range(18))) + 1
-    with executor(jobs) as pool:
-        results = run_in_order(work(0, PLANS), pool=pool, run=run, chunk=chunk)
-        found = list(enough(results, wanted, keep_going=keep_going))
-    assert [result.seed for result in found] == list(range(last + 1))
-    assert [result.plan.label for result in found[:4]] == ["xpulpnn", "ri5cy"] * 2
+def test_programs_are_those_up_to_the_last_one_needed(jobs, size, keep_going, last):
+    runs = []
+
+    def batches():
+        for start in range(0, 1000, size):
+            # the runs before a batch are known
+            assert len(runs) == start
+            yield islice(enumerate(cycle(SOURCES)), start, start + size)
+
+    instructions = sum(map(length, range(18))) + 1
+    for run in run_programs(batches(), instructions, keep_going=keep_going, jobs=jobs):
+        runs += [run]
+    assert [run.seed for run in runs] == list(range(last + 1))
+    assert [run.source.label for run in runs[:4]] == ["xpulpnn", "ri5cy"] * 2
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("chunk", [1, 4])
+def test_programs_stay_in_order(chunk):
+    with executor(2) as pool:
+        runs = list(run_in_order(enumerate(SOURCES * 5, 7), pool, chunk))
+    assert [run.seed for run in runs] == list(range(7, 17))
 
 
 @pytest.mark.unit
 def test_programs_whose_process_is_lost_are_named():
     text = "programs 40 to 43: its process must end by itself, not be killed by SIGKILL"
     with executor(1) as pool, pytest.raises(ToolError, match=text):
-        next(run_in_order(work(40, PLANS), pool=pool, run=crash, chunk=4))
+        next(run_in_order(enumerate(repeat(LostProcess(config=preset("ri5cy"))), 40), pool, chunk=4))
 
 
 @pytest.mark.flow
@@ -69,7 +92,7 @@ def test_a_failure_is_shrunk_and_written(tmp_path, capsys, monkeypatch):
             iss.state.regs[retired.record["rd_addr"]] ^= 1
             retired.record["rd_wdata"] ^= 1
 
-    monkeypatch.setitem(DESIGNS, "iss", reference_design(wrong_sum))
+    monkeypatch.setitem(DESIGNS, "iss", partial(reference_design, fault=wrong_sum))
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--jobs", "1", "-o", str(tmp_path), "--json", str(path))
     assert main(["verify", *options]) == 1

@@ -1,5 +1,8 @@
 """Shrinking, proved with faults put into the simulator that stands in for the design."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from xpulpnn.config import PRESETS
@@ -7,15 +10,15 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.random.designs import reference_design
-from xpulpnn_sim.verification.random.shrink import ShrinkCase, Shrinker, minimise_list
-from xpulpnn_sim.verification.random.trials import Plan, program_listing, run_seed, run_trial_case, shrink
+from xpulpnn_sim.verification.random.program_runs import CoreSource, ProgramCase
+from xpulpnn_sim.verification.random.shrink import Shrinker, minimise_list, program_listing, shrink
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.flow
 
 SHORT = 2000
 """Steps of a program that is quick to shrink."""
-PLAN = Plan(config=PRESETS["xpulpnn-full"], label="--preset xpulpnn-full")
+SOURCE = CoreSource(config=PRESETS["xpulpnn-full"], label="--preset xpulpnn-full", design=reference_design)
 
 
 def stale_accumulator():
@@ -41,12 +44,17 @@ def clobbered_by_interrupt(iss, retired):
         iss.state.regs[10] ^= 1
 
 
+def faulty(fault):
+    """The same programs on a simulator with a fault."""
+    return replace(SOURCE, design=partial(reference_design, fault=fault))
+
+
 def failing(fault, longest=SHORT, seeds=range(60)):
     """The first random program that shows a fault and is quick to shrink."""
     for seed in seeds:
-        result = run_seed(seed, PLAN, reference_design(fault()))
-        if result.verdict.reason is Reason.DIFFERENCE and result.verdict.instructions < longest:
-            return result
+        run = faulty(fault()).run(seed)
+        if run.verdict.reason is Reason.DIFFERENCE and run.verdict.instructions < longest:
+            return run
     raise AssertionError("no program shows the fault")
 
 
@@ -59,8 +67,8 @@ def body(case):
 @pytest.fixture(scope="module")
 def stale():
     """A failure of the first fault and its minimal form."""
-    result = failing(stale_accumulator)
-    return result, shrink(result, reference_design(stale_accumulator()))
+    run = failing(stale_accumulator)
+    return run, shrink(run)
 
 
 def test_mac_load_fault_shrinks_to_two_instructions(stale):
@@ -69,25 +77,25 @@ def test_mac_load_fault_shrinks_to_two_instructions(stale):
     assert len(lines) == 2, lines
     assert all(line.startswith(("pv.mlsdot", "pv.cusdot")) for line in lines)
     assert (case.machine.irq_rate, case.machine.grant_stalls) == (0.0, 0.0)
-    assert run_trial_case(case, PLAN, reference_design(stale_accumulator())).reason is Reason.DIFFERENCE
-    assert run_trial_case(case, PLAN, reference_design()).reason is Reason.PASS
+    assert faulty(stale_accumulator()).check(case).reason is Reason.DIFFERENCE
+    assert SOURCE.check(case).ok
 
 
 def test_interrupt_fault_keeps_the_interrupts():
-    result = failing(lambda: clobbered_by_interrupt)
-    full = PLAN.case(result.seed)
-    case = shrink(result, reference_design(clobbered_by_interrupt), runs=60)
+    run = failing(lambda: clobbered_by_interrupt)
+    full = SOURCE.case(run.seed)
+    case = shrink(run, runs=60)
     assert case.machine.irq_rate >= full.machine.irq_rate
     assert case.program.statements < full.program.statements // 4
-    assert run_trial_case(case, PLAN, reference_design(clobbered_by_interrupt)).reason is Reason.DIFFERENCE
+    assert faulty(clobbered_by_interrupt).check(case).reason is Reason.DIFFERENCE
 
 
 def test_the_listing_tells_how_to_see_it_again(stale):
-    result, case = stale
-    text = program_listing(case, result)
+    run, case = stale
+    text = program_listing(case, run)
     assert text.splitlines()[:3] == [
         "# Written by xpulpnn verify: minimal program that fails",
-        f"# from: xpulpnn verify --preset xpulpnn-full --seed {result.seed} --instructions 1",
+        f"# from: xpulpnn verify --preset xpulpnn-full --seed {run.seed} --instructions 1",
         f"# machine: ideal memory, no interrupts, seed {case.machine.seed}",
     ]
     assert assemble(text, 0x1C000000).words == case.program.assembled().words
@@ -107,7 +115,7 @@ def test_a_program_that_does_not_assemble_is_not_tried():
         return "add a0" in case.program.text()
 
     blocks = (ProgramBlock("branch", ("beq a0, a1, out",), (ProgramBlock("inside", ("add a0, a0, a1",)),), ("out:",)),)
-    case = Shrinker(fails).shrink(ShrinkCase(RandomProgram(blocks), Machine(grant_stalls=0.5)))
+    case = Shrinker(fails).shrink(ProgramCase(RandomProgram(blocks), Machine(grant_stalls=0.5)))
     assert body(case) == ["add a0, a0, a1"]
     assert case.machine.grant_stalls == 0.0
     assert not [text for text in asked if "out" in text.split("main:")[1] and "out:" not in text]

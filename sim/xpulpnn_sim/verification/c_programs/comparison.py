@@ -17,8 +17,8 @@ from xpulpnn_sim.reference.programs.exits import Output
 from xpulpnn_sim.verification.c_programs.csmith import csmith_program, header_folder
 from xpulpnn_sim.verification.c_programs.generator import SHARED
 from xpulpnn_sim.verification.c_programs.loop_programs import PIECES, program
+from xpulpnn_sim.verification.random.program_runs import Tally
 from xpulpnn_sim.verification.random.shrink import minimise_list
-from xpulpnn_sim.verification.random.trials import Tally
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import Options, build
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 from xpulpnn_sim.tools.pages import Page, hint, table
-from xpulpnn_sim.verification.coverage.covered_trials import Total, module_table, unused_bits, unused_lines
+from xpulpnn_sim.verification.coverage.coverage_runs import Total, module_table, unused_bits, unused_lines
 from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, row_name
 
 _MOST = 2000  # holes that the page names

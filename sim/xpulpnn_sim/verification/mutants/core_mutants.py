@@ -73,7 +73,7 @@ from xpulpnn_sim.verification.mutants.programs import (
     random_programs,
 )
 from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 _DOCUMENTATION = re.compile(r" -(?:src|wire|wirebit) \S+")
 _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
@@ -303,12 +303,17 @@ Tell = Callable[[int, Found], None]  # keeps what was found of a mutant
 
 
 def judge_all(
-    core: MutatedCore, plan: Plan, settings: MutationSettings, instructions: int, waiting: Sequence[int], tell: Tell
+    core: MutatedCore,
+    source: CoreSource,
+    settings: MutationSettings,
+    instructions: int,
+    waiting: Sequence[int],
+    tell: Tell,
 ) -> None:
     """Judge mutants by so many retirements of random programs each, and by all other programs."""
-    model = CoreModel(plan.config, core.library)
+    model = CoreModel(source.config, core.library)
     core.choose(0)
-    programs = [*random_programs(plan, instructions, model), *directed_programs(model)]
+    programs = [*random_programs(source, instructions, model), *directed_programs(model)]
     found = cost_programs(model)
     if found.how:
         raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
@@ -343,12 +348,19 @@ _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "expl
 
 
 def judge_core(
-    plan: Plan, settings: MutationSettings, instructions: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
+    source: CoreSource,
+    settings: MutationSettings,
+    instructions: int,
+    folder: Path,
+    yosys: Yosys,
+    *,
+    resume: bool,
+    told: Told,
 ) -> list[Judged]:
     """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)
     told("model", 0, settings.count)
-    core = mutated_core(plan.config, settings.count, settings.seed, folder, yosys)
+    core = mutated_core(source.config, settings.count, settings.seed, folder, yosys)
     verdicts, proofs = (Results((folder / name).absolute(), fresh=not resume) for name in ("verdicts", "proofs"))
     key = digest(core.mutants, core.digest)
     # programs, and what checks them, come from these sources; more of them may find what these did not
@@ -359,12 +371,12 @@ def judge_core(
         # a process of its own even for a single job: threads must not be forked
         with executor(1, timeout_s=inf) as pool:
             try:
-                pool.submit(judge_all, core, plan, settings, instructions, waiting, tell).result()
+                pool.submit(judge_all, core, source, settings, instructions, waiting, tell).result()
             except CallError as error:
                 raise ToolError(f"judge of the mutants: {error}") from None
 
     prover = None
     if settings.proof_s:
-        prove = CoreProver(plan.config, folder, yosys, settings.proof_s)
+        prove = CoreProver(source.config, folder, yosys, settings.proof_s)
         prover = MutantProver(core.mutants, proofs, key, settings.proof_s, prove.gates, prove.compare)
     return judge(core.mutants, verdicts, key, programs, run, prover, told)

@@ -29,7 +29,7 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, WIDE_FIELDS
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
 from xpulpnn_sim.verification.random.designs import cost_run
-from xpulpnn_sim.verification.random.trials import Plan
+from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 
 class CoreModel(NamedTuple):
@@ -191,11 +191,11 @@ def _found_at(result: RunResult, name: str) -> Found:
     return Found(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
 
 
-def random_programs(plan: Plan, instructions: int, core: CoreModel) -> Iterator[ProgramJudge]:
+def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> Iterator[ProgramJudge]:
     """The programs that ``xpulpnn verify`` runs for so many instructions."""
     done = 0
     for seed in count():
-        case = plan.case(seed)
+        case = source.case(seed)
         judge = ProgramJudge(f"random program {seed}", case.program, case.machine, core)
         yield judge
         done += len(judge.right.records)

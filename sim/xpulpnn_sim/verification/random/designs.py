@@ -102,6 +102,10 @@ class Verdict:
     instructions: int  # length of the run
     cycles: int
 
+    @property
+    def ok(self) -> bool:
+        return self.reason is Reason.PASS
+
     @classmethod
     def of(cls, result: RunResult) -> "Verdict":
         """The verdict on a run on the RTL; a difference from the simulator comes before its end."""
@@ -151,21 +155,19 @@ def run_reference_core(
     return end or out_of_time(limit, "steps", iss.state.pc, name_of), np.array(rows, RETIREMENT), iss
 
 
-def reference_design(fault: Fault | None = None) -> Design:
+def reference_design(
+    executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, fault: Fault | None = None
+) -> Verdict:
     """The simulator itself as the design: checks the programs, and with a ``fault`` the checks."""
-
-    def run(executable: Executable, config: CoreConfig, machine: Machine, listener: Listener) -> Verdict:
-        limit = min(machine.max_cycles, _REFERENCE_STEPS)
-        end, records, _ = run_reference_core(
-            config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault
-        )
-        listener(records)
-        difference = Lockstep(executable, config, errors=BUS_ERRORS).compare(records)
-        if difference is not None:
-            return Verdict(Reason.DIFFERENCE, difference.text, (difference.order or 0) + 1, difference.cycle + 1)
-        return Verdict(end.reason, end.text, len(records), int(records["cycle"][-1]) + 1 if len(records) else 0)
-
-    return run
+    limit = min(machine.max_cycles, _REFERENCE_STEPS)
+    end, records, _ = run_reference_core(
+        config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault
+    )
+    listener(records)
+    difference = Lockstep(executable, config, errors=BUS_ERRORS).compare(records)
+    if difference is not None:
+        return Verdict(Reason.DIFFERENCE, difference.text, (difference.order or 0) + 1, difference.cycle + 1)
+    return Verdict(end.reason, end.text, len(records), int(records["cycle"][-1]) + 1 if len(records) else 0)
 
 
 def core_design(
@@ -193,7 +195,7 @@ CORE, WISHBONE = "rtl", "wishbone"
 MODELS = {CORE: "core", WISHBONE: "wishbone"}  # the core alone, or with a cache and its bridges to Wishbone
 DESIGNS: dict[str, Design] = {
     **{name: partial(core_design, engine=engine) for name, engine in MODELS.items()},
-    "iss": reference_design(),
+    "iss": reference_design,
 }
 """Designs that `--engine` names."""
 

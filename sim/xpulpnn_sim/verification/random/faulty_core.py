@@ -2,11 +2,11 @@
 software has stored as its result."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import repeat
 from pathlib import Path
 
 from xpulpnn.config import ClusterConfig, CoreConfig
@@ -17,22 +17,11 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults import programs
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
-from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import cost_program, measure
-from xpulpnn_sim.verification.random.designs import (
-    CORE,
-    MODELS,
-    WISHBONE,
-    Design,
-    Listener,
-    Verdict,
-    core_design,
-    cost_run,
-)
-from xpulpnn_sim.verification.random.trials import Plan, run_seed
+from xpulpnn_sim.verification.random.designs import CORE, MODELS, WISHBONE, core_design, cost_run
+from xpulpnn_sim.verification.random.program_runs import CoreSource, ProgramSource, run_programs
 
 _LSB = 16
 
@@ -78,50 +67,41 @@ class FoundFault:
 
 
 def find_faults(
-    plan: Plan, faults: Sequence[Fault], instructions: int, seed: int = 0, engine: str = CORE
+    source: CoreSource, faults: Sequence[Fault], instructions: int, seed: int = 0, engine: str = CORE
 ) -> Iterator[FoundFault]:
     """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
     costs of a core alone."""
-    library, rows = faulty_model(plan.config, faults, MODELS[engine]), cost_rows(plan.config)
-    costs = cost_program(rows, counted=plan.config.performance_counters).executable()
+    config = source.config
+    library, rows = faulty_model(config, faults, MODELS[engine]), cost_rows(config)
+    costs = cost_program(rows, counted=config.performance_counters).executable()
     for number, fault in enumerate(faults, start=1):
-        found = found_by_programs(fault, partial(_verdict, plan, partial(_design, library, number)), instructions, seed)
+        hart = hart_of(number)
+        chosen = {**source.chosen, "hart_id": hart}
+        faulty = replace(source, chosen=chosen, design=partial(core_design, library=library))
+        found = find_by_programs(fault, faulty, instructions, seed)
         if not found.check and engine != WISHBONE:
             text = ""
-            result, account, base = cost_run(plan.config, costs, Machine(hart_id=hart_of(number)), library)
-            wrong = [one.row for one in measure(rows, costs, account, base) if not one.ok]
+            result, account, base = cost_run(config, costs, Machine(hart_id=hart), library)
+            wrong = [measured.row for measured in measure(rows, costs, account, base) if not measured.ok]
             if result.mismatches or not result.exit.ok:
-                text = told(result.difference or result.exit.text)
+                text = _finding(result.difference or result.exit.text)
             elif wrong:
                 text = f"{wrong[0].group}: {wrong[0].name}"
             found = replace(found, check=COSTS if text else "", text=text)
         yield found
 
 
-def _verdict(plan: Plan, design: Design, program: int) -> Verdict:
-    return run_seed(program, plan, design).verdict
-
-
-def found_by_programs(fault: Fault, run: Callable[[int], Verdict], instructions: int, seed: int) -> FoundFault:
+def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, seed: int) -> FoundFault:
     """Run random programs from the number ``seed`` on until one fails or there are enough instructions."""
     done = 0
-    for program in count(seed):
-        verdict = run(program)
-        done += verdict.instructions
-        if verdict.reason is not Reason.PASS:
-            return FoundFault(fault, PROGRAMS, done, told(verdict.text))
-        if done >= instructions:
-            break
+    for run in run_programs([enumerate(repeat(source), seed)], instructions):
+        done += run.verdict.instructions
+        if not run.verdict.ok:
+            return FoundFault(fault, PROGRAMS, done, _finding(run.verdict.text))
     return FoundFault(fault, "", done, "")
 
 
-def told(report: str) -> str:
+def _finding(report: str) -> str:
     """The line of a report that says what is wrong."""
     lines = report.splitlines()
     return lines[2].strip() if report.startswith("difference at") and len(lines) > 2 else lines[0]
-
-
-def _design(
-    library: Path, number: int, executable: Executable, config: CoreConfig, machine: Machine, listener: Listener
-) -> Verdict:
-    return core_design(executable, config, replace(machine, hart_id=hart_of(number)), listener, library=library)

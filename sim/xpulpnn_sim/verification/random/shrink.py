@@ -1,29 +1,28 @@
 """From a failing program to a minimal one: delta debugging over the blocks, then over the machine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from xpulpnn.errors import EncodingError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.reference.bare.program import PLAIN, RETURN, ProgramBlock, RandomProgram, names_of
+from xpulpnn_sim.reference.bare.program import PLAIN, RETURN, ProgramBlock, RandomProgram, indented, names_of
+from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.verification.random.designs import Verdict, shown_machine
+from xpulpnn_sim.verification.random.program_runs import ProgramCase, ProgramRun
 
 T = TypeVar("T")
+Case = ProgramCase[RandomProgram]
 RUNS = 1500  # candidates that are tried before the best one so far is accepted
 _SMALL_NUMBERS = (0, 1, 2, 4)
 _KEPT = ("max_cycles", "max_instructions", "bus_errors")  # fields of the machine that stay
 _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
+_SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
+_ENDLESS_SHARE = 16  # a shrunk program without an end is given up after a fraction of the instructions
+_ALL_INSTRUCTIONS = 2_000_000  # retirements of all programs tried, after which the smallest so far is accepted
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkCase:
-    """A program and the machine it runs on."""
-
-    program: RandomProgram
-    machine: Machine  # how memory and interrupts behave; default values are the simplest
-
-
-def _with(case: ShrinkCase, **parts: Any) -> ShrinkCase:
+def _with(case: Case, **parts: Any) -> Case:
     return replace(case, program=replace(case.program, **parts))
 
 
@@ -48,7 +47,7 @@ class Shrinker:
 
     def __init__(
         self,
-        fails: Callable[[ShrinkCase], bool],
+        fails: Callable[[Case], bool],
         *,
         progress: Callable[[int], None] | None = None,
         runs: int = RUNS,
@@ -57,7 +56,7 @@ class Shrinker:
         self._known: dict[tuple[str, Any, int | None], bool] = {}
         self.tried = 0
 
-    def shrink(self, case: ShrinkCase) -> ShrinkCase:
+    def shrink(self, case: Case) -> Case:
         """The smallest case found; ``case`` itself must fail."""
         while True:
             before = case
@@ -66,7 +65,7 @@ class Shrinker:
             if case == before or self.tried >= self._runs:
                 return case
 
-    def _try(self, case: ShrinkCase) -> bool:
+    def _try(self, case: Case) -> bool:
         """Try a candidate; remembered, since different cuts give the same program."""
         try:
             text = case.program.text()
@@ -83,27 +82,27 @@ class Shrinker:
             self._progress(case.program.statements)
         return self._known[key]
 
-    def _first(self, case: ShrinkCase, *candidates: ShrinkCase) -> ShrinkCase:
+    def _first(self, case: Case, *candidates: Case) -> Case:
         """The first candidate that fails in place of the case."""
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
-    def _machine(self, case: ShrinkCase) -> ShrinkCase:
+    def _machine(self, case: Case) -> Case:
         """No wait states, no interrupts: every field at its default value, all at once or one by one."""
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
             if field.name not in _KEPT and getattr(case.machine, field.name) != field.default
         }
-        plain = ShrinkCase(case.program, replace(case.machine, **defaults))
+        plain = ProgramCase(case.program, replace(case.machine, **defaults))
         if self._try(plain):
             return plain
         for name, value in defaults.items():
-            case = self._first(case, ShrinkCase(case.program, replace(case.machine, **{name: value})))
+            case = self._first(case, ProgramCase(case.program, replace(case.machine, **{name: value})))
         # a short program must be interrupted early
         faster = [rate for rate in _RATES if 0 < case.machine.irq_rate < rate]
-        return self._first(case, *(ShrinkCase(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
+        return self._first(case, *(ProgramCase(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
-    def _skeleton(self, case: ShrinkCase) -> ShrinkCase:
+    def _skeleton(self, case: Case) -> Case:
         """The simplest handlers, zeros as data."""
         case = self._first(case, _with(case, handlers=PLAIN))
         for name in ("nests", "loops", "filler"):
@@ -111,7 +110,7 @@ class Shrinker:
             case = self._first(case, _with(case, handlers=simpler))
         return self._first(case, _with(case, data_seed=None))
 
-    def _blocks(self, case: ShrinkCase) -> ShrinkCase:
+    def _blocks(self, case: Case) -> Case:
         """Leave blocks out, then single lines of what is left; functions move into the program if they can."""
         for name in ("main", "functions"):
             case = self._part(case, name, getattr(case.program, name))
@@ -125,11 +124,11 @@ class Shrinker:
             case = self._part(case, name, _by_line(getattr(case.program, name)))
         return case
 
-    def _part(self, case: ShrinkCase, name: str, blocks: tuple[ProgramBlock, ...]) -> ShrinkCase:
+    def _part(self, case: Case, name: str, blocks: tuple[ProgramBlock, ...]) -> Case:
         """The case with as few of the blocks in a part of the program as fail."""
         return _with(case, **{name: minimise_list(blocks, lambda kept: self._try(_with(case, **{name: kept})))})
 
-    def _numbers(self, case: ShrinkCase) -> ShrinkCase:
+    def _numbers(self, case: Case) -> Case:
         """Constants as small as possible: loop counts and register values."""
         for at, block in enumerate(case.program.main):
             before, after = case.program.main[:at], case.program.main[at + 1 :]
@@ -152,3 +151,46 @@ def _simpler_lines(line: str) -> Iterator[str]:
         if value in (str(number), f"0x{number:x}"):
             return
         yield f"li {register}, {number}"
+
+
+def shorter(machine: Machine, verdict: Verdict) -> Machine:
+    """The machine for smaller programs than one that ended so: they may run as long, or a part of it without an end."""
+    cycles = min(2 * verdict.cycles + _SPARE_CYCLES, machine.max_cycles)
+    share = _ENDLESS_SHARE if verdict.reason is Reason.MAX_CYCLES else 1
+    return replace(machine, max_cycles=cycles, max_instructions=machine.max_instructions // share)
+
+
+def shrink(run: ProgramRun, progress: Callable[[int], None] | None = None, runs: int = RUNS) -> Case:
+    """The smallest program that fails in the same way as that of ``run``, found with at most ``runs`` runs."""
+    full = run.source.case(run.seed)
+    case, spent = replace(full, machine=shorter(full.machine, run.verdict)), 0
+
+    def fails(candidate: Case) -> bool:
+        nonlocal spent
+        if spent > _ALL_INSTRUCTIONS:
+            return False
+        verdict = run.source.check(candidate)
+        spent += verdict.instructions
+        return verdict.reason is run.verdict.reason
+
+    return Shrinker(fails, progress=progress, runs=runs).shrink(case) if fails(case) else full
+
+
+def _heading(case: Case, run: ProgramRun) -> list[str]:
+    return [
+        "Written by xpulpnn verify: minimal program that fails",
+        f"from: {run.source.command(run.seed)}",
+        f"machine: {shown_machine(case.machine)}, seed {case.machine.seed}",
+        *run.verdict.text.splitlines(),
+    ]
+
+
+def program_listing(case: Case, run: ProgramRun) -> str:
+    """The whole minimal program; assembles to the words that fail."""
+    return case.program.listing(_heading(case, run))
+
+
+def excerpt(case: Case, run: ProgramRun) -> str:
+    """The minimal program for people: only what the generator wrote, not what is around it."""
+    lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
+    return "\n".join([*(f"# {line}" for line in _heading(case, run)), *indented(lines)]) + "\n"

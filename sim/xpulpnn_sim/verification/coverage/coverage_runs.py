@@ -6,7 +6,7 @@ options give the same programs however many processes run them.
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, partial
@@ -38,8 +38,7 @@ from xpulpnn_sim.verification.coverage.kinds import Producer
 from xpulpnn_sim.verification.coverage.placing import Placer
 from xpulpnn_sim.verification.random.designs import Verdict, random_machine
 from xpulpnn_sim.verification.random.generator import framed, initial_registers
-from xpulpnn_sim.verification.random.shrink import ShrinkCase
-from xpulpnn_sim.verification.random.trials import Coverage, Plan, Runner, Trial, tried
+from xpulpnn_sim.verification.random.program_runs import CoreSource, Coverage, Job, ProgramCase, ProgramRun
 
 T = TypeVar("T")
 _HEAD = b"# SystemC::Coverage-3\n"
@@ -185,14 +184,15 @@ class Need(Enum):
     INTERRUPTS = _IDEAL | {"irq_rate": _RATE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AimedPlan(Plan):
-    """A plan of programs that aim at crosses."""
+@dataclass(frozen=True, kw_only=True)
+class CoverageSource(CoreSource):
+    """Programs on the model that counts; with aims, each is written to reach those crosses."""
 
-    aims: tuple[int, ...]  # numbers of the crosses
+    aims: tuple[int, ...] = ()  # numbers of the crosses
 
-    def case(self, seed: int) -> ShrinkCase:
-        """The program ``seed`` and its machine."""
+    def case(self, seed: int) -> ProgramCase[RandomProgram]:
+        if not self.aims:
+            return super().case(seed)
         crosses = crosses_of(self.config)
         settings = {"max_cycles": _MAX_CYCLES, "irq_rate": 0.0, **need(crosses, self.aims[0]).value, **self.chosen}
         machine = replace(random_machine(seed, self.chosen), **settings)
@@ -206,13 +206,29 @@ class AimedPlan(Plan):
             slots = tuple(draw.rng.choice(_SLOTS) for _ in handlers.slots)
             handlers = replace(random_handlers(draw), slots=slots, exception=SKIPPING + handlers.exception.lstrip())
         program = RandomProgram((registers, *blocks), (), handlers, seed, f"aimed program {seed}")
-        return ShrinkCase(framed(program, interrupts=interrupts), machine)
+        return ProgramCase(framed(program, interrupts=interrupts), machine)
 
     def command(self, seed: int) -> str:
-        """The command that runs the program ``seed`` again."""
-        # slots and zero-argument super do not go together
-        random = Plan.command(self, seed)
+        random = super().command(seed)
+        if not self.aims:
+            return random
         return f"{random.replace('verify', 'verify coverage', 1)} --aim {','.join(map(str, self.aims))}"
+
+    def measure(self, case: ProgramCase[RandomProgram]) -> tuple[Verdict, "Covered"]:
+        covered, collector, blocks = Covered(), _collector(self.config), [np.zeros(0, RETIREMENT)]
+
+        def observe(heard: Sequence[Records]) -> None:
+            covered.add(heard[0], self.config)
+            blocks.append(heard[0].copy())
+
+        how = {"lockstep": True, "observer": observe}
+        result, counts = run_counted(case.program.executable(), self.config, case.machine, read_counts, **how)
+        covered.points = counts > 0
+        collector.counts[:] = 0
+        collector.add(np.concatenate(blocks))
+        covered.crosses = np.flatnonzero(collector.counts)
+        covered.times = collector.counts[covered.crosses]
+        return Verdict.of(result), covered
 
 
 @cache
@@ -236,17 +252,17 @@ def need(crosses: Crosses, aim: int) -> Need:
     return Need.ANY
 
 
-def steered(runner: Runner, plan: Plan, first: int, collector: Collector) -> Iterator[Trial]:
-    """Results of programs from the number ``first`` on, without end; aims are the holes of ``collector``."""
+def steered(source: CoverageSource, first: int, collector: Collector) -> Iterator[Iterable[Job]]:
+    """Batches of programs from the number ``first`` on, without end; each aims at what ``collector`` misses by then."""
     seed = first
     while True:
-        plans = batch(plan, collector, seed)
-        yield from runner(enumerate(plans, seed))
-        seed += len(plans)
+        sources = batch(source, collector, seed)
+        yield enumerate(sources, seed)
+        seed += len(sources)
 
 
-def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
-    """Plans of the next programs: holes drawn at random, those that need interrupts in programs of their own."""
+def batch(source: CoverageSource, collector: Collector, seed: int) -> list[CoverageSource]:
+    """Sources of the next programs: holes drawn at random, those that need interrupts in programs of their own."""
     rng = Random(f"batch {seed}")
     crosses = collector.crosses
     holes = collector.holes.tolist()
@@ -254,9 +270,9 @@ def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
     groups: dict[Need, list[int]] = {}
     for hole in holes:
         groups.setdefault(need(crosses, hole), []).append(hole)
-    plans = [plan] * (_UNAIMED if collector.counts.any() else BATCH // 2)
+    sources = [source] * (_UNAIMED if collector.counts.any() else BATCH // 2)
     shares = dict.fromkeys(groups, 0)
-    while groups and len(plans) + sum(shares.values()) < BATCH:
+    while groups and len(sources) + sum(shares.values()) < BATCH:
         # one each, then those with the most left
         shares[max(groups, key=lambda kind: (shares[kind] == 0, len(groups[kind]) / (shares[kind] + 1)))] += 1
     for kind, share in shares.items():
@@ -264,13 +280,8 @@ def batch(plan: Plan, collector: Collector, seed: int) -> list[Plan]:
         for number in range(share):
             aims = group[AIMS * number : AIMS * (number + 1)] or rng.sample(group, min(len(group), AIMS))
             # where few are left, several programs aim at each, several times
-            plans.append(aimed(plan, tuple(aims * max(1, _FEW // len(aims)))))
-    return plans
-
-
-def aimed(plan: Plan, aims: tuple[int, ...]) -> AimedPlan:
-    """The plan with aims."""
-    return AimedPlan(config=plan.config, label=plan.label, chosen=plan.chosen, aims=aims)
+            sources.append(replace(source, aims=tuple(aims * max(1, _FEW // len(aims)))))
+    return sources
 
 
 @dataclass(slots=True)
@@ -299,28 +310,6 @@ def run_counted(
         return run_program(executable, config, machine, library=library, closing=closing, **how), read(path)
 
 
-def _run(case: ShrinkCase, config: CoreConfig, covered: Covered) -> Verdict:
-    collector, blocks = _collector(config), [np.zeros(0, RETIREMENT)]
-
-    def observe(heard: Sequence[Records]) -> None:
-        covered.add(heard[0], config)
-        blocks.append(heard[0].copy())
-
-    how = {"lockstep": True, "observer": observe}
-    result, counts = run_counted(case.program.executable(), config, case.machine, read_counts, **how)
-    covered.points = counts > 0
-    collector.counts[:] = 0
-    collector.add(np.concatenate(blocks))
-    covered.crosses = np.flatnonzero(collector.counts)
-    covered.times = collector.counts[covered.crosses]
-    return Verdict.of(result)
-
-
-def run_covered(seed: int, plan: Plan) -> Trial:
-    """Run a program on the model that counts."""
-    return tried(seed, plan, Covered(), lambda covered: _run(plan.case(seed), plan.config, covered))
-
-
 class Total:
     """Counts of all programs together."""
 
@@ -331,9 +320,9 @@ class Total:
         self.verilog, manifest = cached_emission("core", observed(config), both_edges=True)
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}
 
-    def add(self, result: Trial) -> None:
+    def add(self, run: ProgramRun) -> None:
         """Add what a program has reached."""
-        covered = result.coverage
+        covered = run.coverage
         self.collector.counts[covered.crosses] += covered.times
         self.used |= covered.points
 

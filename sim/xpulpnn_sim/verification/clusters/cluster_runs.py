@@ -1,4 +1,4 @@
-"""Random programs on a cluster beside the simulator: plans, trials, and the shortest form of a failure."""
+"""Random programs on a cluster in lock step with the simulator, and the shortest form of a failure."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.verification.clusters.generator import BUDGET, generate_cluster
 from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram, Phase
 from xpulpnn_sim.verification.random.designs import Verdict, reset_cycle
-from xpulpnn_sim.verification.random.shrink import minimise_list
-from xpulpnn_sim.verification.random.trials import Tally, Trial, shorter, tried
+from xpulpnn_sim.verification.random.program_runs import ProgramCase, ProgramRun, ProgramSource, Tally
+from xpulpnn_sim.verification.random.shrink import minimise_list, shorter
 
 MAX_INSTRUCTIONS = 25 * BUDGET  # of all harts; a program that executes more has failed
 _CYCLES, _PER_LATENCY = 400_000, 40_000  # a program that runs longer has failed: fixed, and by the latency outside
@@ -66,12 +66,11 @@ class Reached(Tally):
             self.traps += int((records["trap"] != 0).sum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPlan:
-    """Programs to run, and their settings."""
+@dataclass(frozen=True, kw_only=True)
+class ClusterSource(ProgramSource):
+    """Programs for all cores of a cluster."""
 
     config: ClusterConfig
-    label: str  # options of the command line that choose it
     l2_latency: int | None = None  # of the memory outside; None: chosen for each program
     library: Path | None = None  # compiled model; None: that of the configuration
 
@@ -92,45 +91,40 @@ class ClusterPlan:
         latency = machine.l2_latency if self.l2_latency is None else self.l2_latency
         return replace(machine, l2_latency=latency, max_cycles=_CYCLES + _PER_LATENCY * latency)
 
+    def case(self, seed: int) -> ProgramCase[ClusterProgram]:
+        return ProgramCase(generate_cluster(self.config, seed), self.machine(seed))
+
     def command(self, seed: int) -> str:
-        """The command that runs the program ``seed`` again."""
         latency = [] if self.l2_latency is None else [f"--l2-latency {self.l2_latency}"]
         return " ".join(["xpulpnn verify cluster", self.label, f"--seed {seed} --instructions 1", *latency])
 
-
-def run_one(program: ClusterProgram, plan: ClusterPlan, machine: Machine, reached: Reached | None = None) -> Verdict:
-    """Run a program with every check; ``reached`` collects what it does."""
-    reached = reached or Reached()
-    result = run_program(
-        program.executable(),
-        plan.config,
-        machine,
-        check=True,
-        lockstep=True,
-        observer=reached.add,
-        account=True,
-        library=plan.library,
-    )
-    for account in result.accounts:
-        reached.stalls.update(stalls_of(account, devices=True))
-    reached.meetings.update(phase.kind for phase in program.phases)
-    return Verdict.of(result)
-
-
-def run_cluster_seed(seed: int, plan: ClusterPlan) -> Trial:
-    """Generate and run the program ``seed``."""
-    made, machine = generate_cluster(plan.config, seed), plan.machine(seed)
-    return tried(seed, plan, Reached(), lambda reached: run_one(made, plan, machine, reached))
+    def measure(self, case: ProgramCase[ClusterProgram]) -> tuple[Verdict, Reached]:
+        reached = Reached()
+        result = run_program(
+            case.program.executable(),
+            self.config,
+            case.machine,
+            check=True,
+            lockstep=True,
+            observer=reached.add,
+            account=True,
+            library=self.library,
+        )
+        for account in result.accounts:
+            reached.stalls.update(stalls_of(account, devices=True))
+        reached.meetings.update(phase.kind for phase in case.program.phases)
+        return Verdict.of(result), reached
 
 
 def shrink_cluster(
-    result: Trial, progress: Callable[[int], None] | None = None, runs: int = RUNS
+    run: ProgramRun, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
-    """The shortest program found that fails in the same way as ``result``, and how it fails."""
+    """The shortest program found that fails in the same way as that of ``run``, and how it fails."""
     # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
-    plan, full = result.plan, generate_cluster(result.plan.config, result.seed)
-    machine = shorter(plan.machine(result.seed), result.verdict)
-    best = full, result.verdict
+    case = run.source.case(run.seed)
+    full: ClusterProgram = case.program
+    machine = shorter(case.machine, run.verdict)
+    best = full, run.verdict
     tried = spent = 0
 
     def fails(candidate: ClusterProgram) -> bool:
@@ -139,29 +133,29 @@ def shrink_cluster(
             return False
         tried += 1
         try:
-            verdict = run_one(candidate, plan, machine)
+            verdict, _ = run.source.measure(ProgramCase(candidate, machine))
         except EncodingError:
             return False
         spent += verdict.instructions
-        if verdict.reason is not result.verdict.reason:
+        if verdict.reason is not run.verdict.reason:
             return False
         best = candidate, verdict
         if progress is not None:
             progress(len(candidate.text().splitlines()))
         return True
 
-    phases = minimise_list(full.phases, lambda kept: fails(replace(full, phases=kept)))
+    phases = minimise_list(full.phases, lambda remaining: fails(replace(full, phases=remaining)))
     harts = range(full.harts)
     blocks = [(at, hart, block) for at, phase in enumerate(phases) for hart in harts for block in phase.parts[hart]]
 
-    def left(kept: Sequence[tuple[int, int, ProgramBlock]]) -> tuple[Phase, ...]:
+    def reduced(blocks: Sequence[tuple[int, int, ProgramBlock]]) -> tuple[Phase, ...]:
         """The phases with some of their blocks."""
         return tuple(
-            replace(phase, parts=tuple(tuple(one for *at, one in kept if at == [number, hart]) for hart in harts))
+            replace(phase, parts=tuple(tuple(block for *at, block in blocks if at == [number, hart]) for hart in harts))
             for number, phase in enumerate(phases)
         )
 
-    minimise_list(blocks, lambda kept: fails(replace(full, phases=left(kept))))
+    minimise_list(blocks, lambda remaining: fails(replace(full, phases=reduced(remaining))))
     if full.functions:
         fails(replace(best[0], functions=()))
     return best
