@@ -1,7 +1,6 @@
-"""ASIC flow: Yosys and ABC on a Liberty file, as in the reference flow of the project's figures.
+"""Map a design with Yosys and ABC onto a Liberty library.
 
-A design is mapped flattened. Area, delay, path and the area of every instance are all those of the netlist that comes
-out.
+The design is mapped flattened. Area, delay, critical path and the area of every instance come from the same netlist.
 """
 
 import json
@@ -45,7 +44,7 @@ from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 
 def shuffled(netlist: str, seed: int) -> str:
-    """A netlist (JSON of Yosys) with its modules, cells and wires in an order that ``seed`` draws."""
+    """Return a Yosys JSON netlist with its modules, cells and wires in a random order."""
     design: dict[str, Any] = json.loads(netlist)
     random = Random(seed)
     for module in design["modules"].values():
@@ -72,28 +71,26 @@ _MACRO = "xpulpnn_macro"  # attribute of memories that are not mapped
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One mapping of a design."""
-
-    number: int  # from 1 on; the first one takes cells and nets in the order of the source
-    source: NetlistModule  # gates made module by module, whose names tell their instances
-    flat: NetlistModule  # the mapped netlist
-    mapped: MappedNetlist  # the netlist as library cells
+    number: int  # from 1; run 1 takes cells and nets in the order of the source
+    source: NetlistModule  # gates before flattening, whose names give their instances
+    flat: NetlistModule  # mapped netlist of Yosys
+    mapped: MappedNetlist  # the same as library cells
     delay: float | None  # longest path by ABC, ps
 
     @cached_property
     def area(self) -> float:
-        """Area of all cells, in the unit of the library."""
         types = Counter((gate.cell.name, gate.cell.area) for gate in self.mapped.gates)
         return sum(area * count for (_, area), count in sorted(types.items()))
 
     @cached_property
     def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
-        """The mapped netlist with the instance of each gate, and shares of the area by how the instance was derived."""
+        """Return the netlist with the instance of each gate, and the share of the area by how instances were
+        attributed."""
         return with_origins(self.source, self.flat, self.mapped)
 
 
 class AsicFlow:
-    """The flow on one library with one script."""
+    """The ASIC flow for one library and one ABC script."""
 
     def __init__(
         self,
@@ -111,7 +108,6 @@ class AsicFlow:
         self.repeat, self.yosys, self.keep = repeat, yosys, keep
 
     def settings(self) -> dict[str, str]:
-        """Versions of the tools, the library's hash, the script, the clock and the number of runs."""
         yosys, opensta = find_yosys(self.yosys), find_opensta()
         return {
             **yosys.tools,
@@ -123,12 +119,12 @@ class AsicFlow:
             "clock": f"{self.clock_ps}",
             "repeat": f"{self.repeat}",
             "revision": REVISION,
-            # the classes of what is kept of the netlist
+            # the files kept with ``keep`` depend on these modules
             **({"netlist": digest(liberty, mapped_netlist, netlists)} if self.keep else {}),
         }
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Map the design; raises :class:`ToolError` with the tool's own message if that fails."""
+        """Map the design; raise :class:`ToolError` with the tool's message if it fails."""
         yosys, opensta = find_yosys(self.yosys), find_opensta()
         started, library = time.monotonic(), self.library
         files: dict[str, str] = {}
@@ -174,7 +170,7 @@ class AsicFlow:
         )
 
     def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
-        """All mappings of the design; their files go to ``files``."""
+        """Map the design ``repeat`` times; scripts, logs and netlists go to ``files``."""
         runs: list[_Run] = []
         written = ""
         for number in range(1, self.repeat + 1):
@@ -208,7 +204,6 @@ class AsicFlow:
         return runs
 
     def circumstances(self) -> list[str]:
-        """Library, script, drive and load, in sentences."""
         library, commands = self.library, abc_commands(self.script, self.clock_ps)
         volt, celsius = library.liberty.voltage, library.liberty.temperature
         return [
@@ -224,7 +219,6 @@ class AsicFlow:
         ]
 
     def repetitions(self) -> list[str]:
-        """Sentences about the delay that is asked for and the number of runs."""
         lines: list[str] = []
         if self.clock_ps is not None:
             lines.append(
@@ -269,7 +263,7 @@ class AsicFlow:
 
 
 def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
-    """Area of every instance, depth first, the top first; gates for several instances follow those.
+    """Return the area of every instance in preorder; instances that share gates are listed together, at the end.
 
     Raises :class:`ToolError` if a gate is in an instance that the design does not have.
     """
@@ -299,7 +293,7 @@ def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library
 
 
 def _median(runs: Sequence[_Run], figures: Sequence[float]) -> _Run:
-    """The first run with the median, or with the smaller one of the two in the middle."""
+    """Return the first run with the median figure (the lower one of an even number)."""
     return runs[figures.index(median_low(figures))]
 
 
@@ -308,13 +302,12 @@ def _folder(number: int, repeat: int) -> str:
 
 
 def memory_bits(cells: Iterable[NetlistCell]) -> int:
-    """Bits of the memories among some cells."""
     memories = (cell.parameters for cell in cells if cell.type == MEMORY)
     return sum(int(memory["SIZE"], 2) * int(memory["WIDTH"], 2) for memory in memories)
 
 
 def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:
-    """Commands for gates without ABC; memories of macros stay as they are."""
+    """Return the Yosys commands that make gates without ABC; memories to be macros stay memory cells."""
     module, synth = design.module, f"synth -noabc {'-flatten ' if flatten else ''}-top {design.module}"
     if not design.memories:
         return [synth]
@@ -335,7 +328,8 @@ def _flat(design: EmittedDesign) -> list[str]:
 
 
 def _source(design: EmittedDesign) -> list[str]:
-    """Commands for the gates of the source, module by module, whose names tell their instances after flattening."""
+    """Return the Yosys commands for a netlist synthesised module by module, then flattened: names give the
+    instances."""
     return [
         "design -reset",
         *read_verilog(design.module),

@@ -1,4 +1,4 @@
-"""ASIC flow of a cluster: each of its parts is mapped once, and the netlists are put together."""
+"""Map a cluster for ASICs: each module is mapped once, and the netlists are joined."""
 
 import re
 import time
@@ -31,17 +31,17 @@ PARTS = frozenset(
         "xpulpnn.cluster.icache.unit.InstructionCache",
     }
 )
-"""Components that are mapped by themselves where they are in another one."""
+"""Components that are mapped separately."""
 
 MACROS = frozenset({"xpulpnn.cluster.icache.way.CacheWay", "xpulpnn.cluster.tcdm.bank.Bank"})
-"""Components whose memories would be macros; those of all others, queues of a few words, are registers."""
+"""Components whose memories would be macros; all other memories are small queues made of registers."""
 
 _MODULE = re.compile(r"^module (\w+) .*?^\);$.*?^endmodule$", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"^module .*?^\);$", re.MULTILINE | re.DOTALL)
 
 
 def part_instances(design: EmittedDesign) -> dict[str, str]:
-    """Module of each part, by its instance below the top, such as ``core0``."""
+    """Return the module of each separately mapped instance, by its path below the top, such as ``core0``."""
     modules, hierarchy = design.manifest["modules"], design.manifest["hierarchy"]
     return {
         path.removeprefix(f"{design.module}."): module
@@ -51,7 +51,8 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
 
 
 def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()) -> EmittedDesign:
-    """The module ``module`` of a design with all below it, the modules ``apart`` as black boxes, memories unmapped."""
+    """Return ``module`` and its submodules as a design; the modules ``apart`` become black boxes, memories stay
+    unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
     hierarchy, waiting = dict[str, str](), [(module, module)]
     while waiting:
@@ -77,18 +78,18 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
 
 
 def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
-    """The netlist of a top whose instances ``apart`` are replaced by those of the parts, by their types.
+    """Replace the black-box instances in the netlist ``top`` by the netlists ``parts``, by module name.
 
-    Instances of other types stay apart. With it comes the net at each bit of the ports of the parts, such as
-    ``core0.data__addr[3]``.
+    Instances of other modules stay black boxes. The second result maps port bits of the parts, such as
+    ``core0.data__addr[3]``, to nets.
     """
-    driver: dict[int, int] = {}  # the net that a net is joined to
+    driver: dict[int, int] = {}
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
     apart = [cell for cell in top.apart if cell.type not in parts]
     offset = 0
 
     def joined_net(net: int) -> int:
-        """The net that stands for all that are joined to it."""
+        """Follow the joins from ``net`` to the net that represents all joined ones."""
         while net in driver:
             net = driver[net]
         return net
@@ -101,7 +102,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
             driver[joined_net(net)] = joined_net(driven_by)
 
     def moved(net: int) -> int:
-        """A net of the part behind those of all before."""
+        """Return a net of the part in the numbering of the assembled netlist."""
         return net + offset if net > ONE else net
 
     latest = top
@@ -133,7 +134,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
         gates=[replace(gate, pins=all_of(gate.pins)) for gate in gates],
         inputs=all_of(inputs),
         outputs=all_of(outputs),
-        # the top has its own names for what its instances drive
+        # the top's own names win over names in the parts
         names={joined_net(net): name for net, name in reversed(names.items())},
         apart=apart,
     )
@@ -141,23 +142,23 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
 
 
 def _last(netlist: MappedNetlist) -> int:
-    """The highest number of a net."""
+    """Return the highest net number."""
     ports = (*netlist.inputs.values(), *netlist.outputs.values())
     return max(ONE, *netlist.names, *ports, *(net for gate in netlist.gates for net in gate.pins.values()))
 
 
-REVISION = "1"  # part of the settings: raised when this flow's results change without any setting changing
+REVISION = "1"  # part of the cache key: raised when results change although no setting does
 
 CORE = "xpulpnn.core.core.Core"
 
 _REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
-"""Ports of a core that its request is made of."""
+"""Request ports of a core."""
 
 _GRANT = "data__gnt"
 
 
 class ClusterFlow:
-    """The flow on one library with one script."""
+    """The ASIC flow of clusters for one library and one ABC script."""
 
     def __init__(self, asic: AsicFlow) -> None:
         self._asic = asic
@@ -166,11 +167,10 @@ class ClusterFlow:
         self.script = asic.script
 
     def settings(self) -> dict[str, str]:
-        """Settings of the flow that maps the parts."""
         return {**self._asic.settings(), "parts": REVISION}
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Map the parts, each once however often it is there, and add them up."""
+        """Map each module once, join the netlists, and add up areas."""
         started = time.monotonic()
         instances = part_instances(design)
         modules = frozenset(instances.values())
@@ -211,7 +211,7 @@ class ClusterFlow:
     def _paths(
         self, design: EmittedDesign, whole: MappedNetlist, pins: Mapping[str, int], files: dict[str, str]
     ) -> tuple[CriticalPath | None, GrantPath | None]:
-        """The longest path, and that from requests of cores through their grants."""
+        """Return the longest path, and the longest path from a core's request to its grant."""
         modules = design.manifest["modules"]
         cores = [name for name, module in part_instances(design).items() if modules[module]["component"] == CORE]
         requests = {
@@ -260,7 +260,7 @@ class ClusterFlow:
 
 
 def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowResult]) -> Iterator[ModuleArea]:
-    """Area of every instance, depth first, those of the parts in their places."""
+    """Yield the area of every instance in preorder, with the instances inside each part."""
     for area in rest.modules:
         name = area.path.removeprefix(f"{design.module}.")
         if name not in parts:
@@ -273,7 +273,7 @@ def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowRe
 
 
 def _origins(results: list[FlowResult]) -> dict[str, float]:
-    """Shares of the area by how the instance was derived, over all parts."""
+    """Return area-weighted shares of how instances were attributed, over all parts."""
     whole = sum(result.area_kge or 0.0 for result in results) or 1.0
     names = {name for result in results for name in result.origins}
     return {

@@ -1,4 +1,4 @@
-"""A whole exploration: from options, through rounds of points in processes or on Dask workers, to tables and files."""
+"""Run an exploration: points in processes or on Dask workers, then tables and files."""
 
 import json
 from collections import defaultdict
@@ -27,15 +27,15 @@ from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.results import cached_results
 
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 120.0}
-"""Seconds of a step that has never run, by the kind of its result."""
+"""Estimated seconds of a step that has never run, by result."""
 
-_CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # seconds for a whole cluster
+_CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # the same for a whole cluster
 
 _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -> str:
-    """Size of a run for people; ``jobs`` processes share the work, 0 for machines of unknown number."""
+    """Describe the size of a run; ``jobs`` is 0 for an unknown number of workers."""
     counted = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in ((points, "point"), (steps, "step"))]
     cached = f", {known:,} known" if known else ""
     at_once = max(1, min(jobs, points))
@@ -48,19 +48,18 @@ def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -
 
 
 def _usual_s(task: Task, key: str) -> float:
-    """Seconds that a step took on average when it ran last, else those of its kind."""
+    """Return the average seconds of the step's last run, or the default."""
     step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
     once = cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
     return once * _mappings(step)
 
 
 def _mappings(step: PointStep) -> int:
-    """Number of times that the step maps its design, each time in another order."""
     return int(step.settings().get("repeat", 1))
 
 
 def _remember(tasks: Iterable[Task]) -> None:
-    """Note in the cache how long the steps of these tasks took."""
+    """Cache the duration of the steps of these tasks."""
     measured: defaultdict[str, list[float]] = defaultdict(list)
     for task in tasks:
         for key in task.known.keys() - task.missing:
@@ -75,7 +74,7 @@ def _remember(tasks: Iterable[Task]) -> None:
 
 
 def remove_earlier(output: Path) -> None:
-    """Remove the points and the tables of earlier runs in ``output``; files that no run has written stay."""
+    """Remove points and tables of earlier runs from ``output``; all other files stay."""
     for folder in sorted((output / POINTS).glob("*/")):
         for name in earlier_files(folder):
             (folder / name).unlink(missing_ok=True)
@@ -94,28 +93,28 @@ _LONG_RUN_S = 60.0  # estimated time from which the size of a run is shown befor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Callbacks for the progress of a run; the defaults do nothing."""
+    """Callbacks for the progress of a run, without effect by default."""
 
-    remark: Callable[[str], object] = lambda text: None  # takes a message about the run
-    # takes the number of steps to run: once it is known, and whenever a result turns out to be known already
+    remark: Callable[[str], object] = lambda text: None  # a message about the run
+    # number of steps to run: at the start, and whenever a result turns out to be cached
     expect: Callable[[int], object] = lambda total: None
-    begun: Callable[[str, str], object] = lambda label, step: None  # takes the point and the step that runs
-    done: Callable[[str, str], object] = lambda label, step: None  # takes the point and the step that is done
-    left: Callable[[float], object] = lambda seconds: None  # takes the estimated seconds for the steps to run
+    begun: Callable[[str, str], object] = lambda label, step: None  # point and step that begins
+    done: Callable[[str, str], object] = lambda label, step: None  # point and step that is done
+    left: Callable[[float], object] = lambda seconds: None  # estimated seconds to the end
 
 
 class ExplorationLoop:
-    """Points of one run, in rounds."""
+    """Rounds of points in one run."""
 
     def __init__(self, options: ExploreOptions, watcher: Watcher) -> None:
         self._options, self._watcher = options, watcher
         self._fresh_since = time() if options.fresh else None
         self.results: list[PointResult] = []
-        self.notes: list[str] = []  # remarks on what the points could not do
-        self.known: list[str] = []  # points with the steps whose results were known
+        self.notes: list[str] = []  # such as kernels that a point cannot run
+        self.known: list[str] = []  # points and steps whose results were cached
         self._expected = 0  # steps to run
         self._tasks: list[Task] = []
-        # kind and usual seconds of the steps, by point and step; and the seconds of those to run, by kind
+        # kind and usual seconds by point and step; seconds of the steps to run, by kind
         self._usual: dict[tuple[str, str], tuple[ResultField, float]] = {}
         self._ahead = defaultdict[ResultField, float](float)
         self._started = 0.0
@@ -125,10 +124,10 @@ class ExplorationLoop:
     def run(
         self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]], whole: int | None = None
     ) -> list[PointResult]:
-        """Results of a round, each point with its steps; an interrupted one is noted in :attr:`interrupted`.
+        """Run a round, each point with its steps; an interruption is recorded in :attr:`interrupted`.
 
-        There will be ``whole`` points in all rounds; if that is more than was asked for, the first one raises
-        :class:`InputError`.
+        ``whole`` is the number of points in all rounds; the first round raises :class:`InputError` if it exceeds the
+        limit.
         """
         options = self._options
         pairs = zip(points, steps, strict=True)
@@ -161,7 +160,7 @@ class ExplorationLoop:
         return results
 
     def _allow(self, tasks: Sequence[Task], factor: float) -> None:
-        """Tell the size of the run, ``factor`` times that of these tasks, before it starts."""
+        """Report the size of the run, ``factor`` times these tasks, before it starts."""
         options = self._options
         self._started = perf_counter()
         for kind, usual in self._usual.values():
@@ -178,7 +177,7 @@ class ExplorationLoop:
             self._watcher.remark(text)
         if options.fresh:
             remove_earlier(options.output)
-        # known results are steps until they are told
+        # cached results count as steps until they are reported
         self._expected = steps + known
         self._watcher.expect(self._expected)
 
@@ -195,7 +194,7 @@ class ExplorationLoop:
             self._watcher.left(self._left_s())
 
     def _left_s(self) -> float:
-        """Seconds for the steps to run: by what others of their kind took in this run, or no less than usual."""
+        """Estimate the seconds left from the duration of similar steps in this run, at least the usual one."""
         took, usual = (defaultdict[ResultField, float](float) for _ in range(2))
         for task in self._tasks:
             for key, seconds in task.seconds.items():
@@ -211,10 +210,10 @@ class ExplorationLoop:
 
 
 def explore(options: ExploreOptions, watcher: Watcher | None = None) -> FinishedRun:
-    """Run what the options ask for, and write its files into ``options.output``.
+    """Run the exploration, and write its files into ``options.output``.
 
-    Points with results of an earlier run in that folder are not run again. An interrupted run is finished as far as it
-    came, and says so.
+    Points with results of an earlier run in that folder are not run again. An interrupted run reports the points that
+    it completed.
 
     Parameters
     ----------
@@ -226,7 +225,8 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     Returns
     -------
     FinishedRun
-        Results by point, and what cannot be built. A point that failed has its ``error``; the others are complete.
+        Results by point, and combinations that cannot be built. A point that failed has an ``error``; the others are
+    complete.
 
     Raises
     ------
@@ -269,11 +269,11 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
 
 
 Plan = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
-"""Runs points in the loop; returns them, and tables to show before all others."""
+"""A function that runs the points, and returns them and tables to show first."""
 
 
 def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
-    """Check the options and make the plan of all combinations, or of a paper."""
+    """Check the options, and plan all combinations or those of a paper."""
     table = None
     if not options.paper:
         space = build_space(options.component, options.presets, options.settings, options.sweep)
@@ -324,7 +324,7 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
 
 
 class _Figures:
-    """The steps that the options ask for, each once for all points."""
+    """The steps that the options request, for all points."""
 
     def __init__(self, options: ExploreOptions) -> None:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
@@ -340,11 +340,11 @@ class _Figures:
         self.flows = flow_steps(options)
 
     def obstacle(self, config: Configuration) -> str:
-        """Why a configuration cannot run one of the kernels; empty if it can run all."""
+        """Return why a configuration cannot run a kernel; empty if it can run all."""
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """The steps of each point; ``notes`` get the kernels that a point cannot run.
+        """Return the steps of each point; add kernels that a point cannot run to ``notes``.
 
         Raises :class:`InputError` for a kernel that no point can run.
         """

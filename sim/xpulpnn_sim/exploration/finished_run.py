@@ -1,4 +1,4 @@
-"""A finished run: its record as JSON types, and what the terminal shows of it."""
+"""Results of a finished exploration, as JSON types and as printed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -10,30 +10,29 @@ from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.exploration.space import Skipped
 from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable
 
-_NAMED = 3  # results known already that are named; of more there is the number
+_NAMED = 3  # cached results that are named; of more, the number is printed
 _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """Results of a run, which are partial if it was interrupted."""
+    """Results of an exploration, partial if it was interrupted."""
 
     title: str  # heading of the report
     command: str  # the command line that repeats the run
-    date: str  # as it is to be printed
-    baseline: str = ""  # label of the point that overheads are relative to; empty for none
+    date: str  # as printed
+    baseline: str = ""  # label of the point that overheads are relative to, or empty
     tools: Mapping[str, str] = field(default_factory=dict[str, str])  # version of each tool, by name
     wall_s: float = 0.0  # seconds the run took
-    known: tuple[str, ...] = ()  # results that were not made anew, each as its point and step
+    known: tuple[str, ...] = ()  # point and step of cached results
     points: tuple[PointResult, ...] = ()  # results, failed ones included
     skipped: tuple[Skipped, ...] = ()  # combinations that cannot be built
-    notes: tuple[str, ...] = ()  # remarks on what the points could not do
-    extra: tuple[NamedTable, ...] = ()  # tables to show before all others
-    interrupted: str = ""  # how far the run came before it was interrupted; empty if it was not
-    lost: str = ""  # what was lost, if that was the interruption
+    notes: tuple[str, ...] = ()  # such as kernels that a point cannot run
+    extra: tuple[NamedTable, ...] = ()  # tables to show first
+    interrupted: str = ""  # how far an interrupted run came, else empty
+    lost: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The run as JSON types."""
         return {
             "command": self.command,
             "date": self.date,
@@ -51,7 +50,7 @@ class FinishedRun:
         return tables.rate_table(self.points), tables.best_table(self.points)
 
     def shown(self) -> Iterator[TerminalTable | str]:
-        """Tables, conditions, and what went wrong."""
+        """Yield tables, conditions and errors to print."""
         overheads = tables.overhead_table(self.points, self.baseline)
         rates, best = self._results()
         if rates is not None and len(rates.rows) > _SHOWN_RATES:

@@ -1,4 +1,4 @@
-"""Steps of a point: synthesis flows by their names, a kernel's cycles on the RTL, and its energy on the gates."""
+"""Steps of a point: synthesis flows, cycles of a kernel on the RTL, and its energy on gates."""
 
 import re
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
-WINDOW_CYCLES = 4096  # clock cycles of a workload whose switching is counted by default
+WINDOW_CYCLES = 4096  # default number of clock cycles whose switching is counted
 
 
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
-FASTEST = "fastest"  # stands for the last of the variants, which are in order of speed, that a configuration can run
+FASTEST = "fastest"  # the fastest variant that a configuration can run
 _MOST_CYCLES = 1 << 40
 
 _ONE_CORE = "General code runs on one core of the cluster, by itself; nothing else of the cluster is in it."
@@ -42,20 +42,19 @@ _ONE_CORE = "General code runs on one core of the cluster, by itself; nothing el
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """A kernel as it is written on the command line, ``KERNEL:BITS[:VARIANT[:LAYER]]``."""
+    """A kernel as written on the command line: ``KERNEL:BITS[:VARIANT[:LAYER]]``."""
 
-    layer: Layer  # shape of a convolution or of a MatMul
+    layer: Layer  # convolution or MatMul
     bits: int  # operand width
-    variant: str  # name of the implementation, or FASTEST
+    variant: str  # implementation, or FASTEST
 
     @property
     def kernel(self) -> str:
-        """``conv`` or ``matmul``."""
         return "conv" if isinstance(self.layer, ConvLayer) else "matmul"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Inverse of ``str``; raises :class:`InputError`."""
+        """Parse ``KERNEL:BITS[:VARIANT[:LAYER]]``; raise :class:`InputError`."""
         parts = text.split(":", _PARTS)
         if len(parts) < 2:
             raise InputError(f"kernel must be KERNEL:BITS[:VARIANT[:LAYER]] such as matmul:8, not {text or 'empty'}")
@@ -78,7 +77,8 @@ class KernelSpec:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
 
     def on(self, config: Configuration) -> Self:
-        """The kernel with the variant that a configuration runs; raises :class:`InputError` if it can run none."""
+        """Return the kernel with FASTEST replaced by a variant; raise :class:`InputError` if none runs on the
+        configuration."""
         if self.variant != FASTEST:
             return self
         named = (replace(self, variant=name) for name in reversed(list(VARIANTS)))
@@ -88,7 +88,7 @@ class KernelSpec:
         return fastest
 
     def case(self, config: Configuration) -> Case:
-        """The kernel on a core or on all cores of a cluster, every instruction checked."""
+        """Return the kernel as a test case for a core or for all cores of a cluster."""
         assert not isinstance(config, DebugConfig)
         return Case(
             layer=self.layer,
@@ -99,7 +99,7 @@ class KernelSpec:
         )
 
     def obstacle(self, config: Configuration) -> str:
-        """Why a configuration cannot run the kernel; empty if it can."""
+        """Return why a configuration cannot run the kernel; empty if it can."""
         try:
             case = self.on(config).case(config)
             (check_cluster_case if isinstance(config, ClusterConfig) else Case.check)(case)
@@ -110,22 +110,20 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """A kernel on the RTL of the back end of the same configuration, or of the cluster."""
+    """Cycles of a kernel on the RTL of the back end or the cluster."""
 
     spec: KernelSpec
     kind: ResultField = "kernels"
 
     @property
     def name(self) -> str:
-        """The specification."""
         return str(self.spec)
 
     def settings(self) -> Mapping[str, str]:
-        """Nothing beyond the specification."""
         return {"kernel": str(self.spec)}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        """Cycles of the kernel; its results are compared with the reference."""
+        """Run the kernel and compare its results with the reference."""
         run = run_cluster_case if isinstance(design.config, ClusterConfig) else run_case
         result = run(self.spec.case(design.config))
         wrong = result.record["mismatches"]
@@ -135,24 +133,20 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class EnergyStep:
-    """Energy of a kernel on the back end or the core of the same configuration, or on the cluster; or of general code
-    on the core, of a cluster on one of its cores.
-    """
+    """Energy of a kernel on the back end, core or cluster, or of general code on one core."""
 
     library: Library
-    spec: KernelSpec | None  # the kernel; None for general code
-    core: bool = False  # without a cluster: whether a kernel runs on the whole core, as general code always does
-    yosys: str = ""  # as find_yosys takes it
-    window: int = WINDOW_CYCLES  # clock cycles whose switching is looked at
+    spec: KernelSpec | None  # None for general code
+    core: bool = False  # if a kernel runs on the whole core instead of the back end
+    yosys: str = ""  # as for find_yosys
+    window: int = WINDOW_CYCLES  # clock cycles whose switching is counted
     kind: ResultField = "energies"
 
     @property
     def name(self) -> str:
-        """The workload, with a prefix that distinguishes it from the kernel run for cycles."""
         return f"energy of {self.spec or 'general code'}"
 
     def settings(self) -> Mapping[str, str]:
-        """The library, the netlist and the tools."""
         return {
             **find_yosys(self.yosys).tools,
             "library": self.library.sha256,
@@ -161,7 +155,6 @@ class EnergyStep:
         }
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        """Switching of a run, charged with the capacitances and internal energies of the library."""
         from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
         from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
         from xpulpnn_sim.exploration.energy.programs import general_code
@@ -185,14 +178,14 @@ INFERRED: Mapping[str, str] = {
     "adders": "inferred",
     "multiplier": "inferred",
 }
-"""Structures for FPGAs with multipliers and carry chains of their own, which the tool finds only in plain operators."""
+"""Structures for FPGAs, whose tools find DSP blocks and carry chains only in plain operators."""
 
 _NS_MHZ = 1e3
 _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNORECASE)
 
 
 def parse_clock(text: str) -> float:
-    """A clock as a period in ns: ``5``, ``5ns`` or ``200MHz``; raises :class:`InputError` for anything else."""
+    """Parse ``5``, ``5ns`` or ``200MHz`` to a period in ns; raise :class:`InputError`."""
     match = _CLOCK.fullmatch(text.strip())
     number = float(match["number"]) if match else 0.0
     if match is None or not number:
@@ -202,31 +195,29 @@ def parse_clock(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FlowStep:
-    """A synthesis flow, through the cache."""
+    """A synthesis flow whose results are cached."""
 
     flow: Flow
-    # parameters that stay as they are even if the flow would do better with others
+    # parameters that the flow leaves as they are
     chosen: frozenset[str] = frozenset()
     kind: ResultField = "flows"
 
     @property
     def name(self) -> str:
-        """Flow and script, such as ``asic-speed``."""
+        """Return flow and script, such as ``asic-speed``."""
         return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
 
     @property
     def structures(self) -> dict[str, str]:
-        """Parameters that the flow sets in all configurations."""
+        """Return the parameters that the flow sets in all configurations."""
         if self.flow.name != "ecp5":
             return {}
         return {key: value for key, value in INFERRED.items() if key not in self.chosen}
 
     def settings(self) -> Mapping[str, str]:
-        """Settings of the flow, and the structures it sets."""
         return {**self.flow.settings(), **self.structures}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        """Area and timing of the design."""
         is_part = design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS
         changed = part(design, design.module) if is_part else design
         if self.structures:
@@ -241,12 +232,12 @@ class FlowStep:
 
 
 def library(liberty: Path | None) -> Library:
-    """The user's library, or the built-in one without one."""
+    """Return the library in the file, or the built-in one for None."""
     return generic_library() if liberty is None else load_library(liberty)
 
 
 def flow_steps(options: ExploreOptions) -> list[FlowStep]:
-    """A step for each flow and script that the options ask for."""
+    """Return a step for each flow and script that the options request."""
     names = select_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
     if "asic" in names and options.liberty is None:
         raise InputError("liberty must be given for the flow asic")
@@ -254,7 +245,6 @@ def flow_steps(options: ExploreOptions) -> list[FlowStep]:
     clock_ns, top = None if options.clock is None else parse_clock(options.clock), options.component
     chosen = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]
     if options.search is not None and not options.sweep:
-        # the search chooses all structures itself
         chosen += INFERRED
     flows: list[Flow] = []
     for name in names:

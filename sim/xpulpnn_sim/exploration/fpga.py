@@ -20,38 +20,36 @@ from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOut
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys, printed_by
 
-WRAPPER = "registered_wrapper"  # name of the wrapper's module
+WRAPPER = "registered_wrapper"
 
-INSTANCE = "design"  # name of the component in it
+INSTANCE = "design"  # instance of the component in the wrapper
 
-INPUTS, OUTPUTS = "source.driven", "sink.sampled"  # registers at its ports, by their names in the flat netlist
+INPUTS, OUTPUTS = "source.driven", "sink.sampled"  # registers at the component's ports, in the flat netlist
 
 _PINS = ("clk", "rst")
 
 
 class Wrapper:
-    """Wrapper of the component that ``manifest`` describes.
+    """A wrapper with registers at every port of the component that ``manifest`` describes.
 
-    The wrapper has the pins ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Each path through the component starts
-    at a register bit that nothing else loads but the next bit of the shift register, and ends at one that feeds
-    a single two-input gate: the longest register-to-register path is that of the component. The registers sit in two
-    modules ``source`` and ``sink`` whose hierarchy is to be kept while synthesis runs, or a register of the component
-    that samples a port would be merged with one of theirs.
+    Its pins are ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Input registers form a shift register, output
+    registers each feed one two-input gate, so that the longest register-to-register path is that of the component. The
+    registers are in two modules ``source`` and ``sink`` whose hierarchy must be kept during synthesis: otherwise they
+    would be merged with registers of the component.
     """
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         ports = [port for port in manifest["ports"] if port["name"] not in _PINS]
         clocking = [port["name"] for port in manifest["ports"] if port["name"] in _PINS]
         connections = [f".{name}({'clk' if name == 'clk' else 'reset'})" for name in clocking]
-        # port bits of the component, clock and reset excluded, such as `rs1[3]`; bit i of the wrapper's input and
-        # output registers belongs to entry i
+        # port bits of the component, such as `rs1[3]`, without clock and reset, in the order of the wrapper's registers
         self.input_bits, self.output_bits = list[str](), list[str]()
         for port in ports:
             name, width = port["name"], port["width"]
             bus, known = ("driven", self.input_bits) if port["direction"] == "input" else ("result", self.output_bits)
             connections.append(f".{name}({bus}[{len(known) + width - 1}:{len(known)}])")
             known += [f"{name}[{bit}]" for bit in range(width)] if width > 1 else [name]
-        # modules of the wrapper, without the component
+        # without the component
         self.verilog = _TEMPLATE.format(
             inputs=len(self.input_bits),
             outputs=len(self.output_bits),
@@ -94,26 +92,25 @@ endmodule
 """
 
 
-REVISION = "2"  # part of the settings: raised when this flow's results change without any setting changing
+REVISION = "2"  # part of the cache key: raised when results change although no setting does
 
 _TARGET_MHZ = 100
-"""Clock asked of placement and routing where none is given: above what the large components reach, so that nothing is
-left undone."""
+"""Default clock constraint for placement and routing: above what large components reach, so that effort is not cut."""
 
-_PS = 1000  # picoseconds in the nanoseconds that nextpnr reports
+_PS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFamily:
-    """Device family: tools and primitives that differ from one to the next."""
+    """Tools and primitives of an FPGA device family."""
 
     part: str
     synthesis: str
     options: tuple[str, ...]
-    luts: Mapping[str, int]  # cells of the netlist, each with the number of look-up tables that it counts as
-    dsps: str  # cell of the netlist
-    brams: str  # cell of the netlist
-    flip_flops: re.Pattern[str]  # cells of the netlist
+    luts: Mapping[str, int]  # look-up tables that each cell type counts as
+    dsps: str  # cell type
+    brams: str  # cell type
+    flip_flops: re.Pattern[str]  # cell types
     capacity: int  # look-up tables of the part
     note: str
 
@@ -145,7 +142,7 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
 
 
 class FpgaFlow:
-    """Look-up tables, registers, multipliers and clock of a component in an FPGA."""
+    """The FPGA flow of one device family: look-up tables, registers, multipliers and clock."""
 
     def __init__(self, device: str, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
         self.name: str = device
@@ -156,11 +153,10 @@ class FpgaFlow:
         self._nextpnr = f"nextpnr-{device}"
 
     def tools(self) -> dict[str, str]:
-        """Versions of the programs that run; raises :class:`ToolError` naming the first one that is missing."""
+        """Return the versions of the programs that run; raise :class:`ToolError` naming the first that is missing."""
         return {"yosys": find_yosys(self.yosys).tools["yosys"], self._nextpnr: _find(self._nextpnr)[1]}
 
     def settings(self) -> Mapping[str, str]:
-        """Everything besides the Verilog that determines the result."""
         family = self._family
         return {
             **self.tools(),
@@ -172,7 +168,6 @@ class FpgaFlow:
         }
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Synthesise once, then place and route with each seed."""
         started, tools, wrapper = time.monotonic(), self.tools(), Wrapper(design.manifest)
         files: dict[str, str] = {}
         with flow_folder(files) as folder:
@@ -187,7 +182,7 @@ class FpgaFlow:
                 )
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
-        # the clock of the tables is the median, so that the path is to be that of the placement it is reached by
+        # the tables show the median clock, so the path is that of its placement
         by_clock = sorted(placed, key=lambda placement: placement[0])
         _, path = by_clock[(len(by_clock) - 1) // 2]
         result = FlowResult(
@@ -227,12 +222,12 @@ class FpgaFlow:
         ]
 
     def _sizes(self, kinds: Counter[str]) -> tuple[int, int]:
-        """Look-up tables and registers."""
+        """Return the numbers of look-up tables and registers."""
         luts = sum(kinds[kind] * weight for kind, weight in self._family.luts.items())
         return luts, sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
 
     def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> tuple[NetlistModule, NetlistModule]:
-        """The netlist before its wrapper's two modules are flattened, and after."""
+        """Return the netlist before and after the wrapper's modules are flattened."""
         (folder / DESIGN).write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
@@ -245,7 +240,7 @@ class FpgaFlow:
         return read_module(folder / "inside.json", WRAPPER), read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> tuple[float, CriticalPath]:
-        """Clock in MHz and longest path of one placement."""
+        """Return the clock in MHz and the longest path of one placement."""
         report = f"report{seed}.json"
         options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
         options = [*self._family.options, *options, "--timing-allow-fail"]
@@ -271,7 +266,7 @@ def _data(flip_flop: NetlistCell) -> int:
 
 
 class _Names:
-    """Names of the component for what a placement reports."""
+    """The component's names for cells and nets in placement reports."""
 
     def __init__(self, module: NetlistModule, wrapper: Wrapper) -> None:
         self._cells = {cell.name: cell for cell in module.cells}
@@ -283,7 +278,7 @@ class _Names:
         self._register_of = {_data(cell): cell.pins["Q"][0] for cell in module.cells if "Q" in cell.pins}
 
     def path(self, routed: list[dict[str, Any]], tool: str) -> CriticalPath:
-        """The path as steps of a cell and the net behind it; the last wire and the setup time end the list."""
+        """Return the path in steps of a cell and its net; the last wire and the setup time end the list."""
         steps: list[PathStep] = []
         arrival = pending = 0.0
         for part in routed:
@@ -309,7 +304,7 @@ class _Names:
         return name if net is None else self._ports.get(net, name).removeprefix(f"{INSTANCE}.")
 
     def _end(self, name: str) -> str:
-        """The register in the placed cell ``name``, which may hold the gate in front of it as well."""
+        """Return the register in the placed cell ``name``, which may also contain the gate before it."""
         cell = self._cells.get(name) or self._cells.get(name.rsplit("_", 1)[0])
         if cell is None:
             return name
@@ -318,7 +313,7 @@ class _Names:
 
 
 def _find(program: str) -> tuple[list[str], str]:
-    """Command and version of ``program``: the native one if it is on the path, else that of the wheel."""
+    """Return command and version of ``program``: of the native one if it is installed, else of the wheel."""
     if native := shutil.which(program):
         number = re.search(r"\d+(\.\d+)+", printed_by([native, "--version"]))
         return [native], number[0] if number else "unknown"

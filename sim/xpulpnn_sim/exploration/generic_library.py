@@ -1,16 +1,16 @@
-"""A cell library of our own, of no technology, for relative figures where no Liberty file is at hand.
+"""A cell library of no particular technology, for relative figures without a Liberty file.
 
-Delays are those of logical effort (Sutherland, Sproull, Harris: Logical Effort, 1999): a stage of size ``s`` takes
-``tau * (p + load / (s * C))``, where ``C`` is the input capacitance of the unit inverter, and its inputs weigh
-``s * g * C``. Efforts ``g`` and parasitics ``p`` follow from the transistor networks, with pull-up devices twice as
-wide as pull-down ones and devices in series as many times wider as there are in series. Delays do not depend on the
-slew, and slews are those of the output stage alone. One fan-out-of-four delay is ``5 * tau`` = 50 ps.
+Delays follow logical effort (Sutherland, Sproull, Harris: Logical Effort, 1999): a stage of size ``s`` takes ``tau * (p
++ load / (s * C))``, where ``C`` is the input capacitance of the unit inverter; an input of effort ``g`` has the
+capacitance ``s * g * C``. Efforts ``g`` and parasitics ``p`` follow from the transistor networks: pull-up devices are
+twice as wide as pull-down devices, and ``n`` devices in series are ``n`` times wider. Delays do not depend on the slew;
+slews are those of the output stage. One fan-out-of-four delay is ``5 * tau`` = 50 ps.
 
-Areas are counted in columns of one pull-up and one pull-down device of unit size, plus one column between neighbours;
-the 2-input NAND, three columns, is 1.
+Areas count columns of one pull-up and one pull-down device of unit size, plus one column between neighbours; the
+2-input NAND of three columns has area 1.
 
-Energies are ``C * V**2 / 2`` per edge of the parasitic and inner capacitances, with ``C`` = 1 fF and ``V`` = 1 V, and
-leakage is proportional to device width: units of no technology, good for comparisons only.
+Energies are ``C * V**2 / 2`` per edge of the parasitic and internal capacitances, with ``C`` = 1 fF and ``V`` = 1 V;
+leakage is proportional to device width. Both serve for comparisons only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ _GATES: Mapping[str, tuple[str, tuple[int, ...], int]] = {
     "OAI22": ("((A+B)*(C+D))", (6, 6, 6, 6), 12),
     "OAI211": ("((A+B)*C*D)", (7, 7, 5, 5), 11),
 }
-"""Gates of one stage: the function that they invert, efforts ``3 g`` of the inputs A, B, ..., and parasitic ``3 p``."""
+"""Inverting gates of one stage: their complement, efforts ``3 g`` of inputs A, B, ..., and parasitic ``3 p``."""
 
 _INVERTED = {
     "BUF": "INV",
@@ -62,7 +62,7 @@ _FEW_SIZES = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """An input: capacitance in ``C``, delay without load in ``tau``, sense of its arc."""
+    """An input: capacitance in ``C``, intrinsic delay in ``tau``, unateness of its timing arc."""
 
     name: str
     capacitance: float
@@ -72,7 +72,7 @@ class _Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """A gate: size of its output stage, columns, capacitance inside and total device width, both in ``C``."""
+    """A gate: size of its output stage, area in columns, internal capacitance and total device width, both in ``C``."""
 
     name: str
     function: str
@@ -98,7 +98,7 @@ def _inverting(kind: str, size: int) -> _Cell:
 
 
 def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: float, inputs: Sequence[_Input]) -> _Cell:
-    """Gates in one cell, the one at the output last; ``inner_load`` is what the others drive, in ``C``."""
+    """Return a cell of several gates, the output gate last; ``inner_load`` is the load of the other gates, in ``C``."""
     size = stages[-1].size
     return _Cell(
         name=f"{name}_X{size}",
@@ -112,7 +112,7 @@ def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: flo
 
 
 def _followed(kind: str, size: int) -> _Cell:
-    """An inverting gate and an inverter."""
+    """Return an inverting gate followed by an inverter."""
     first = max(1, size // 4)
     gate = _inverting(_INVERTED[kind], first)
     delay = gate.inputs[0].delay + size / first + 1
@@ -121,7 +121,7 @@ def _followed(kind: str, size: int) -> _Cell:
 
 
 def _preceded(kind: str, size: int) -> _Cell:
-    """A 2-input gate with an inverter in front of A."""
+    """Return a 2-input gate with an inverter before A."""
     gate = _inverting(kind, size)
     a, b = gate.inputs
     inputs = [_Input("A", 1, 1 + a.capacitance + a.delay, "positive_unate"), b]
@@ -130,7 +130,7 @@ def _preceded(kind: str, size: int) -> _Cell:
 
 
 def _exclusive(kind: str, size: int) -> _Cell:
-    """XOR2 of a NOR2 and an AOI21 that takes the same inputs, XNOR2 of their duals."""
+    """Return XOR2 made of NOR2 and AOI21, or XNOR2 made of NAND2 and OAI21."""
     first, second, function = ("NOR2", "AOI21", "A^B") if kind == "XOR2" else ("NAND2", "OAI21", "!(A^B)")
     front, back = _inverting(first, 1), _inverting(second, size)
     middle = back.inputs[2].capacitance
@@ -141,7 +141,7 @@ def _exclusive(kind: str, size: int) -> _Cell:
 
 
 def _multiplexer(size: int) -> _Cell:
-    """MUX2 of an AOI22, an inverter for the select and one at the output: B if S, else A."""
+    """Return MUX2 made of AOI22 and inverters for select and output: B if S, else A."""
     gate = _inverting("AOI22", 1)
     data = gate.inputs[0]
     delay = data.delay + size + 1
@@ -163,7 +163,7 @@ def _cells() -> Iterator[_Cell]:
 
 
 def _cell(name: str, columns: int, width: float) -> str:
-    """The beginning of a cell."""
+    """Return the first lines of a cell."""
     area, leakage = (columns + 1) / _NAND2_COLUMNS, LEAKAGE_NW * width
     return f"  cell ({name}) {{\n    area : {area:.9g};\n    cell_leakage_power : {leakage:.9g};\n"
 
@@ -178,7 +178,7 @@ def _table(kind: str, template: str, row: Sequence[float]) -> str:
 
 
 def _delay_tables(delay: float, size: float) -> str:
-    """Delay in ``tau`` without load; the same for both edges."""
+    """Return delay and transition tables for an intrinsic delay in ``tau``; both edges are equal."""
     tau = TAU_PS / 1e3
     delays = [tau * (delay + load / size) for load in _LOADS]
     slews = [tau * (1 + load / size) for load in _LOADS]
@@ -203,7 +203,7 @@ def _gate(cell: _Cell) -> str:
         f"{_delay_tables(item.delay, cell.size)} }}\n"
         for item in cell.inputs
     )
-    # An edge of the output spends the energy of what is inside, whichever input caused it.
+    # an output edge spends the internal energy, whichever input caused it
     power = "".join(f"      {_power(cell.inside, item.name)}\n" for item in cell.inputs)
     return (
         _cell(cell.name, cell.columns, cell.width)
@@ -214,7 +214,7 @@ def _gate(cell: _Cell) -> str:
 
 
 def _flip_flop() -> str:
-    """A master and a slave latch of 20 devices, two clock inverters: 12 columns, the clock at 8 gates inside."""
+    """Return a flip-flop of two latches (20 devices) and two clock inverters: 12 columns."""
     return (
         _cell("DFF_X1", 12, 12)
         + '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'
@@ -228,7 +228,7 @@ def _flip_flop() -> str:
 
 
 def _clock_gate() -> str:
-    """A latch that is open while the clock is low, and an AND gate."""
+    """Return a clock gate: a latch that is transparent while the clock is low, and an AND gate."""
     return (
         _cell("CLKGATE_X1", 10, 10) + "    dont_use : true;\n    clock_gating_integrated_cell : latch_posedge;\n"
         '    statetable ("CK E", "IE") { table : "L L : - : L, L H : - : H, H - : - : N"; }\n'
@@ -242,7 +242,7 @@ def _clock_gate() -> str:
 
 
 def liberty_text() -> str:
-    """The library as a Liberty file."""
+    """Return the built-in library as a Liberty file."""
     header = (
         "/* Generated by the built-in library of the xpulpnn explorer "
         "(xpulpnn_sim.exploration.generic_library); do not edit. */\n"
@@ -264,6 +264,5 @@ def liberty_text() -> str:
 
 
 def generic_library() -> Library:
-    """The library with the units of flows."""
     name = "built-in (logical effort, no technology)"
     return Library(liberty_text().encode(), LIBRARY_NAME, name=name, physical=False)

@@ -1,7 +1,7 @@
-"""Reader of Liberty files: cells with areas, functions, capacitances, delays and energies, in ns, fF, fJ and nW.
+"""Read cells from Liberty files: areas, functions, capacitances, delays and energies, in um2, fF, ns, fJ and nW.
 
-As in the Liberty User Guide: simple attributes ``name : value;``, complex attributes ``name (values);`` and groups
-``name (values) { ... }``. What is not about area, function, delay, energy and leakage at one corner is skipped.
+The Liberty User Guide defines simple attributes ``name : value;``, complex attributes ``name (values);`` and groups
+``name (values) { ... }``. Only area, function, delay, energy and leakage at one corner are read.
 """
 
 import re
@@ -22,11 +22,11 @@ _PYTHON = {
     **dict.fromkeys("*& ", ")&("),
     **dict.fromkeys("+|", "))|(("),
 }
-"""Texts of Python for those of Liberty: parentheses around the operands of ``&`` and ``|`` make ``^`` come first."""
+"""Python for Liberty operators: parentheses around the operands of ``&`` and ``|`` make ``^`` bind tighter."""
 
 
 class Expression:
-    """A Boolean expression (``function``, ``when``, ``next_state`` ...), translated to one of Python.
+    """A Boolean expression of Liberty (``function``, ``when``, ``next_state``) as Python code.
 
     Operators by falling precedence: ``!a`` and ``a'``; ``^``; ``*``, ``&`` or a space; ``+`` or ``|``.
     """
@@ -50,15 +50,16 @@ class Expression:
             raise ValueError(f"expression must be Boolean, not {text}") from None
 
     def evaluate(self, values: Mapping[str, Any], ones: Any = True) -> Any:
-        """Value for the given inputs: bools, numpy arrays of bool, or integers as bit vectors.
+        """Return the value for inputs that are bools, boolean numpy arrays, or integers as bit vectors.
 
-        ``ones`` is what true looks like: ``True``, or with bit vectors all the bits in use.
+        ``ones`` is the value of true: ``True``, or an integer with all bits of the vectors set.
         """
         given = {f"v{number}": values[name] for number, name in enumerate(self.inputs)}
         return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
 
     def truth_table(self, inputs: Sequence[str]) -> int:
-        """Bit ``i`` is the value for inputs that spell ``i`` in binary, the first one least significant."""
+        """Return an integer whose bit ``i`` is the value for the inputs in binary ``i``, first input least
+        significant."""
         size = 1 << len(inputs)
         values = {name: sum(1 << row for row in range(size) if row >> place & 1) for place, name in enumerate(inputs)}
         return self.evaluate(values, (1 << size) - 1)
@@ -66,7 +67,7 @@ class Expression:
 
 @cache
 def expression(text: str) -> Expression:
-    """A parsed expression, each text once."""
+    """Parse an expression, cached."""
     return Expression(text)
 
 
@@ -82,7 +83,7 @@ _ITEM = re.compile(r'"([^"]*)"|([^\s,"\\]+)')
 
 @dataclass(slots=True)
 class LibertyGroup:
-    """A group as it stands in the file: arguments, simple and complex attributes by name, and the groups inside."""
+    """A group of the file: arguments, simple attributes, complex attributes and subgroups."""
 
     kind: str
     arguments: list[str]
@@ -91,25 +92,23 @@ class LibertyGroup:
     groups: list["LibertyGroup"] = field(default_factory=list["LibertyGroup"])
 
     def inside(self, kind: str) -> Iterator["LibertyGroup"]:
-        """The groups of one kind directly inside."""
         return (group for group in self.groups if group.kind == kind)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """A simple attribute as a number; raises ValueError if it is none."""
+        """Return a simple attribute as a number; raise ValueError if it is not one."""
         return float(self.attributes[name]) if name in self.attributes else default
 
     def flag(self, name: str) -> bool:
-        """Return whether a simple attribute is true."""
         return self.attributes.get(name, "").lower() == "true"
 
 
 def parse_library(text: str) -> LibertyGroup:
-    """The group ``library`` of a file; raises ValueError, naming the line, if there is none or it is malformed."""
+    """Return the group ``library`` of a file; raise ValueError with the line if it is malformed or missing."""
     inside: list[LibertyGroup] = []
     position, problem = 0, ""
     while not problem:
         match = _STATEMENT.match(text, position)
-        assert match is not None  # all of it is optional
+        assert match is not None  # every part of the pattern is optional
         position, name = match.end(), match["name"]
         items = [quoted or plain for quoted, plain in _ITEM.findall(match["arguments"] or "")]
         if not inside and (name, match["open"]) != ("library", "{"):
@@ -141,14 +140,14 @@ _LOAD_VARIABLES = frozenset({"total_output_net_capacitance"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values over input slew and output load; a missing axis has the length 1."""
+    """Values over input slew and output load; a missing axis has length 1."""
 
-    slews_ns: list[float]  # ascending axes
-    loads_ff: list[float]  # ascending axes
+    slews_ns: list[float]  # ascending
+    loads_ff: list[float]  # ascending
     columns: list[list[float]]  # indexed by load, slew: ns in delay tables, fJ in power tables
 
     def at(self, slew_ns: float, load_ff: float) -> float:
-        """Bilinear interpolation; beyond an end the last two points are continued."""
+        """Interpolate bilinearly; extrapolate linearly beyond the ends."""
         by_load = [_interpolate(self.slews_ns, slew_ns, column) for column in self.columns]
         return _interpolate(self.loads_ff, load_ff, by_load)
 
@@ -162,7 +161,7 @@ def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
 
 
 class _Units:
-    """Units, defaults and templates of a library, for the values in its groups."""
+    """Units, defaults and table templates of a library."""
 
     def __init__(self, library: LibertyGroup) -> None:
         self.library = library
@@ -175,7 +174,7 @@ class _Units:
         self._templates = {group.arguments[0]: group for group in templates}
 
     def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
-        """The table ``kind`` of an arc, if it has one whose axes are slew and load."""
+        """Return the table ``kind`` of a group; None without one, or if its axes are not slew and load."""
         given = next(group.inside(kind), None)
         if given is None or "values" not in given.lists:
             return None
@@ -205,7 +204,7 @@ class _Units:
 
 
 def _scale(unit: str, base: str) -> float:
-    """Factor to the SI unit ``base`` of a text such as ``10ps``."""
+    """Return the factor from a unit such as ``10ps`` to the SI unit ``base``."""
     match = re.fullmatch(r"([\d.eE+-]*)\s*([fpnumk]?)" + base, unit.strip(), re.IGNORECASE)
     if match is None:
         raise ValueError(f"unit {unit} is unknown")
@@ -217,7 +216,7 @@ def _numbers(items: list[str]) -> NDArray[np.float64]:
 
 
 class TimingArc:
-    """A timing arc from ``related_pin`` to its pin; tables the file lacks are None."""
+    """A timing arc from ``related_pin``; tables that the file lacks are None."""
 
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
         self.related_pin = related_pin
@@ -228,9 +227,9 @@ class TimingArc:
 
 
 class InternalPower:
-    """Energy per edge of its pin: at an output by an edge at ``related_pin``, at an input by the edge itself.
+    """Energy per edge: of an output for an edge at ``related_pin``, or of an input, without ``related_pin``.
 
-    ``related_pin`` is empty at inputs. A file that gives one ``power`` table has it as both.
+    A file with one table ``power`` has it for both edges.
     """
 
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
@@ -242,18 +241,16 @@ class InternalPower:
 
 
 class Pin:
-    """A pin of a cell."""
-
     def __init__(self, name: str, group: LibertyGroup, units: _Units) -> None:
         self.name = name
         self.direction = group.attributes.get("direction", "input")
         default = units.library.number(f"default_{self.direction}_pin_cap")
         self.capacitance_ff = group.number("capacitance", default) * units.load
-        # empty where there is none
+        # empty without one
         self.function = group.attributes.get("function", group.attributes.get("state_function", ""))
         self.three_state = group.attributes.get("three_state", "")
-        self.clock = group.flag("clock")  # whether it is a clock input
-        # role of a pin of a clock gate: `clock`, `enable`, `test`, `out` or empty
+        self.clock = group.flag("clock")
+        # role in a clock gate: `clock`, `enable`, `test`, `out` or empty
         roles = (role for role in ("clock", "enable", "test", "out") if group.flag(f"clock_gate_{role}_pin"))
         self.clock_gate = next(roles, "")
         self.timing = [
@@ -269,7 +266,7 @@ class Pin:
 
 
 class FlipFlop:
-    """Names of the state and its inverse, and the expressions that rule them; empty where there is none."""
+    """State and its inverse, and the expressions that set them; empty where there is none."""
 
     def __init__(self, group: LibertyGroup) -> None:
         self.state, self.state_inverse, *_ = [*group.arguments, "", ""]
@@ -278,30 +275,27 @@ class FlipFlop:
 
 
 class LibraryCell:
-    """A library cell."""
-
     def __init__(self, group: LibertyGroup, units: _Units) -> None:
         self.name = group.arguments[0]
-        self.area = group.number("area")  # in the unit of the library, um2 by custom
-        # state-independent figure, or the mean over the states if the file has only those
+        self.area = group.number("area")  # in the unit of the library, usually um2
+        # unconditional leakage, or the mean over all states
         leakages = [item.number("value") for item in group.inside("leakage_power")]
         mean = sum(leakages) / max(len(leakages), 1)
         self.leakage_nw = group.number("cell_leakage_power", mean) * units.leakage
         self.dont_use = group.flag("dont_use")
         self.pins = {name: Pin(name, item, units) for item in group.inside("pin") for name in item.arguments}
-        # in the order of the file
         self.inputs = [pin for pin in self.pins.values() if pin.direction == "input"]
         self.outputs = [pin for pin in self.pins.values() if pin.direction == "output"]
         self.flip_flop = next(map(FlipFlop, group.inside("ff")), None)
         self.latch = any(group.inside("latch"))
-        # kind of integrated clock gate, such as `latch_posedge`; empty for other cells
+        # integrated clock gate such as `latch_posedge`, else empty
         self.clock_gate = group.attributes.get("clock_gating_integrated_cell", "")
-        self.sequential = bool(self.flip_flop or self.latch or self.clock_gate)  # whether it keeps a state
+        self.sequential = bool(self.flip_flop or self.latch or self.clock_gate)
 
     def truth_table(self) -> int | None:
-        """Truth table of its only output, bit ``i`` for the inputs that spell ``i``, the first one least significant.
+        """Return the truth table of a combinational cell as an integer (see :meth:`Expression.truth_table`).
 
-        None for cells with state, without inputs, with several outputs, or with one that can float.
+        Return None for cells with state, without inputs, with several outputs, or with a three-state output.
         """
         if self.sequential or len(self.outputs) != 1 or not self.inputs:
             return None
@@ -312,7 +306,7 @@ class LibraryCell:
 
 
 class Liberty:
-    """A library."""
+    """A Liberty library."""
 
     def __init__(self, library: LibertyGroup) -> None:
         units = _Units(library)
@@ -327,7 +321,7 @@ class Liberty:
 
 
 def read_liberty(text: str, source: object) -> Liberty:
-    """The library in a Liberty file; raises :class:`ToolError` with one line, which names its source, if it is none."""
+    """Parse a Liberty file; raise :class:`ToolError`, which names ``source``, if it is malformed."""
     try:
         return Liberty(parse_library(text))
     except (ValueError, LookupError) as error:

@@ -1,5 +1,5 @@
-"""Cell libraries as synthesis flows use them: gate equivalent, FO4 delay, register, driver and load; and the scripts
-that map Verilog to one, Yosys with ABC inside it."""
+"""Cell libraries for synthesis (gate equivalent, FO4 delay, flip-flop, driver and load) and scripts for Yosys and
+ABC."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ NO_TECHNOLOGY = (
     "The built-in library is of no technology: its energies compare configurations and are those of no chip. A Liberty "
     "file gives those of its cells."
 )
-"""Remark on energies by the library of :mod:`~xpulpnn_sim.exploration.generic_library`."""
+"""Remark on energies from :mod:`~xpulpnn_sim.exploration.generic_library`."""
 
 _INVERTER = 0b01
 _BUFFER = 0b10
@@ -25,17 +25,17 @@ _FO4_STEPS = 100
 
 
 class Library:
-    """A cell library as the flows use it, from a Liberty file.
+    """A cell library for the flows, from a Liberty file.
 
-    ``physical`` tells whether areas are in um2; the built-in library has areas in NAND2 equivalents alone. Raises
-    :class:`ToolError` if it is no library, or lacks a cell that no flow can do without.
+    With ``physical``, areas are in um2; the built-in library has NAND2 equivalents only. Raises :class:`ToolError` if
+    the file is malformed or lacks a cell that the flows need.
     """
 
     def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
         self.content, self.physical = content, physical
         self.sha256 = hashlib.sha256(content).hexdigest()
         self.liberty = read_liberty(content.decode(errors="replace"), source)
-        self.name = name or self.liberty.name  # what reports call it
+        self.name = name or self.liberty.name  # name in reports
         self.cells = self.liberty.cells
         usable = [cell for cell in self.cells.values() if not cell.dont_use and cell.area > 0]
 
@@ -49,27 +49,27 @@ class Library:
             return (cell for cell in usable if len(cell.inputs) == inputs and cell.truth_table() == table)
 
         nand2 = require("a 2-input NAND", by_table(_NAND2, 2))[0]
-        self.nand2, self.ge_area = nand2.name, nand2.area  # the smallest one; its area is one gate equivalent
+        self.nand2, self.ge_area = nand2.name, nand2.area  # the smallest 2-input NAND: its area is one gate equivalent
         inverters = require("an inverter with delay tables", filter(_timed, by_table(_INVERTER, 1)))
-        # the second smallest one, or the only one: the smallest one of a library is often slow for its load
+        # the second smallest, if any: the smallest inverter of a library is often slow for its load
         inverter = inverters[min(1, len(inverters) - 1)]
         self.fo4_inverter, self.fo4_ps = inverter.name, round(fo4_delay_ps(inverter), 1)
-        # buffer that drives every input: the middle one of those that no other beats in both area and drive
+        # drives every input: the medium one of the buffers that no other beats in both area and drive
         buffers = require("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
         self.driving_cell = _middle(buffers).name
-        # the smallest one on the rising edge (what `dfflibmap` picks)
+        # the smallest rising-edge flip-flop, which `dfflibmap` picks too
         self.flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
-        # the smallest clock gate with a latch for rising-edge registers; empty if there is none
+        # the smallest latch-based clock gate for rising-edge registers, or empty
         gates = [cell for cell in self.cells.values() if cell.clock_gate == "latch_posedge"]
         self.clock_gate = min(gates, key=lambda cell: cell.area).name if gates else ""
-        # load of every output: the default input capacitance of the library if that is plausible, one to ten inputs of
-        # its smallest inverter, else four of them
+        # load of every output: the library's default input capacitance if it is one to ten inverter inputs, else four
+        # of them
         default, smallest = self.liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
         self.output_load_ff = default if smallest <= default <= 10 * smallest else 4 * smallest
 
 
 def load_library(path: Path) -> Library:
-    """The library in a Liberty file; raises :class:`ToolError` as :class:`Library` does."""
+    """Return the library in a Liberty file; raise :class:`ToolError` as :class:`Library` does."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -78,9 +78,9 @@ def load_library(path: Path) -> Library:
 
 
 def fo4_delay_ps(inverter: LibraryCell) -> float:
-    """Mean of rise and fall delay of an inverter in a chain in which each stage drives four of its kind.
+    """Return the mean of rise and fall delay of an inverter in a chain where each stage drives four inverters.
 
-    The slew is the one that such a chain settles at.
+    The slew is the steady-state slew of the chain.
     """
     arc, load = inverter.outputs[0].timing[0], 4 * inverter.inputs[0].capacitance_ff
     rise_at, fall_at = _lookup(arc, "rise_transition"), _lookup(arc, "fall_transition")
@@ -109,7 +109,7 @@ def _is_d_flip_flop(cell: LibraryCell) -> bool:
 
 
 def _middle(buffers: list[LibraryCell]) -> LibraryCell:
-    """The middle one in drive of the buffers that are not beaten in both area and drive, such as delay cells."""
+    """Return the buffer of medium drive among those that no other beats in both area and drive."""
     best: list[LibraryCell] = []
     for cell in buffers:
         if not best or _resistance(cell) < _resistance(best[-1]):
@@ -118,19 +118,19 @@ def _middle(buffers: list[LibraryCell]) -> LibraryCell:
 
 
 def _resistance(cell: LibraryCell) -> float:
-    """Slope of the delay over the load."""
+    """Return the slope of the delay over the load."""
     arc = cell.outputs[0].timing[0]
     load = 4 * cell.inputs[0].capacitance_ff
     rise = _lookup(arc, "cell_rise")
     return (rise(0.0, 2 * load) - rise(0.0, load)) / load
 
 
-DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"  # inputs of the scripts
+DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"
 _KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".tcl", ".v", ".ys"})
 
 
 class FlowError(ToolError):
-    """A flow that failed, with the files it left."""
+    """A failed flow, with the files that it left."""
 
     def __init__(self, message: str, files: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -139,9 +139,9 @@ class FlowError(ToolError):
 
 @contextmanager
 def flow_folder(files: dict[str, str], folder: str = "") -> Iterator[Path]:
-    """A folder for tools to run in; what is worth keeping is added to ``files`` when they have finished.
+    """Yield a temporary folder for tools; add scripts, logs and netlists to ``files`` afterwards, also on failure.
 
-    That is all but the library, which is the user's; and :data:`DESIGN`, which the point has, if they have succeeded.
+    The library is never added, and :data:`DESIGN` only on failure, since the point has it already.
     """
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         try:
@@ -164,18 +164,17 @@ _DEEP = "balance; rewrite; refactor; balance; rewrite; rewrite -z; balance; refa
 _BUFFERED = "topo; buffer -N 16 -S 400"
 _TIMED = "stime -p"
 _SPEED_PS = 1000.0
-"""Delay that the speed script asks the mapper for without a clock: out of reach, so that it does what it can."""
+"""Mapping delay of the speed script without a clock: unreachable, so that ABC does its best."""
 
-SCRIPTS = ("area", "speed")  # For area, or for speed
+SCRIPTS = ("area", "speed")
 
 _STATISTICS = "stats.txt"
-"""File to which ``stime -d`` appends cells, area and delay, in whole ps: the wheel loses what ABC prints."""
+"""File to which ``stime -d`` appends cells, area and delay in ps, as the Yosys wheel loses ABC's output."""
 
 _NATIVE_ALIAS = "alias stat print_stats"
 
 
 def abc_commands(script: str, clock_ps: float | None = None) -> str:
-    """The commands of ABC, separated by semicolons."""
     target = "" if clock_ps is None else f" -D {clock_ps:.0f}"
     sized = f"upsize{target}; dnsize{target}"
     if script == "area":
@@ -185,7 +184,7 @@ def abc_commands(script: str, clock_ps: float | None = None) -> str:
 
 
 def write_inputs(folder: Path, verilog: str, library: Library, name: str, commands: str, yosys: Yosys) -> None:
-    """Write design, library, constraints and the ABC commands, in a file of this name, that the scripts read."""
+    """Write design, library, constraints and the ABC script ``name``."""
     (folder / DESIGN).write_text(verilog)
     (folder / LIBRARY).write_bytes(library.content)
     lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]
@@ -195,17 +194,16 @@ def write_inputs(folder: Path, verilog: str, library: Library, name: str, comman
 
 
 def map_gates(commands: str) -> str:
-    """The command of Yosys that maps to the library with a file of ABC commands."""
+    """Return the Yosys command that maps to the library with an ABC script."""
     return f"abc -liberty {LIBRARY} -constr {CONSTRAINTS} -script {commands}"
 
 
 def read_verilog(module: str) -> Sequence[str]:
-    """Commands that read the design."""
     return f"read_verilog {DESIGN}", f"hierarchy -check -top {module}"
 
 
 def delay_ps(folder: Path, log: str) -> float | None:
-    """Delay that ABC printed into a log, or wrote to its statistics in whole ps; None for a design without gates."""
+    """Return the delay from the ABC log or its statistics; None for a design without gates."""
     printed = re.findall(r"Delay = *([\d.]+) ps", (folder / log).read_text(errors="replace"))
     if printed:
         return float(printed[-1])

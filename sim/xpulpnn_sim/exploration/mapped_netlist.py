@@ -1,11 +1,10 @@
-"""Flat netlists of library cells, with the instance and the readable name of everything in them.
+"""Flat netlists of library cells, with the instance and a readable name of every gate and net.
 
-A mapper that sees the whole design at once gives better figures than one that stops at the borders of modules, but its
-gates have lost the instances they come from. These are derived from what gates compute: source and mapped netlist run
-the same random values of inputs and registers, and a net of the mapped netlist that always equals, or always differs
-from, a net of the source gets the instance and the name of that net. A gate of which the source knows nothing belongs
-where those belong that read it, or, if they do not agree, that feed it. What serves several instances stays apart,
-under :data:`SHARED`.
+Mapping the flattened design gives better results than mapping each module, but loses the instances of gates. They are
+recovered by function: the netlists before and after mapping are simulated with the same random values of inputs and
+registers, and a mapped net that always equals, or is the inverse of, a source net gets its instance and name. Other
+gates belong to the instance of their readers or, if these disagree, of their drivers. A gate that serves several
+instances is listed under :data:`SHARED`.
 """
 
 import base64
@@ -22,12 +21,12 @@ from xpulpnn_sim.exploration.liberty import LibraryCell, expression
 from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order
 
 GATED = "$_DFFE_PP_"
-"""Type of the registers that stand behind a clock gate in netlists for energies; their pins are C, D, E, Q."""
+"""Type of registers behind a clock gate in netlists for energies; pins C, D, E, Q."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedGate:
-    """A cell: its name, the path of the instance it is in (empty: the top), what it is, and the net at each pin."""
+    """A library cell: path of its instance (empty for the top), and the net of each pin."""
 
     name: str
     path: str
@@ -36,38 +35,34 @@ class MappedGate:
 
     @property
     def read(self) -> list[int]:
-        """Nets of the inputs."""
         return [self.pins[pin.name] for pin in self.cell.inputs if pin.name in self.pins]
 
     @property
     def driven(self) -> list[int]:
-        """Nets of the outputs."""
         return [self.pins[pin.name] for pin in self.cell.outputs if pin.name in self.pins]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MappedNetlist:
-    """A flat netlist of library cells."""
-
-    module: str  # name of the top module
+    module: str
     gates: list[MappedGate]
-    inputs: dict[str, int]  # net by name of the port bit, such as `op_a[3]`
-    outputs: dict[str, int]  # net by name of the port bit
-    # name of each net: the shortest of those that the Verilog gave it, else one made of the driver's instance path and
-    # the number of the net, such as `dotp.array.n123`
+    inputs: dict[str, int]  # net of each port bit, such as `op_a[3]`
+    outputs: dict[str, int]  # net of each port bit
+    # name of each net: the shortest one in the Verilog, else the driver's instance and the net's number, as in
+    # `dotp.array.n123`
     names: dict[int, str]
-    # instances that were not mapped; their outputs are among the inputs, their inputs among the outputs
+    # unmapped instances; their outputs count as inputs and their inputs as outputs
     apart: list[NetlistCell] = field(default_factory=list[NetlistCell])
 
 
 class CombinationalCells:
-    """A netlist with its registers cut: what leaves one starts a path, what enters one but its clock ends one.
+    """The combinational part of a netlist: paths start at inputs and register outputs, and end at outputs and
+    register inputs.
 
-    Ends at a register have the name of the first net it drives.
+    An end at a register is named after the first net that the register drives.
     """
 
     def __init__(self, netlist: MappedNetlist) -> None:
-        # names of nets that paths start at, and nets with names of ends
         self.starts = {net: name for name, net in netlist.inputs.items() if net > ONE}
         self.ends = [(net, name) for name, net in netlist.outputs.items() if net > ONE]
         for gate in netlist.gates:
@@ -85,9 +80,9 @@ class CombinationalCells:
 def mapped_module(
     module: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
 ) -> MappedNetlist:
-    """A flat module as library cells, and as those whose type is in ``apart``.
+    """Return a flat module as library cells, and as unmapped cells of the types ``apart``.
 
-    Raises :class:`ToolError` if there are others.
+    Raises :class:`ToolError` for other cell types.
     """
     gates: list[MappedGate] = []
     others = [cell for cell in module.cells if cell.type in apart]
@@ -111,14 +106,14 @@ def mapped_module(
 
 
 def pin_bits(cell: NetlistCell, *, outputs: bool) -> Iterator[tuple[str, int]]:
-    """Name, such as ``core0.data__addr[3]``, and net of each bit of the output pins of a cell, or of the others."""
+    """Yield name, such as ``core0.data__addr[3]``, and net of each bit of a cell's outputs or inputs."""
     for pin, nets in cell.pins.items():
         if (pin in cell.outputs) == outputs:
             yield from NetlistWire(f"{cell.name}.{pin}", nets).bits
 
 
 def instance_path(name: str) -> str:
-    r"""Instance that a cell of a flattened netlist was in: ``dotp.array`` of ``$flatten\dotp.\array.$abc$12``."""
+    r"""Return the instance of a cell in a flattened netlist: ``dotp.array`` for ``$flatten\dotp.\array.$abc$12``."""
     rest = name.removeprefix("$flatten")
     if rest == name:
         return "" if name.startswith("$") else name.rpartition(".")[0]
@@ -130,7 +125,7 @@ def instance_path(name: str) -> str:
 
 
 def net_names(module: NetlistModule) -> dict[int, list[str]]:
-    """All names that the source gives to each net, the shortest one of the highest instance first."""
+    """Return all source names of each net, the shortest name in the highest instance first."""
     names: dict[int, list[str]] = {}
     for wire in module.wires.values():
         for name, net in () if wire.hidden else wire.bits:
@@ -139,22 +134,21 @@ def net_names(module: NetlistModule) -> dict[int, list[str]]:
 
 
 def name_length(name: str) -> tuple[int, int, str]:
-    """Sorts names of nets: those of high instances first, then short ones."""
+    """Sort key for net names: high instances first, then short names."""
     return name.count("."), len(name), name
 
 
 def packed_netlist(netlist: MappedNetlist) -> str:
-    """A netlist with its library cells as text without line breaks."""
+    """Serialise a netlist to text without line breaks."""
     return base64.b64encode(zlib.compress(pickle.dumps(netlist))).decode()
 
 
 def unpacked(text: str) -> MappedNetlist:
-    """Inverse of :func:`packed_netlist`."""
     return pickle.loads(zlib.decompress(base64.b64decode(text)))
 
 
 SHARED = "(shared)"
-"""Stands for an instance: gates for several instances below the same one that the source has no net for."""
+"""Pseudo-instance of gates that serve several instances and match no source net."""
 
 VECTORS = 2048
 _ALL = (1 << VECTORS) - 1
@@ -164,14 +158,14 @@ _DENSITIES = 4
 def with_origins(
     source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist
 ) -> tuple[MappedNetlist, dict[str, float]]:
-    """The mapped netlist with the instance of each gate and the readable name of each net.
+    """Return the netlist with the instance of each gate and a readable name of each net.
 
-    With it come shares of the area by how the instance was derived: from an equal function, from what reads the gate,
-    or not at all (the gate is shared).
+    The second result is the share of the area by how instances were attributed: by an equal function, by readers, or
+    not (shared gates).
     """
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
-    # the one name that all names of each net that leaves a register stand for
+    # maps all names of a register output to one of them
     registers = {name: names[net][0] for net in driven if net in names for name in names[net]}
     known = _Source(source, registers, {cell.type for cell in mapped.apart})
     part = CombinationalCells(mapped)
@@ -187,7 +181,7 @@ def with_origins(
 
 
 def _random(name: str) -> int:
-    """Values of the input or register ``name``: even ones, rarely ones, mostly ones, even again."""
+    """Return random values of an input or register: a quarter each of densities 1/2, 1/4, 3/4 and 1/2."""
     random = Random(name)
     part = VECTORS // _DENSITIES
     drawn = [random.getrandbits(part) for _ in range(_DENSITIES + 2)]
@@ -196,12 +190,12 @@ def _random(name: str) -> int:
 
 
 def _function(value: int) -> int:
-    """A key that a value and its inverse have in common."""
+    """Return a key that a value and its inverse share."""
     return min(value, value ^ _ALL)
 
 
 def _sum_of_products(pins: str, table: int) -> str:
-    """The function with this truth table, the first pin lowest."""
+    """Return the expression of a truth table; the first pin is least significant."""
     rows = [row for row in range(1 << len(pins)) if table >> row & 1]
     return "+".join("*".join(f"{'!' * (~row >> place & 1)}{pin}" for place, pin in enumerate(pins)) for row in rows)
 
@@ -210,7 +204,7 @@ _FUNCTIONS = {kind: expression(_sum_of_products(*gate)) for kind, gate in GATES.
 
 
 class _Source:
-    """Values of the source, the instances that compute them, and their names."""
+    """Values, instances and names of the nets before mapping."""
 
     def __init__(self, module: NetlistModule, registers: Mapping[str, str], apart: Collection[str]) -> None:
         gates = [cell for cell in module.cells if cell.type in GATES]
@@ -242,7 +236,8 @@ class _Source:
                 self.names[_function(value)] += [(name, value) for name in known]
 
     def name(self, value: int, path: str) -> str:
-        """Name of a net with this value, of the instance if it has one, with ``!`` for the inverse; or nothing."""
+        """Return a net name with this value, with ``!`` for the inverse, preferably in ``path``; empty if there is
+        none."""
         named = self.names.get(_function(value), ())
         inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
         if not inside:
@@ -252,7 +247,7 @@ class _Source:
 
 
 def _mapped_values(part: CombinationalCells) -> dict[int, int]:
-    """Values of all nets of the mapped netlist."""
+    """Return the values of all nets of the mapped netlist."""
     values = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
     values |= {net: _random(name) for net, name in part.starts.items()}
     for gate in part.gates:
@@ -266,7 +261,7 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
 def _attributed(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
-    """Candidate instances of each gate, a single one if it was derived; and shares of the area by how it was."""
+    """Return candidate instances of each gate, one if attributed; and shares of the area by kind of attribution."""
     instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 
@@ -310,7 +305,7 @@ def _attributed(
 
 
 def _lowest_above(paths: frozenset[str]) -> str:
-    """The path itself; the lowest instance above all that a gate may belong to, with :data:`SHARED`, if several."""
+    """Return the only path; for several paths, their lowest common instance followed by :data:`SHARED`."""
     if len(paths) == 1:
         return next(iter(paths))
     together = zip(*(path.split(".") if path else [] for path in paths), strict=False)

@@ -1,4 +1,4 @@
-"""Energy of layers on one core: pieces of them on the mapped netlist, charged by a Liberty file."""
+"""Estimate the energy of layers on a core: pieces of layers run on the mapped netlist."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
 
-PIECE_CYCLES = 6000  # About so long a piece takes on the core
+PIECE_CYCLES = 6000  # approximate cycles of a piece on the core
 
-PIECE_WINDOW_CYCLES = 2048  # of these its switching is counted
+PIECE_WINDOW_CYCLES = 2048  # cycles whose switching is counted
 
 _FJ_PER_NJ = 1e6
 _DIGITS = 4
@@ -29,10 +29,10 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerEnergy:
-    """Energy of a layer in a cycle."""
+    """Energy per cycle of a layer."""
 
     result: EnergyResult
-    share: float  # results of the piece as a part of those of the layer
+    share: float  # fraction of the layer's results that the piece computes
 
 
 def layer_energies(
@@ -42,7 +42,7 @@ def layer_energies(
     library: Library,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, LayerEnergy]:
-    """The energy of each layer, by name."""
+    """Return the energy of each layer, by name."""
     energies: dict[str, LayerEnergy] = {}
     total = len(case.computed.stages)
     for stage, inputs, variant in layers(case):
@@ -56,7 +56,7 @@ def layer_energies(
 
 
 def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> EnergyWorkload:
-    """A piece as a program of the core, its results checked."""
+    """Return a piece of a layer as a program of the core that checks its results."""
     stage = piece.stage
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
     tensors = stage.fed(*piece.maps)
@@ -68,7 +68,7 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:
-    """Put energies into the record of a network on one core: of a cycle of the piece, times the cycles of the layer."""
+    """Add energies to a network's record: energy per cycle of the piece times cycles of the layer."""
     for layer in record["layers"]:
         energy_of_piece = energies[layer["name"]]
         scale = layer["cycles"] / _FJ_PER_NJ
@@ -78,7 +78,7 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
         layer["energy_share"] = round(energy_of_piece.share, _DIGITS)
     record["energy_nj"] = round(sum(layer["energy_nj"] for layer in record["layers"]), _DIGITS)
     first = next(iter(energies.values())).result
-    # what is said of the run differs from layer to layer
+    # conditions of the run differ between layers
     method = (
         "Energy of a layer: that of a cycle of a piece of it, at gate level on the mapped netlist of the core with the "
         f"weights and maps of the first image, times the cycles of the layer; pieces of about {PIECE_CYCLES} cycles, "
@@ -92,7 +92,7 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
 
 
 def layers(case: NetworkCase) -> Iterator[tuple[Stage, list[Ints], str]]:
-    """The layers of a network as it is computed, with the maps that each reads, and its variant."""
+    """Yield each layer of a network with its input maps and its variant."""
     results = run_reference(case.computed, case.given[np.newaxis])
     maps = {NETWORK_INPUT: case.given}
     maps |= {stage.name: values[0] for stage, values in zip(case.computed.stages, results, strict=True)}

@@ -1,4 +1,4 @@
-"""Options of an exploration, their contradictions, and the command line that repeats it."""
+"""Options of an exploration, their checks, and the command line that repeats it."""
 
 from dataclasses import dataclass, fields
 from math import inf
@@ -20,7 +20,7 @@ from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 
 SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
-"""Layers of kernels unless they are given: the papers' channels and filters on fewer pixels."""
+"""Default layers of kernels: the papers' channels and filters with fewer pixels."""
 
 _LAYERS = " and ".join(f"{name} {layer}" for name, layer in SMALL_LAYERS.items())
 
@@ -28,10 +28,10 @@ DEFAULT_TOP = "ex-stage"
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
-MOST_POINTS = 200  # points to run without being asked for so many
+MOST_POINTS = 200  # limit without ``yes``
 
 _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
-"""Options that ``paper`` decides itself."""
+"""Options that ``paper`` sets."""
 
 # Sphinx reads annotations without values that are computed in them.
 _SCRIPTS = (*SCRIPTS, "both")
@@ -57,8 +57,8 @@ _Count = Annotated[int, Parameter(metavar="N")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploreOptions:
-    """Options of an exploration, which are those of ``xpulpnn explore``. A text may stand for a path, and for the only
-    one of several texts."""
+    """Options of an exploration, the same as of ``xpulpnn explore``. Paths can be texts, and a tuple of one text
+    that text."""
 
     top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=_TOP)] = None
     preset: Annotated[_Repeated, Parameter(help=_PRESET, metavar="LIST")] = ()
@@ -124,7 +124,7 @@ class ExploreOptions:
                 object.__setattr__(self, name, (value,) if kind == _Repeated else Path(value))
 
     def check(self) -> None:
-        """Raise :class:`InputError` for options that cannot be met, whatever the others say."""
+        """Raise :class:`InputError` for invalid or contradictory options."""
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
             number = getattr(self, name)
             if number is not None and number < 1:
@@ -156,19 +156,17 @@ class ExploreOptions:
 
     @property
     def component(self) -> str:
-        """Name of the component."""
         return self.top or DEFAULT_TOP
 
     @property
     def presets(self) -> tuple[str, ...]:
-        """Presets to start from, as they are given."""
         if self.component in DEBUG_NAMES:
             return self.preset or (DEBUG_PRESET,)
         return self.preset or (DEFAULT_PRESET,)
 
     @property
     def command(self) -> str:
-        """The command that repeats a run, defaults left out."""
+        """Return the command that repeats the run, without defaults."""
         words = ["xpulpnn", "explore"]
         for item in fields(self):
             value = getattr(self, item.name)
@@ -184,5 +182,5 @@ class ExploreOptions:
 
 
 def option_name(field: str) -> str:
-    """Spelling of a field of the options on the command line."""
+    """Return the command-line spelling of an option."""
     return "--set" if field == "settings" else f"--{field.replace('_', '-')}"

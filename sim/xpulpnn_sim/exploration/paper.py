@@ -1,5 +1,4 @@
-"""The comparison of Table II of the XpulpNN paper: EX stage and core, and the whole cluster, without and with the
-extension, and with the additions beyond the paper."""
+"""Compare core and cluster without and with XpulpNN, as in Table II of its paper, and with later additions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -15,23 +14,23 @@ from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 BASELINE, EXTENDED = "ri5cy", "xpulpnn"
 VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
-"""Cores that are compared, each with the one before, and what runs fastest on each."""
+"""Cores that are compared, each with its predecessor, and the fastest kernel variant of each."""
 
 PAPER_TOPS = ("ex-stage", "core")
 MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
-"""All cores run the 8-bit MatMul with the instructions of XpulpV2, as in the paper; small, since gates run it."""
+"""8-bit MatMul with XpulpV2 instructions, run by all cores as in the paper; small, since it runs on gates."""
 
 BITS = (8, 4, 2)
-LAYER = "conv", "16x16x32:64x3x3"  # the layer of the papers, for its cycles
+LAYER = "conv", "16x16x32:64x3x3"  # the papers' layer, for cycles
 
-LAYER_ROWS = "conv", "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for its energy: gates run them
+LAYER_ROWS = "conv", "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for energy on gates
 
 OWN_MATMUL = "matmul", "32x64x16"
 LAYER_WINDOW = 8 * WINDOW_CYCLES
-"""Clock cycles of a layer whose switching is looked at: many pieces, since its phases differ."""
+"""Clock cycles of a layer whose switching is counted: many, since the phases of a layer differ."""
 
 REFERENCE_LIBRARY = "sg13g2_stdcell_typ_1p20V_25C"
-"""Library of the flow that the figures of the authors' RTL were measured in."""
+"""Library of the reference flow for figures of the authors' RTL."""
 
 _PERCENT = 100.0
 
@@ -48,17 +47,17 @@ _AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
 }
 """Baseline and extension of the authors' RTL in the reference flow, by component, figure and script."""
 
-_OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # of the area in the paper, percent
+_OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # area overhead in the paper, percent
 
 
 def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
-    """A kernel and its layer in the variant that runs fastest on a preset."""
+    """Return the kernel in the fastest variant of a preset."""
     kernel, layer = workload
     return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
 
 
 def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
-    """The points of the comparison and the steps of each."""
+    """Return the points of the comparison and the steps of each."""
     flows = flow_steps(options)
     points = tuple(
         Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name])
@@ -71,7 +70,7 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
 
 
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
-    """Workloads of a core: the same programs as the others, then its own kernels."""
+    """Return the workloads of a core: the common programs, then its own kernels."""
     cells, yosys = library(options.liberty), options.yosys
     return [
         EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),
@@ -86,7 +85,8 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
 
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Ours beside the paper's overheads, and beside the authors' RTL if the library is that of the reference flow."""
+    """Return our figures beside the paper's overheads, and beside the authors' RTL if the library is the reference
+    one."""
     by_label = {point.label: point for point in points}
     flows = {flow.script: flow.name for point in points for flow in point.flows}
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
@@ -136,7 +136,7 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
-    """Rows of what the cores run."""
+    """Add rows of cycles and energies."""
 
     def per_mac(core: PointResult, bits: int, what: tuple[str, str]) -> float | None:
         return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, what)))
@@ -168,24 +168,24 @@ def _speed_of(point: PointResult, spec: KernelSpec) -> float | None:
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:
-    """Percent that ``extended`` is above ``baseline``; None if either is missing."""
+    """Return the increase in percent; None if either value is missing or the baseline is 0."""
     return None if not baseline or extended is None else _PERCENT * (extended / baseline - 1.0)
 
 
 _CLUSTERS = ("cluster-ri5cy", "cluster", "cluster2", "cluster3")
 CLUSTER_VARIANTS: Mapping[str, str] = dict(zip(_CLUSTERS, VARIANTS.values(), strict=True))
-"""Clusters of these cores, whose energy is estimated."""
+"""Clusters whose energy is estimated, and the kernel variant of their cores."""
 
-CLUSTER_WINDOW = 2 * WINDOW_CYCLES  # clock cycles of each kind of part whose switching is looked at
+CLUSTER_WINDOW = 2 * WINDOW_CYCLES  # clock cycles counted for each module
 
 CLUSTER_MATMUL = "matmul", "32x288x32"
-"""MatMul with the layer's depth and a block of it for each core."""
+"""MatMul with the layer's depth and a block for each core."""
 
 _SAME = KernelSpec.parse(f"matmul:8:xpulpv2_4x2:{CLUSTER_MATMUL[1]}")
 _WORKLOADS = {"MatMul": CLUSTER_MATMUL, "layer": LAYER_ROWS}
 
 _POWERS = {"same": _PERCENT * (41.6 / 41.8 - 1.0), "own": _PERCENT * (43.7 / 41.8 - 1.0)}
-"""Power of the cluster in the 8-bit MatMul in the paper, percent above that without the extension, at 0.8 V."""
+"""Power overhead in percent of the cluster in the paper's 8-bit MatMul at 0.8 V."""
 
 CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),
@@ -193,11 +193,11 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster", "cluster2"): ("additions beyond the paper", None),
     ("cluster2", "cluster3"): ("two products at a time", None),
 }
-"""Difference of two presets, and the percent of area that it costs in the paper, if it knows it."""
+"""Difference of two presets, and its area overhead in percent in the paper, if published."""
 
 
 def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
-    """The clusters that are compared and the steps of each."""
+    """Return the clusters that are compared and the steps of each."""
     space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
     flows = flow_steps(options)
     return space, [
@@ -211,7 +211,7 @@ def _cluster_own(cluster: str, bits: int, workload: tuple[str, str]) -> KernelSp
 
 
 def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
-    """Workloads of a cluster: the program that all run, then its own kernels."""
+    """Return the workloads of a cluster: the common program, then its own kernels."""
     if cluster not in CLUSTER_VARIANTS:
         return []
     own = [_cluster_own(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
@@ -221,7 +221,7 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Ours beside the paper's overheads."""
+    """Return our overheads beside the paper's."""
     by_label = {point.label: point for point in points}
     names = comparison.flow_names(points)
     rows: list[list[TableCell]] = []
@@ -259,7 +259,7 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[TableCell]]:
-    """Rows of what two clusters run; none if neither runs anything."""
+    """Return rows of energies of two clusters; none without energies."""
     pair = (smaller, larger)
     if not all(point.label in CLUSTER_VARIANTS and point.energies for point in pair):
         return []

@@ -1,7 +1,7 @@
-"""Search of a space of configurations by Optuna, instead of all of its points.
+"""Search a space of configurations with Optuna.
 
-What is proposed depends on the seed and on results alone, not on how many processes or machines computed them: points
-are proposed and evaluated in batches of one size. A search that was interrupted therefore goes on when it is repeated.
+Proposals depend on the seed and on results, not on the number of processes: points are proposed and evaluated in
+batches of fixed size. Repeating an interrupted search therefore continues it.
 """
 
 import random
@@ -33,7 +33,7 @@ _HEADINGS = {
         Column(name="energy", unit="pJ", digits=1, better="less"),
     )
 }
-"""Figures of a point that a search can be for."""
+"""Figures that a search can optimise."""
 
 OBJECTIVES = tuple(_HEADINGS)
 
@@ -45,18 +45,18 @@ _OF_FLOWS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """A figure to make small or large."""
+    """A figure to minimise or maximise."""
 
     name: str
-    flow: str  # name of the flow it is taken from, such as `asic-area`; empty for figures that are of no flow
+    flow: str  # flow of the figure, such as `asic-area`; empty for figures without a flow
 
     @property
     def direction(self) -> str:
-        """``minimize`` or ``maximize``."""
+        """Return ``minimize`` or ``maximize``."""
         return "maximize" if _HEADINGS[self.name].better == "more" else "minimize"
 
     def value(self, point: PointResult) -> float | None:
-        """The figure of a point; None if it has none."""
+        """Return the figure of a point; None if it has none."""
         if self.name == "cycles":
             return sum(float(record["cycles"]) for record in point.kernels) if point.kernels else None
         if self.name == "energy":
@@ -70,7 +70,7 @@ class Objective:
 
 
 def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:
-    """The objectives of a search."""
+    """Parse a list of objectives, or return the default ones; raise :class:`InputError`."""
     default = [*_OF_FLOWS[flows[0].partition("-")[0]], *(["cycles"] if kernels else [])]
     listed: list[Objective] = []
     for text in names.split(",") if names else default:
@@ -88,13 +88,13 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
 
 
 def measured(point: PointResult, objectives: Sequence[Objective]) -> list[float] | None:
-    """All figures of a point; None if it failed, or lacks one."""
+    """Return the figures of a point; None if it failed or lacks one."""
     known = [value for objective in objectives if (value := objective.value(point)) is not None]
     return known if len(known) == len(objectives) and not point.error else None
 
 
 def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective]) -> list[int]:
-    """Numbers of the points that no other one is at least as good as in all objectives, and better in one."""
+    """Return the numbers of the points that no other point dominates."""
     signs = [-1 if objective.direction == "maximize" else 1 for objective in objectives]
     costs = {
         number: [sign * value for sign, value in zip(signs, known, strict=True)]
@@ -109,7 +109,7 @@ def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective])
 
 
 def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective]) -> NamedTable:
-    """The points that no other one beats, sorted by the first objective."""
+    """Return the table of the Pareto front, sorted by the first objective."""
     front = [points[number] for number in pareto_front(points, objectives)]
     rows: list[list[TableCell]] = [
         [point.label, *(objective.value(point) for objective in objectives)] for point in front
@@ -129,17 +129,17 @@ def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective])
     )
 
 
-PRESET = "preset"  # name of the choice among presets
+PRESET = "preset"
 
-_BATCH = 8  # points proposed before Optuna gets any of their results
+_BATCH = 8  # points proposed before Optuna gets their results
 
-_PATIENCE = 20  # proposals in a row that are known or impossible, after which one is drawn from those left
+_PATIENCE = 20  # known or impossible proposals in a row, after which a remaining one is drawn
 
 Choices = Mapping[str, Sequence[str]]
 
 
 def require_optuna() -> Any:
-    """The package ``optuna``; raises :class:`ToolError` with the command that installs it."""
+    """Return the package ``optuna``; raise :class:`ToolError` with the command that installs it."""
     try:
         return import_module("optuna")
     except ImportError:
@@ -153,13 +153,14 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
     "nnrf": frozenset(),
     **{top: frozenset[str]() for top in (*CLUSTER_NAMES, *DEBUG_NAMES) if top not in WHOLE_CLUSTERS},
 }
-"""Choices of structure that components have; all others have every one."""
+"""Structural choices that matter to a component; components not listed have all of them."""
 
 
 def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Every choice of structure of a component, with its values, but those ``given``: gates change, results do not.
+    """Return the values of each structural choice of a component except those ``given``; results do not depend on
+    them.
 
-    Raises :class:`InputError` if there is none.
+    Raises :class:`InputError` if no choice is left.
     """
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
     choices = {
@@ -177,14 +178,14 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
 
 @dataclass(kw_only=True)
 class Search:
-    """A search."""
+    """A search for good configurations with Optuna."""
 
     top: str
     common: Mapping[str, str]  # settings of all points
     choices: Choices
     objectives: Sequence[Objective]
-    obstacle: Callable[[Configuration], str]  # why a configuration is of no use; empty if it is
-    points: int  # to propose
+    obstacle: Callable[[Configuration], str]  # why a configuration is unusable, or empty
+    points: int  # to evaluate
     seed: int
 
     def __post_init__(self) -> None:
@@ -195,20 +196,20 @@ class Search:
         self._categorical = optuna.distributions.CategoricalDistribution
         directions = [objective.direction for objective in self.objectives]
         self._study = optuna.create_study(directions=directions, sampler=optuna.samplers.TPESampler(seed=self.seed))
-        # figures of what was proposed; None before they are measured, and if they cannot be
+        # figures of proposals; None before they are measured, and without figures
         self._known: dict[tuple[str, ...], list[float] | None] = {}
         self._points: list[Point] = []
         self._skipped: list[Skipped] = []
 
     @property
     def size(self) -> int:
-        """Number of combinations, impossible ones included."""
+        """Return the number of combinations, impossible ones included."""
         return prod(len(values) for values in self.choices.values())
 
     def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Space:
-        """Propose and evaluate points until there are enough, or all are known, or ``stopped`` says so.
+        """Evaluate proposed points until there are enough, all are known, or ``stopped`` returns True.
 
-        Raises :class:`InputError` if none can be built.
+        Raises :class:`InputError` if no point can be built.
         """
         while len(self._points) < self.points and not stopped():
             batch = self._batch(min(_BATCH, self.points - len(self._points)))
@@ -224,7 +225,7 @@ class Search:
         return Space(points=tuple(self._points), skipped=tuple(self._skipped))
 
     def _batch(self, room: int) -> list[tuple[Any, tuple[str, ...], Point]]:
-        """New points that can be built, with their trials."""
+        """Return new buildable points with their trials."""
         batch: list[tuple[Any, tuple[str, ...], Point]] = []
         in_vain = 0
         while len(batch) < room and len(self._known) < self.size:
@@ -243,7 +244,7 @@ class Search:
         return batch
 
     def _unknown(self) -> tuple[str, ...]:
-        """A combination not looked at yet; there is one."""
+        """Return a random combination that was not proposed yet."""
         values = list(self.choices.values())
         drawn = (tuple(self._random.choice(listed) for listed in values) for _ in range(_PATIENCE))
         return next(key for key in chain(drawn, product(*values)) if key not in self._known)

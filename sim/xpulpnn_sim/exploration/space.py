@@ -1,4 +1,4 @@
-"""Points of an exploration: presets, common settings and the product of swept ones."""
+"""Points of an exploration: the product of presets and swept settings."""
 
 import hashlib
 import re
@@ -16,17 +16,17 @@ from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES
 from xpulpnn_sim.tools.name_lists import select_names
 
 CLUSTER = "cluster"
-WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped part by part, and run kernels
+WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped module by module, and run kernels
 
-DEBUG_PRESET = "debug"  # the only one of components of external debugging
+DEBUG_PRESET = "debug"  # the only preset of debug components
 
-MOST_COMBINATIONS = 100_000  # of presets and swept values; more take long to look at, let alone to run
+MOST_COMBINATIONS = 100_000  # of presets and swept values
 
-_LONGEST_NAME = 120  # characters of a folder; file systems take about 250
+_LONGEST_NAME = 120  # characters of a folder name; file systems allow about 250
 
 
 def folder_name(label: str) -> str:
-    """Name for a folder, as unique as the label."""
+    """Return a folder name that is as unique as the label."""
     name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
     if len(name) <= _LONGEST_NAME:
         return name
@@ -35,23 +35,20 @@ def folder_name(label: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One configuration of one component."""
-
-    label: str  # short and unique among the points of a run
-    top: str  # name of the component on the command line
+    label: str  # unique in a run
+    top: str  # command-line name of the component
     preset: str
     settings: Mapping[str, str]
     config: Configuration
 
     @property
     def folder(self) -> str:
-        """Name for a folder, as unique as the label."""
         return folder_name(self.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A combination that cannot be built and the rule it breaks."""
+    """A combination that cannot be built, and the rule that it breaks."""
 
     label: str
     rule: str
@@ -59,14 +56,14 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Combinations of the requested product that can be built, and those that cannot."""
+    """The requested combinations: those that can be built, and the others."""
 
     points: tuple[Point, ...]
     skipped: tuple[Skipped, ...]
 
 
 def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
-    """The product of presets and swept values."""
+    """Return all combinations of presets and swept values; raise :class:`InputError` if there are too many."""
     names, common, swept = parse_space(top, presets, settings, sweeps)
     size = len(names) * prod(len(values) for values in swept.values())
     if size > MOST_COMBINATIONS:
@@ -85,7 +82,7 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
 def parse_space(
     top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
-    """Presets, common settings and swept values as :func:`build_space` takes them; raises :class:`InputError`."""
+    """Parse presets, common settings and swept values; raise :class:`InputError`."""
     usual, known = CoreConfig(), tuple(PRESETS)
     if top in CLUSTER_NAMES:
         usual, known = ClusterConfig(), (*CLUSTER_PRESETS, *PRESETS)
@@ -107,7 +104,7 @@ def parse_space(
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
-    """The preset ``name`` with ``changes``, or why it cannot be built."""
+    """Return the preset ``name`` with ``changes``, or the rule by which it cannot be built."""
     label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
     try:
         if top in DEBUG_NAMES:
@@ -131,26 +128,24 @@ def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, 
 
 
 def plain_key(key: str) -> str:
-    """Name of the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
+    """Return the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
     return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
 
 
 def check_value(key: str, text: str, usual: Configuration) -> None:
-    """Raise :class:`InputError` unless ``text`` is a value that the field ``key`` can have in some configuration.
-
-    ``usual`` is one of those that have the field.
-    """
+    """Raise :class:`InputError` unless ``text`` is valid for the field ``key`` of some configuration such as
+    ``usual``."""
     try:
         path, value = with_setting(usual, key, text)
         if "dotp" in path:
-            # with replicated multipliers nothing can be wrong but the value itself
+            # with replicated multipliers, only the value itself can be wrong
             DotpConfig(**{"multipliers": "replicated", path[-1]: value})
     except ConfigError as error:
         raise InputError(str(error)) from None
 
 
 def _check_top(top: str, config: Configuration) -> None:
-    """Raise :class:`ConfigError` if ``config`` has no such component."""
+    """Raise :class:`ConfigError` if ``config`` lacks the component."""
     if isinstance(config, ClusterConfig):
         for name, missing, rule in (
             ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),

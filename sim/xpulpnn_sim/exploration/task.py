@@ -1,4 +1,4 @@
-"""One point of an exploration: its steps, what is already known of it, and its folder."""
+"""A point of an exploration as a task: its steps, known results and folder."""
 
 import json
 import traceback
@@ -33,79 +33,75 @@ from xpulpnn_sim.tools.processes import single_interrupt
 from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.worker_process import CallError
 
-ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step adds to
+ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step fills
 
 _FIELDS: tuple[ResultField, ...] = ("flows", "kernels", "energies")
 
 StepResult = FlowResult | EnergyResult | dict[str, Any]
 
-POINTS = "points"  # folder of all points below that of a run
+POINTS = "points"  # folder of all points in that of a run
 
 RESULT = "result.json"
 CONFIGURATION = "config.json"
-LOG = "log.txt"  # file in the folder of a point that gets what its steps and their tools print
+LOG = "log.txt"  # output of steps and their tools, in the folder of a point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """Outcome of a step of a point."""
-
     result: StepResult | None = None  # None if the step failed
-    cached: bool = False  # the result came from a cache
-    error: str = ""  # what is wrong with it, one line; empty if nothing
-    # text by name: what goes into a folder of the step's name in that of the point (see folder_name)
+    cached: bool = False
+    error: str = ""  # one line, or empty
+    # by name: files for the step's folder in that of the point
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # echo of the manifest, once there is one
-    seconds: float = 0.0  # how long it took, with what had to be made first, such as a model
+    configuration: dict[str, Any] = field(default_factory=dict[str, Any])  # from the manifest, once emitted
+    seconds: float = 0.0  # duration, including prerequisites such as a model
 
 
 class PointStep(Protocol):
-    """Something done with a design; steps travel to other processes."""
+    """A computation on a design; it is sent to other processes."""
 
     @property
     def name(self) -> str:
-        """Unique in a run, such as ``asic-area`` or ``matmul:8:nn_4x4``."""
+        """Return a name that is unique in a run, such as ``asic-area`` or ``matmul:8:nn_4x4``."""
         ...
 
     @property
-    def kind(self) -> ResultField:
-        """Field that takes its result."""
-        ...
+    def kind(self) -> ResultField: ...
 
     def settings(self) -> Mapping[str, str]:
-        """Everything besides configuration and sources that determines the result."""
+        """Return everything but configuration and sources that determines the result."""
         ...
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        """Do it; raises :class:`~xpulpnn.errors.XpulpnnError` with one clear line."""
+        """Run the step; raise :class:`~xpulpnn.errors.XpulpnnError` in one line."""
         ...
 
 
 class Task:
-    """A point of a run: its steps, what is known of their results, and its folder."""
+    """A point of a run with its steps, known results and folder."""
 
     def __init__(
         self, point: Point, steps: Iterable[PointStep], output: Path, *, fresh_since: float | None = None
     ) -> None:
         described = design_sources_digest(), point.top, point.config
         self.point = point
-        # in the order of the results, by keys: results are the same if keys are
+        # by a key that determines the result
         self.steps = {digest(*described, step.name, step.settings()): step for step in steps}
         self.folder = output / POINTS / point.folder
-        self.fresh_since = fresh_since or 0.0  # seconds since the epoch before which no entry of the cache counts
-        self.configuration: dict[str, Any] = {}  # echo of the configuration in the manifest, once there is one
-        self.known: dict[str, StepResult] = {}  # results by key; those with an error are wrong
-        self.errors: dict[str, str] = {}  # by key
-        self.seconds: dict[str, float] = {}  # how long steps of this run took, by key
-        self._files: set[str] = set()  # names of all that runs have written into the folder
+        self.fresh_since = fresh_since or 0.0  # seconds since the epoch; older cache entries do not count
+        self.configuration: dict[str, Any] = {}  # from the manifest, once emitted
+        self.known: dict[str, StepResult] = {}  # results by key, wrong ones included
+        self.errors: dict[str, str] = {}
+        self.seconds: dict[str, float] = {}  # duration of the steps of this run, by key
+        self._files: set[str] = set()  # names of all files that runs have written into the folder
         if fresh_since is None:
             self._files |= earlier_files(self.folder)
             self._load()
-        self.left = set(self.missing)  # keys of the steps that have not ended
+        self.left = set(self.missing)  # keys of unfinished steps
         self._log = "".join(f"{step.name}: known\n" for key, step in self.steps.items() if key in self.known)
 
     def _load(self) -> None:
-        """Take what the folder holds; nothing if any file is missing or unreadable."""
+        """Load the results in the folder; ignore it if a file is missing or unreadable."""
         top = self.point.top
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             record = json.loads((self.folder / RESULT).read_text())
@@ -117,12 +113,12 @@ class Task:
 
     @property
     def missing(self) -> list[str]:
-        """Keys of the steps without a right result."""
+        """Return the keys of steps without a correct result."""
         return [key for key in self.steps if key not in self.known or key in self.errors]
 
     def result(self) -> PointResult:
-        """All that is known by now, and what went wrong."""
-        # a design that cannot be made says so once, not for every step
+        """Return the current results and errors."""
+        # an error of emission is common to all steps
         errors = dict.fromkeys(self.errors[key] for key in self.steps if key in self.errors)
         return PointResult(
             label=self.point.label,
@@ -136,14 +132,14 @@ class Task:
         )
 
     def unfinished(self) -> PointResult:
-        """The right results, of a point that an interrupted run did not finish."""
+        """Return the correct results of a point that an interrupted run did not finish."""
         names = ", ".join(step.name for key, step in self.steps.items() if key in self.left)
         error = "; ".join([f"{UNFINISHED} {names}", *filter(None, [self.result().error])])
         right = {key: step_result for key, step_result in self.known.items() if key not in self.errors}
         return replace(self.result(), error=error, **self._by_field(right))
 
     def accept(self, key: str, outcome: StepOutcome, output: str) -> None:
-        """Take the outcome of a step and what it printed, and write all that is known into the folder."""
+        """Take a step's outcome and printed output, and write all results into the folder."""
         self.left.remove(key)
         self.configuration = outcome.configuration or self.configuration
         if outcome.result is not None:
@@ -153,14 +149,14 @@ class Task:
         self._log += output
         files = {**outcome.files, LOG: self._log}
         self._files |= {*files, RESULT}
-        # by the keys a later run recognises what is right
+        # a later run recognises correct results by their keys
         keys = self._by_field({key_of: "" if key_of in self.errors else key_of for key_of in self.known})
         record = {**asdict(self.result()), "keys": keys, "files": sorted(self._files)}
         for name, text in {**files, RESULT: json.dumps(record, indent=1) + "\n"}.items():
             write_text(self.folder / name, text)
 
     def _by_field(self, values: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Sort values by key into the fields of the result, in the order of the steps."""
+        """Sort values by key into the fields of PointResult, in the order of the steps."""
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}
         for key, step in self.steps.items():
             if key in values:
@@ -169,24 +165,24 @@ class Task:
 
 
 def earlier_files(folder: Path) -> frozenset[str]:
-    """Names of the files that runs have written into the folder of a point; none if it is no such folder."""
+    """Return the names of the files that runs have written into the folder of a point; none for other folders."""
     try:
         record = json.loads((folder / RESULT).read_text())
         names = [str(name) for name in record["files"]] if record["keys"] else []
     except (OSError, ValueError, LookupError, TypeError):
         return frozenset()
-    # whoever may have edited the list: nothing outside the folder is ever meant
+    # ignore paths outside the folder, as the list may have been edited
     return frozenset(name for name in names if not {"..", "/"} & set(Path(name).parts))
 
 
 def run_step(
     point: Point, step: PointStep, emit: Callable[[str, Configuration], EmittedDesign], fresh_since: float
 ) -> StepOutcome:
-    """Run one step of a point, wherever this process is; names of files are those in the folder of the point."""
+    """Run a step of a point in this process; file names are relative to the folder of the point."""
     ignore_before(fresh_since)
     try:
         design = emit(point.top, point.config)
-    except Exception as error:  # one point's trouble must not end the run
+    except Exception as error:  # an error of one point must not end the run
         return StepOutcome(error=f"generate: {_one_line(error)}")
     configuration = dict(design.manifest["configuration"])
     files = {
@@ -197,7 +193,7 @@ def run_step(
     start = perf_counter()
     try:
         outcome = step.run(design)
-    except Exception as error:  # one step's trouble must not end the run
+    except Exception as error:  # an error of one step must not end the run
         own = error.files if isinstance(error, FlowError) else {}
         outcome = StepOutcome(error=_one_line(error), files=own)
     seconds = 0.0 if outcome.cached else perf_counter() - start
@@ -208,7 +204,7 @@ def run_step(
 
 
 def _one_line(error: Exception) -> str:
-    """An error as one line; the traceback of an unexpected one goes to the log of the point."""
+    """Return an error in one line; print the traceback if it is unexpected, for the log."""
     text = " ".join(str(error).split())
     if isinstance(error, XpulpnnError):
         return text
@@ -217,11 +213,11 @@ def _one_line(error: Exception) -> str:
 
 
 Report = Callable[[str, str, bool], None]
-"""Takes the label of a point, the name of a finished step and whether its result was known already."""
+"""Called with a point's label, a finished step's name, and if its result was cached."""
 
 
 Begun = Callable[[str, str], object]
-"""Takes the label of a point and the name of a step that runs."""
+"""Called with a point's label and a starting step's name."""
 
 
 def run_tasks(
@@ -233,12 +229,11 @@ def run_tasks(
     timeout_s: float = 3600.0,
     dask: str = "",
 ) -> None:
-    """Run what the tasks lack; a point that failed has its error. ``begun`` gets the first of the steps that run.
+    """Run the missing steps of all tasks; errors are stored in the tasks.
 
-    Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at the address ``dask``; one that takes
-    longer than ``timeout_s`` fails. There is a call per step: areas and delays of all points, then cycles, then
-    energies, which take longest. What is finished is on disk, and a lost machine loses one step. No process is started
-    if no step is missing.
+    Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at ``dask``, and fail after ``timeout_s``.
+    Flows run first, then kernels, then energies, which take longest. Finished steps are on disk, so that a lost worker
+    costs one step.
     """
     for task in tasks:
         for key in task.known:
@@ -275,7 +270,7 @@ def run_tasks(
 
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
-    """All that the results of steps depend on besides the configuration."""
+    """Return everything but the configuration that results depend on."""
     versions = {"Python": versions_of()["Python"], "sources of xpulpnn": design_sources_digest()[:12]}
     for step in steps:
         versions |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}

@@ -1,10 +1,9 @@
-"""Longest combinational path of a mapped netlist by the delay tables of its library.
+"""Static timing analysis of a mapped netlist with the delay tables of its library, and with OpenSTA if installed.
 
-A static timing analysis with the conventions of ABC's ``stime``: registers are cut (what leaves one is an input, what
-enters one an output), every input is driven by the library's driving cell, of whose delay only what exceeds its delay
-without load counts, every output carries the output load, wires weigh nothing, slew and arrival are each the
-worst over the arcs into a net, and of several arcs between two pins the worst of their tables count, with the sense of
-the first one. OpenSTA, where it is installed, times the same netlist beside it.
+The conventions are those of ABC's ``stime``. Register outputs count as inputs, register inputs as outputs. Every input
+is driven by the library's driving cell, of whose delay only the load-dependent part counts; every output has the output
+load; wires have no load. Slew and arrival of a net are each the worst over its arcs. If several arcs connect two pins,
+the worst of their tables counts, with the sense of the first arc.
 """
 
 import re
@@ -28,10 +27,10 @@ from xpulpnn_sim.tools.yosys import printed_by
 _TIMEOUT_S = 600.0
 _TOP = "combinational"
 _LIBRARY = "timing.lib"
-# A library may name wire loads to be used unless told otherwise; the flow has none.
+# a library may name default wire loads, but ABC has none
 _WIRE_LOAD = re.compile(r"^\s*default_wire_load(?:_selection)?\s*:.*$", re.MULTILINE)
 _REPORT = "timing.rpt"
-# The period is near the delays: slacks are single-precision floats, which lose picoseconds in a much longer one.
+# the period is near the delays, since slacks are single-precision floats
 _SCRIPT = """\
 read_liberty {library}
 set_cmd_units -time ns -capacitance pF
@@ -49,18 +48,15 @@ _ARRIVAL = re.compile(r"^\s*-?[\d.]+\s+(-?[\d.]+)\s+[v^]\s+o\d+\s+\(out\)$", re.
 
 @dataclass(frozen=True, slots=True)
 class OpenSta:
-    """An installed OpenSTA."""
-
     program: str
     version: str
 
     @property
     def tool(self) -> str:
-        """Name and version."""
         return f"OpenSTA {self.version}"
 
     def delay_ps(self, netlist: MappedNetlist, library: Library, folder: Path) -> float | None:
-        """The longest path between inputs, registers and outputs, registers cut as in ABC; None if there is none."""
+        """Return the longest path between inputs, registers and outputs; None if there is none."""
         part = CombinationalCells(netlist)
         if not part.starts or not part.ends:
             return None
@@ -99,7 +95,7 @@ class OpenSta:
 
 
 def _verilog(part: CombinationalCells) -> str:
-    """The source for OpenSTA: inputs ``i<net>``, outputs ``o<number>``, gates ``g<number>``."""
+    """Return the netlist for OpenSTA: inputs ``i<net>``, outputs ``o<number>``, gates ``g<number>``."""
 
     def name(net: int) -> str:
         if net <= ONE:
@@ -118,7 +114,7 @@ def _verilog(part: CombinationalCells) -> str:
 
 
 def find_opensta() -> OpenSta | None:
-    """The OpenSTA on the path, if there is one that runs."""
+    """Return the installed OpenSTA, if any."""
     program = shutil.which("sta") or shutil.which("opensta")
     return _installed(program) if program else None
 
@@ -139,7 +135,7 @@ _SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "
 
 @dataclass(frozen=True, slots=True)
 class _Arc:
-    """Delay and slew of one edge of an output, ``to``, caused by one edge of ``pin``."""
+    """Delay and slew of an output edge ``to`` caused by an edge of ``pin``."""
 
     pin: str
     cause: int
@@ -166,7 +162,7 @@ def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
 
 
 def _largest(tables: Iterable[Table | None]) -> Table | None:
-    """The largest values of all tables with the axes of the first one; None without tables."""
+    """Return the maximum of all tables on the axes of the first one; None without tables."""
     known = [table for table in tables if table is not None]
     if len(known) < 2:
         return known[0] if known else None
@@ -176,7 +172,7 @@ def _largest(tables: Iterable[Table | None]) -> Table | None:
 
 
 class _Analysis:
-    """Arrival times, slews and their causes by net and edge, in ns, from all inputs and registers."""
+    """Arrival times, slews and causing arcs by net and edge, in ns, from all inputs and registers."""
 
     def __init__(self, netlist: MappedNetlist, library: Library) -> None:
         self.arrival: dict[int, list[float]] = {}
@@ -203,7 +199,7 @@ class _Analysis:
         self._propagate()
 
     def through(self, nets: Collection[int]) -> "_Analysis":
-        """Timing of the paths on from these nets alone, at the times that they have here."""
+        """Return the analysis of paths that continue from ``nets`` only, at their arrival times here."""
         on = copy(self)
         on.before, on.fixed = self, frozenset(nets) & self.arrival.keys()
         on.arrival = {net: self.arrival[net] for net in on.fixed}
@@ -234,7 +230,7 @@ class _Analysis:
             self.arrival[net], self.slew[net] = arrival, slew
 
     def worst(self) -> tuple[CriticalPath | None, list[float]]:
-        """The longest path, and when it passes what it must go through."""
+        """Return the longest path, and its arrival times at the nets it was required to go through."""
         reached = [
             (self.arrival[net][edge], net, edge, name)
             for net, name in self.part.ends
@@ -272,9 +268,10 @@ class _Analysis:
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """The longest combinational path, and the longest one through certain nets with the times when it passes them.
+    """Return the longest path, and the longest path through one net of each set in ``through`` with its arrival
+    times there.
 
-    None without gates between inputs, registers and outputs.
+    The paths are None without gates between inputs, registers and outputs.
     """
     analysis = _Analysis(netlist, library)
     path = analysis.worst()[0]

@@ -8,7 +8,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from xpulpnn import Core, preset
-from xpulpnn_sim.publishing.guide.drawings import HOUSE, TIMINGS, Timing
+from xpulpnn_sim.publishing.guide.drawings import LAYERS, TIMINGS, Timing
 from xpulpnn_sw.assembly.asm import assemble
 
 BOOT, ENABLED_AT, CYCLES_OF_SLEEP, CYCLES = 0x1C00_0080, 4, 4, 36
@@ -145,4 +145,4 @@ def test_drawing_shows_the_core(traces, name):
 @pytest.mark.unit
 def test_every_folder_is_drawn():
     parts = (Path(__file__).parents[3] / "sim/xpulpnn_sim").glob("*/__init__.py")
-    assert {f"xpulpnn_sim.{part.parent.name}" for part in parts} <= {name for layer in HOUSE for name in layer.folders}
+    assert {f"xpulpnn_sim.{part.parent.name}" for part in parts} <= {name for layer in LAYERS for name in layer.folders}

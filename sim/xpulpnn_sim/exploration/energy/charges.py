@@ -1,5 +1,4 @@
-"""Transitions of every net, from the states of the registers, 64 clock cycles in each operation; and the energies that
-they cost, by the figures of a Liberty file."""
+"""Count transitions of every net, 64 clock cycles in one word operation, and charge them with Liberty energies."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from xpulpnn_sim.exploration.liberty import Expression, Liberty, LibraryCell, Pi
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 
-NetWords = NDArray[np.uint64]  # values of a net, one bit per clock cycle, the first cycle least significant
+NetWords = NDArray[np.uint64]  # values of a net, one bit per clock cycle, the first cycle in the least significant bit
 
 BITS = 64
 BLOCK_WORDS = 64  # words evaluated at a time, so that waveforms stay in the processor's cache
@@ -25,21 +24,21 @@ _TOP = np.uint64(BITS - 1)
 
 
 def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
-    """Bits [cycles, nets] as words [nets, cycles / 64]; the number of cycles must be a multiple of 64."""
+    """Pack bits [cycles, nets] into words [nets, cycles / 64]; the number of cycles must be a multiple of 64."""
     packed = np.packbits(states.T, axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view(np.uint64)
 
 
 def ones(words: NetWords) -> int:
-    """Bits that are 1."""
+    """Count the bits that are 1."""
     return int(np.bitwise_count(words).sum(dtype=np.int64))
 
 
 class Activity:
-    """Transitions of every net, counted in blocks of whole chunks of cycles that follow each other.
+    """Transitions of every net, counted in chunks of consecutive cycles.
 
-    Gates have ``delays`` in steps of time; if all are 0 there are no glitches. Raises :class:`ToolError` unless the
-    next states computed here are the states that follow.
+    ``delays`` are gate delays in time steps; if all are 0, glitches are not simulated. Raises :class:`ToolError` if a
+    computed next state differs from the recorded one.
     """
 
     def __init__(
@@ -48,10 +47,10 @@ class Activity:
         self._circuit, self._chunk, self._delays = circuit, chunk_cycles // BITS, delays
         self._functions = [expression(gate.cell.pins[gate.pin].function) for gate in circuit.gates]
         self.cycles = states.shape[1] * BITS  # clock cycles seen
-        # pairs of consecutive cycles among them, in which transitions were counted
+        # pairs of consecutive cycles in which transitions were counted
         self.transitions = self.cycles - states.shape[1] // self._chunk
         self.toggles = np.zeros(circuit.net_count, np.int64)  # transitions of each net
-        # cycles in which the clock reached a register, by its next and its present state
+        # cycles in which the clock reached a register, by its next and its current state
         self.clocked = np.zeros((len(circuit.registers), 2, 2), np.int64)
         step = max(BLOCK_WORDS // self._chunk, 1) * self._chunk
         for first in range(0, states.shape[1], step):
@@ -66,7 +65,7 @@ class Activity:
         self._glitches(values, before)
 
     def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
-        """Values at the end of every cycle."""
+        """Return the value of every net at the end of every cycle."""
         circuit = self._circuit
         values = np.zeros((circuit.net_count, states.shape[1]), np.uint64)
         values[ONE] = _ONES
@@ -79,14 +78,14 @@ class Activity:
         return values
 
     def _delayed(self, words: NetWords) -> NetWords:
-        """Values in the cycle before; those of the cycle itself at the start of a chunk."""
+        """Return the value of the previous cycle; at the start of a chunk, of the cycle itself."""
         late = words << _ONE
         late[1:] |= words[:-1] >> _TOP
         late[:: self._chunk] = late[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
         return late
 
     def _check(self, values: NetWords, states: NetWords) -> None:
-        """Compare the states with what the previous cycle computed, and count clocked registers."""
+        """Compare recorded states with computed next states, and count clocked registers."""
         for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
             following = data & enable | state & ~enable
@@ -100,7 +99,7 @@ class Activity:
             self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
 
     def _glitches(self, values: NetWords, before: NetWords) -> None:
-        """Walk through the gates with the waveforms of a clock cycle, in which sources change at time 0."""
+        """Simulate gate delays within each clock cycle, in which sources change at time 0, and count transitions."""
         circuit = self._circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
         waves: dict[int, tuple[int, NetWords]] = {}
@@ -127,7 +126,8 @@ def _gate_wave(
     values: NetWords,
     before: NetWords,
 ) -> tuple[tuple[int, NetWords] | None, int]:
-    """Waveform of the output, from its first to its last change, and the number of changes; None if it rests."""
+    """Return the output's waveform from its first to its last change, and its transitions; None if it does not
+    change."""
     moving = [waves[net] for net in gate.inputs.values() if net in waves]
     if not moving:
         return None, 0
@@ -149,7 +149,7 @@ def _gate_wave(
 
 
 def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: int) -> NetWords:
-    """Values at the times from ``start`` to ``end``."""
+    """Extend a waveform to the times from ``start`` to ``end``."""
     first, rows = wave
     if first == start and first + len(rows) == end:
         return rows
@@ -161,7 +161,7 @@ def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: in
 
 
 def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
-    """Values without pulses shorter than ``delay``: a value gets through once it has lasted that long."""
+    """Filter pulses shorter than ``delay`` (inertial delay)."""
     if delay == 1 or len(rows) == 1:
         return rows
     passed = rows.copy()
@@ -175,18 +175,18 @@ def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
 
 
 def quantised(delays_ns: Sequence[float], step_ns: float) -> NDArray[np.int64]:
-    """Delays in whole time steps, at least one."""
+    """Round delays to time steps, at least one."""
     return np.maximum(np.rint(np.asarray(delays_ns) / step_ns), 1).astype(np.int64)
 
 
 _FJ_PER_NW_NS = 1e-3
 
 
-_Sums = dict[str, float]  # energy of an instance per cycle, fJ, by part
+_Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
 
 
 class Charges:
-    """Energies of a netlist in a library."""
+    """Energies of a netlist by the figures of its Liberty library."""
 
     def __init__(
         self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
@@ -212,18 +212,17 @@ class Charges:
 
     @property
     def clock_gates(self) -> int:
-        """Number of clock gates."""
         return len(self._groups) if self._gate else 0
 
     @property
     def area(self) -> float:
-        """Area of all cells, clock gates included, in the unit of the library."""
+        """Return the area of all cells, clock gates included, in the unit of the library."""
         gates = sum(gate.cell.area for gate in self._circuit.gates)
         registers = sum(register.cell.area for register in self._circuit.registers)
         return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)
 
     def delays_ns(self) -> list[float]:
-        """Delay of each gate at its load: mean of all arcs and both edges."""
+        """Return the delay of each gate at its load: the mean of all timing arcs and both edges."""
         known: dict[tuple[str, str, float], float] = {}
         delays: list[float] = []
         for gate in self._circuit.gates:
@@ -236,7 +235,6 @@ class Charges:
         return delays
 
     def modules(self, activity: Activity, names: Mapping[str, str]) -> list[ModuleEnergy]:
-        """Energy of every instance."""
         top = self._circuit.top
         paths = {"", *("" if path == top else path.removeprefix(f"{top}.") for path in names)}
         sums: dict[str, _Sums] = {path: dict.fromkeys(ENERGY_PARTS, 0.0) for path in paths}
@@ -276,7 +274,8 @@ class Charges:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
-        """Internal energy of a rising and of a falling edge: means over the conditions that the known pins allow."""
+        """Return the internal energy of a rising and a falling edge: means over the conditions that the known pins
+        allow."""
         key = cell.name, pin, load_ff, *known.items()
         if key not in self._known_edges:
             powers = cell.pins[pin].internal_power
@@ -298,7 +297,7 @@ class Charges:
                 load, rate = float(self.loads_ff[net]), float(rates[net])
                 own["switching"] += rate * self._half_cv2(load)
                 own["internal"] += rate * sum(self._edges(cell, pin, {}, load)) / 2
-            # the clock of a gated register mostly rests at 0
+            # the clock of a gated register rests at 0 most of the time
             resting = {register.clock_pin: False} if register.enable != ONE else {}
             own["internal"] += (
                 float(rates[register.data]) * sum(self._edges(cell, register.data_pin, tied | resting, 0.0)) / 2
@@ -332,7 +331,7 @@ class Charges:
 
 
 def _of(sums: dict[str, _Sums], path: str) -> _Sums:
-    """Sums of the innermost known instance on a path."""
+    """Return the sums of the innermost instance on the path that has sums."""
     while path not in sums:
         path = path.rpartition(".")[0]
     return sums[path]
@@ -343,7 +342,7 @@ def _role(gate: LibraryCell, role: str) -> Pin:
 
 
 def _possible(when: str, known: Mapping[str, bool]) -> bool:
-    """Return whether a condition can hold with the known pins."""
+    """Tell if the condition ``when`` can hold with the known pin values."""
     parsed = expression(when)
     free = [name for name in parsed.inputs if name not in known]
     return any(parsed.evaluate({**known, **values}) for values in _assignments(free))
@@ -363,7 +362,7 @@ def _outputs(register: Register, state: bool) -> dict[str, bool]:
 
 
 def _tied(register: Register) -> dict[str, bool]:
-    """Values of the asynchronous inputs, which are tied off."""
+    """Return the values at which the asynchronous inputs are tied off."""
     state = register.cell.flip_flop
     assert state is not None
     values: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""Energy of a kernel on a cluster by part: the netlist of each part follows it in a run at register-transfer level."""
+"""Estimate a kernel's energy on a cluster: netlists of its modules shadow a simulation at register-transfer level."""
 
 import re
 import time
@@ -42,12 +42,12 @@ from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import find_yosys
 
 CORES = "cores"
-"""Instance that stands for all cores together."""
+"""Name in reports for all cores together."""
 
 _TOP = "cluster"
 _CORE = re.compile(r"core\d+")
 _DIGITS = 4
-_CHUNK_CYCLES = 128  # cycles of a window that follow each other: short, since a layer has many phases
+_CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
 
 _BANK = r"banks__\d+__req"
 _ACCESSES: Mapping[str, tuple[str, int | None]] = {
@@ -58,12 +58,11 @@ _ACCESSES: Mapping[str, tuple[str, int | None]] = {
     "shared cache lookups": (r"shared\..*\.lookup", None),
     "shared cache writes": (r"shared\..*\.write", None),
 }
-"""Accesses to memories, of a bank to a word, of a way of a cache to a tag and a line: the port of a part that tells
-them, and what that for writes is with it."""
+"""Memory accesses by kind: a pattern for the request ports, and the value of their write enable, if it matters."""
 
 
 class _Netlists:
-    """The parts of a cluster and what is left of it, each mapped once."""
+    """The modules of a cluster, each mapped once."""
 
     def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
         self._library = library
@@ -71,7 +70,7 @@ class _Netlists:
         inner, known = part_instances(design), design.manifest["modules"]
         macros = frozenset(name for name, described in known.items() if described["component"] in MACROS)
         self.top = design.module
-        # modules of the instances below the top, whose own path is empty
+        # module of each instance; the top has the empty path
         self.instances = {"": design.module, **inner}
         self.designs = {module: part(design, module, macros) for module in inner.values()}
         self.designs[design.module] = part(design, design.module, frozenset(inner.values()))
@@ -82,7 +81,6 @@ class _Netlists:
             self.files |= {f"{module}/{name}": text for name, text in files.items()}
 
     def circuits(self) -> dict[str, Circuit]:
-        """The netlist of each module."""
         return {
             module: mapped_circuit(design, self.places[module], self._library)
             for module, design in self.designs.items()
@@ -92,13 +90,12 @@ class _Netlists:
 def estimate_cluster(
     case: Case, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Energy per clock cycle of every instance of a cluster while it computes a kernel, and its accesses to memories.
+    """Return the energy per clock cycle of every instance of a cluster that runs a kernel, its text files, and if it
+    was cached.
 
-    Of each kind of part ``window`` cycles are charged, to which its instances contribute in turn.
-
-    The parts are mapped, each once, and so is what is left. The kernel runs on the cluster at register-transfer level
-    and its results are checked; in every cycle the netlist of every instance gets what that has at its inputs, and must
-    have the same at its outputs. The result is kept on disk like that of a core; beside it there is text by name.
+    Each module is mapped once. The kernel runs on the cluster at register-transfer level and its results are checked;
+    every netlist gets the inputs of the module that it shadows, and must have the same outputs in every cycle. For each
+    module, the switching of ``window`` cycles is counted, shared among its instances.
     """
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
@@ -117,7 +114,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     begin, end = _span(work, shadowed.library)
     starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
     together = instances_together(netlists.instances)
-    # instances of one module share the pieces
+    # instances of one module share the window
     own = {
         instance: starts[number :: len(instances)]
         for instances in together.values()
@@ -163,7 +160,8 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
 
 
 def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
-    """Run a kernel on a model; return the cycles it begins and ends in. Raises :class:`ToolError` for wrong results."""
+    """Run a kernel on a compiled model and return its first and last cycle; raise :class:`ToolError` for wrong
+    results."""
     assert isinstance(work.executable, Executable)
     outcome = run_program(work.executable, work.config, work.machine, library=library)
     wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]
@@ -174,7 +172,7 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
 
 
 def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Instances by the path that stands for them: the cores, which are of one module, are charged together."""
+    """Group instances by the name under which they are reported: all cores become one group."""
     together: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         together[CORES if _CORE.fullmatch(path) else path].append(path)
@@ -182,7 +180,7 @@ def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
-    """Energies of the instances of a part below the instance ``path``, which stands for ``count`` of them."""
+    """Yield the energies of a part below the path ``path``, which stands for ``count`` instances."""
     top = modules[0].path
     for energy in modules:
         inner = "" if energy.path == top else f".{energy.path}"
@@ -190,7 +188,7 @@ def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> It
 
 
 def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
-    """Accesses that a part made to memories outside it."""
+    """Count accesses to memories outside a part."""
     first = len(circuit.sources) + len(circuit.registers)
     names = (name for name, nets in circuit.outputs.items() for _ in nets)
     places = {name: number for number, name in enumerate(names, first)}

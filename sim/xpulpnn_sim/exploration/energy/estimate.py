@@ -1,4 +1,4 @@
-"""Energy of a workload on a configuration, which its gate-level netlist runs, results checked as ever."""
+"""Estimate the energy of a workload, which the gate-level netlist runs with its results checked."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -45,23 +45,24 @@ from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
 
-_CHUNK_CYCLES = 512  # cycles of a window that follow each other; the chunks of a window are spread evenly over the run
+_CHUNK_CYCLES = 512  # consecutive cycles; the chunks of a window are spread evenly over the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyWorkload:
-    """A program or kernel that a netlist is to run."""
+    """A program or kernel that runs on a netlist."""
 
     name: str  # kernel specification as on the command line, or name of the program
     top: Top  # `backend` or `core`: the netlist
-    key: str  # text that is the same for the same workload
-    macs: float  # Multiply-accumulates; 0 for general code
-    # runs it on the compiled model in a file, and raises ToolError if the results are wrong
+    key: str  # identifies the workload in the cache
+    macs: float  # multiply-accumulates; 0 for general code
+    # runs the workload on the compiled model in a file; raises ToolError if the results are wrong
     run: Callable[[Path], object]
 
 
 def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
-    """A kernel on the back end, or as a program on the core; raises InputError if the configuration cannot run it."""
+    """Return a kernel for the back end, or as a program for the core; raise InputError if the configuration cannot
+    run it."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     tensors = case_tensors(case)
@@ -73,7 +74,7 @@ def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
 
 
 def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorkload:
-    """A program that checks itself, on the core."""
+    """Return a self-checking program for the core."""
     return EnergyWorkload(
         name=executable.path.name,
         top="core",
@@ -92,9 +93,9 @@ def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, li
 
 
 def kernel_on_core(what: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
-    """Run a kernel as a program on the gate-level model ``library``; raises :class:`ToolError` for other results.
+    """Run a kernel as a program on the gate-level model ``library``; raise :class:`ToolError` for wrong results.
 
-    The error calls them ``what``.
+    The error names the results ``what``.
     """
     program = bare_program(kernel)
     memory = run_on_gates(executable_of(program, "kernel"), config, library)
@@ -108,7 +109,7 @@ def _compare(what: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArr
 
 
 def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
-    """The memory after a program on the gate-level model ``library``; raises :class:`ToolError` if it does not pass."""
+    """Return the memory after a program on the gate-level model ``library``; raise :class:`ToolError` if it fails."""
     outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
     if not outcome.exit.ok:
         raise ToolError(f"the netlist must run the program to its end, not {outcome.exit.text}")
@@ -116,7 +117,7 @@ def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> d
 
 
 def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
-    """Starts of pieces of about ``window`` cycles together, spread over those of a run, and the length of each."""
+    """Spread chunks of about ``window`` cycles in total over a run; return their starts and the length of a chunk."""
     cycles = end - first
     chunk = min(longest, cycles // BITS * BITS)
     if not chunk:
@@ -127,26 +128,26 @@ def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> t
     return [first + (cycles - chunk) * number // (count - 1) for number in range(count)], chunk
 
 
-REVISION = "3"  # part of the name in the cache: raised when the netlists change without any setting changing
+REVISION = "3"  # part of the cache key: raised when results change although no setting does
 
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
-"""Difference from the netlists that areas and delays are told of."""
+"""Difference from the netlists of the area and timing reports."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")
-_GATED = 3  # registers that share an enable, at least, before they get a clock gate
+_GATED = 3  # minimum of registers with a common enable to get a clock gate
 
 _GATED_BOX = f"(* blackbox *) module {_DFF}(input C, input D, input E, output Q); endmodule\n"
 _COMMANDS = "modules.abc"
 
 
 def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = "") -> tuple[Path, dict[str, str]]:
-    """The netlist mapped module by module and flattened after that, as ``write_json`` of Yosys writes it.
+    """Map the design module by module, then flatten it; return the netlist as JSON of Yosys, and scripts and logs by
+    name.
 
-    Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. The
-    registers with an enable that clock gates pay for stay cells of the type :data:`GATED` (pins C, D, E, Q), to be seen
-    as D flip-flops behind a clock gate. The file stays in the cache, and with it
-    text by name of scripts and logs.
+    Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``.
+    Registers worth a clock gate stay cells of the type :data:`GATED` (pins C, D, E, Q): D flip-flops behind a clock
+    gate. The file stays in the cache.
     """
     tools = find_yosys(yosys)
     lines = [
@@ -156,7 +157,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         "read_verilog -lib gated_box.v",
         "techmap -map gated.v",
         "simplemap",
-        # one enable for all registers that share it, so that they share a clock gate
+        # merge equal enables, so that their registers share a clock gate
         "opt_merge",
         "opt_clean",
         f"dfflibmap -liberty {LIBRARY}",
@@ -187,7 +188,8 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
 
 
 def _gated_registers() -> Iterator[str]:
-    """Maps every register with an enable to the gated one; a synchronous reset becomes logic that also enables it."""
+    """Yield modules that map registers with an enable to the gated one; a synchronous reset becomes logic with an
+    enable."""
     yield _register(GATED, "E", "D", "E")
     for value, reset in (("0", "D & ~R"), ("1", "D | R")):
         yield _register(f"$_SDFFE_PP{value}P_", "R, E", reset, "E | R")
@@ -203,30 +205,30 @@ def _register(kind: str, controls: str, data: str, enable: str) -> str:
     )
 
 
-SLEW_FO4 = 1.5  # Transition time assumed at every pin, in FO4 delays of the library
+SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
 
-STEP_FO4 = 0.5  # time step of the glitch simulation, likewise
+STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
 
 PERIOD_NS = 10.0
 
 _DIGITS = 4
 
 _KEPT_CIRCUITS = 8
-_circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were read, by their files and the library
+_circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were read, by file and library
 
 
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Energy per clock cycle of every instance while a workload runs.
+    """Return the energy per clock cycle of every instance while a workload runs, its text files, and if it was
+    cached.
 
-    The design is mapped, the mapped netlist runs the whole workload, and its results are checked. The result is kept
-    on disk under a hash of everything that determines it; beside it there is text by name of the Verilog, the netlist,
-    scripts and logs behind it, and whether it was known.
+    The design is mapped, the netlist runs the whole workload, and its results are checked. The result is cached under a
+    hash of everything that determines it; the files are the Verilog, the netlist, scripts and logs by name.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
-    # the design is part of the netlist's name
+    # the netlist's name depends on the design
     key = digest(workload.top, netlist.parent.name, library.sha256, workload.key, window, design_sources_digest())
 
     def make() -> EnergyResult:
@@ -242,7 +244,7 @@ def _estimate(
     started = time.monotonic()
     circuit = mapped_circuit(design, netlist, library)
     model = GateModel(circuit)
-    run_cycles = model.count(workload.run)  # the cycles of the reset included
+    run_cycles = model.count(workload.run)  # reset included
     starts, chunk = pieces(0, run_cycles, window)
     charges, seen = charged(circuit, model.watch(workload.run, starts, chunk), chunk, library)
     modules = charges.modules(seen, design.manifest["hierarchy"])
@@ -270,7 +272,7 @@ def _estimate(
 
 
 def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
-    """Transitions in watched pieces of ``chunk`` cycles, and what charges them."""
+    """Return the energies and transitions of recorded chunks of ``chunk`` cycles."""
     fo4_ns = library.fo4_ps / 1e3
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
@@ -281,7 +283,7 @@ def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Libr
 
 
 def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
-    """The netlist in a file; the last ones stay, for they take seconds to read."""
+    """Return the netlist in a file; recent ones are cached, as reading takes seconds."""
     key = str(netlist), library.sha256
     if key not in _circuits:
         while len(_circuits) >= _KEPT_CIRCUITS:
@@ -291,7 +293,7 @@ def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Ci
 
 
 def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
-    """Library, run and method in sentences."""
+    """Describe library, run and method in sentences."""
     volt, celsius = library.liberty.voltage, library.liberty.temperature
     clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
     if clock_gates and library.clock_gate:

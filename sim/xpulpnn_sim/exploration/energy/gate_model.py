@@ -1,6 +1,7 @@
-"""Gate-level simulation: an interpreter of netlists in a compiled model, in the place of its top or beside modules.
+"""Simulate gates: a compiled model interprets netlists, either as its top module or as shadows of modules.
 
-The library does not depend on netlists but on their ports, so that it is compiled once for all configurations alike.
+The model depends on the ports of a netlist only, so that it is compiled once for all configurations with the same
+ports.
 """
 
 import ctypes
@@ -23,14 +24,14 @@ from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 
 CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
 
-NO_RESET = 0xFFFF_FFFF  # stands for the net of a reset that a circuit does not have
+NO_RESET = 0xFFFF_FFFF  # stands for the reset net of a circuit without reset
 
 _NEVER = 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gate:
-    """A combinational library cell, which has one output."""
+    """A combinational library cell with one output."""
 
     path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
@@ -41,21 +42,20 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
-    """A flip-flop."""
-
     path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
     data: int  # net of the next state
     data_pin: str
     clock_pin: str
-    enable: int  # net that lets the clock through; ONE if nothing does but the clock
-    outputs: list[tuple[str, int, bool]]  # name and net of each output, and whether it is the inverse of the state
+    enable: int  # net of the clock enable; ONE if the register is not gated
+    outputs: list[tuple[str, int, bool]]  # name and net of each output, and if it is inverted
 
 
 class Circuit:
-    """The mapped design in a file. Pins of instances of the modules ``apart`` are ports such as ``core0.data__req``.
+    """The mapped design in a file; pins of instances of the modules ``apart`` become ports such as
+    ``core0.data__req``.
 
-    Raises :class:`ToolError` for cells that are not in the library or whose kind is not known.
+    Raises :class:`ToolError` for unknown cells.
     """
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
@@ -76,7 +76,7 @@ class Circuit:
             elif output in nets:
                 gates.append(Gate(where, cell, output, nets[output], {pin.name: nets[pin.name] for pin in cell.inputs}))
         self.top = module
-        # nets of each port, least significant bit first, the clock among them
+        # nets of each port, least significant bit first, clock included
         self.inputs, self.outputs = (
             {name: [max(net, ZERO) for net in wire.nets] for name, wire in group.items()}
             for group in (netlist.inputs, netlist.outputs)
@@ -86,19 +86,20 @@ class Circuit:
                 ports = self.inputs if pin in netlist_cell.outputs else self.outputs
                 if pin != CLOCK:
                     ports[f"{netlist_cell.name}.{pin}"] = [max(net, ZERO) for net in nets]
-        # every gate comes after those that drive it
+        # in topological order
         self.gates = in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output])
-        # nets of the inputs, without the clock, in the order of the ports
+        # nets of the inputs without the clock, in the order of the ports
         self.sources = [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
         used = (nets for cell in netlist.cells for nets in cell.pins.values())
         # nets of the outputs, in the order of the ports
         self.sinks = [net for nets in self.outputs.values() for net in nets]
-        # nets are numbered below this
+        # one more than the highest net number
         self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1
 
 
 def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], *, gated: bool) -> Register:
-    """A flip-flop with these nets at its pins, which are those of :data:`GATED` if it is ``gated``."""
+    """Return the flip-flop ``cell`` with these nets at its pins; with ``gated``, ``nets`` has the pins of
+    :data:`GATED`."""
     data, clock, enable = state.next_state, state.clocked_on, ONE
     if data not in cell.pins or clock not in cell.pins:
         raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
@@ -115,7 +116,7 @@ def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int
 
 
 def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
-    """Raise :class:`ToolError` unless the asynchronous inputs are tied off."""
+    """Raise :class:`ToolError` unless asynchronous resets are tied off."""
     for text in filter(None, (state.clear, state.preset)):
         values = {name: {ZERO: False, ONE: True}.get(nets[name]) for name in expression(text).inputs}
         if None in values.values() or expression(text).evaluate(values):
@@ -127,32 +128,32 @@ _RETIREMENT = {
     "core": {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"},
     "backend": {"valid": "insn__valid & insn__ready", "insn": "insn__payload__word", "pc_rdata": "insn__payload__pc"},
 }
-"""Retirement that a netlist without a retirement port pretends: the core a no-operation at its first address in every
-cycle, the back end what it accepts."""
+"""Retirement port of a netlist without one: the core repeats a no-operation at its first address, the back end takes
+the accepted instruction."""
 
 _RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
-"""Prefix of the retirement port and ports of each top."""
+"""Prefix of the retirement port, and the rig, of each top."""
 
 
 _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs", "u4", 6)])
-"""A gate for ``gate_model.cpp``."""
+"""Layout of a gate for ``gate_model.cpp``."""
 
 
 class Gates:
-    """Netlists in a compiled model that has ``gate_model.cpp``, and their instances; those made before are gone."""
+    """Netlists in a compiled model that contains ``gate_model.cpp``, and their instances; clears earlier instances."""
 
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))
         self._loaded.gate_cycles.restype = self._loaded.gate_difference.restype = ctypes.c_uint64
-        self._rows: list[NDArray[Any]] = []  # rows that instances write to
-        self._numbers: dict[int, int] = {}  # number of each netlist by the identity of its circuit
+        self._rows: list[NDArray[Any]] = []  # buffers that instances write to
+        self._numbers: dict[int, int] = {}  # number of each netlist by its circuit's id()
         self._loaded.gate_clear()
 
     def create(
         self, circuit: Circuit, name: str = "", starts: Sequence[int] = (), cycles: int = 0
     ) -> NDArray[np.uint8]:
-        """Make the next instance; return the place for bits [cycle, source, register or sink] in ``cycles`` cycles of a
-        run from each of ``starts`` on."""
+        """Make an instance; return a buffer of bits [cycle, source, register or sink] that a run fills from each
+        start on."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
             arrays = (
@@ -173,19 +174,19 @@ class Gates:
         return rows
 
     def cycles(self, instance: int) -> int:
-        """Clock cycles that an instance has seen."""
+        """Return the clock cycles that an instance has run."""
         return int(self._loaded.gate_cycles(ctypes.c_uint64(instance)))
 
     def difference(self, instance: int) -> tuple[int, int] | None:
-        """The first cycle in which a sink of an instance was not as in the module it follows, and its number; None if
-        there was none."""
+        """Return the first cycle and sink in which an instance differed from the module it shadows; None if it never
+        did."""
         sink = ctypes.c_uint64()
         cycle = self._loaded.gate_difference(ctypes.c_uint64(instance), ctypes.byref(sink))
         return None if cycle == _NEVER else (int(cycle), sink.value)
 
 
 def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Gates and registers as ``gate_model.cpp`` takes them."""
+    """Return gates and registers in the layout of ``gate_model.cpp``."""
     cells = {gate.cell.name: gate.cell for gate in circuit.gates}
     tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
     gates = np.zeros(len(circuit.gates), _GATE)
@@ -201,7 +202,7 @@ def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 class GateModel:
-    """A circuit ready to run in the compiled model, in the place of its top module."""
+    """A compiled model whose top module is a circuit."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit
@@ -209,32 +210,32 @@ class GateModel:
         self.library = build_model(rig(gate_module(circuit), _manifest(circuit)), added=gate_sources())
 
     def count(self, run: Callable[[Path], object]) -> int:
-        """Clock cycles of a run, which is given the library."""
+        """Return the clock cycles of ``run``, which gets the compiled model."""
         gates = Gates(self.library)
         gates.create(self.circuit)
         run(self.library)
         return gates.cycles(0)
 
     def watch(self, run: Callable[[Path], object], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
-        """Bits [cycle, source or register or sink] in ``cycles`` cycles of a run from each of ``starts`` on."""
+        """Return bits [cycle, source, register or sink] of a run, ``cycles`` of them from each start."""
         rows = Gates(self.library).create(self.circuit, "", starts, cycles)
         run(self.library)
         return rows
 
 
 def gate_sources() -> dict[str, str]:
-    """Sources that are compiled into a model with gates, by name."""
+    """Return the C++ sources, by name, of a model with gates."""
     return {_SOURCE.name: _SOURCE.read_text()}
 
 
 def _retirement_ports(circuit: Circuit) -> dict[str, str]:
-    """Values that stand for the retirement port, by port."""
+    """Return the values of the imitated retirement port."""
     prefix, _ = _RIGS[circuit.top]
     return {prefix + name: _RETIREMENT[circuit.top].get(name, "0") for name in WIDTHS}
 
 
 def _manifest(circuit: Circuit) -> dict[str, Any]:
-    """The ports of :func:`gate_module`, as ``emit`` would tell them."""
+    """Return the manifest of :func:`gate_module`, in the format of ``emit``."""
     ports = [(name, "input", len(nets)) for name, nets in circuit.inputs.items()]
     ports += [(name, "output", len(nets)) for name, nets in circuit.outputs.items()]
     ports += [(name, "output", XLEN) for name in _retirement_ports(circuit)]
@@ -245,10 +246,8 @@ def _manifest(circuit: Circuit) -> dict[str, Any]:
 
 
 def gate_module(circuit: Circuit) -> str:
-    """SystemVerilog of a module with the ports of the circuit that leaves the logic to ``gate_model.cpp``.
-
-    It pretends to have a retirement port too.
-    """
+    """Return a SystemVerilog module with the circuit's ports and a retirement port; ``gate_model.cpp`` has its
+    logic."""
     names = _retirement_ports(circuit)
     lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
     for way, group in (("input", circuit.inputs), ("output", circuit.outputs)):

@@ -1,4 +1,4 @@
-"""Netlists that follow the modules of a design while it runs, compared with them in every cycle."""
+"""Netlists that shadow the modules of a running design and are compared with them in every cycle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,11 +28,11 @@ module {_SHADOW} #(parameter WORDS = 1)(input wire clk, input wire [{_WORD_BITS}
   end
 endmodule
 """
-"""Hands what is at the ports of the instance that it is bound to over to ``gate_model.cpp``, at every clock edge."""
+"""A module that passes the ports of the instance it is bound to to ``gate_model.cpp`` at every clock edge."""
 
 
 def _bound(module: str, circuit: Circuit) -> str:
-    """Binds the shadow to all instances of a module: the inputs of the circuit lowest, then its outputs."""
+    """Return a bind statement for all instances of ``module``: inputs of the circuit in the low bits, then outputs."""
     ports = {name: nets for name, nets in circuit.inputs.items() if name != CLOCK} | circuit.outputs
     bits = sum(map(len, ports.values()))
     words = bits // _WORD_BITS + 1
@@ -41,7 +41,7 @@ def _bound(module: str, circuit: Circuit) -> str:
 
 
 class ShadowedCluster:
-    """The compiled model of a cluster whose modules have netlists, by name."""
+    """The compiled model of a cluster with netlists, by module name, that shadow its modules."""
 
     def __init__(self, config: ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
         self._circuits = circuits
@@ -49,7 +49,7 @@ class ShadowedCluster:
         whole = rig(*cached_emission(top, observed(config)))
         bound = "".join(_bound(module, circuit) for module, circuit in circuits.items())
         self.library = build_model(replace(whole, verilog=whole.verilog + _SOURCE + bound), added=gate_sources())
-        Gates(self.library)  # nothing follows before there is something to watch
+        Gates(self.library)  # without instances, nothing is shadowed
         self._place = f"{TOP}.{TOP}.{whole.manifest['top']}"  # the model and its wrapper have the same name
 
     def watch(
@@ -59,10 +59,11 @@ class ShadowedCluster:
         starts: Mapping[str, Sequence[int]],
         cycles: int,
     ) -> dict[str, NDArray[np.uint8]]:
-        """Bits [cycle, source, register or sink] of each instance in ``cycles`` cycles from each of its starts.
+        """Return bits [cycle, source, register or sink] of each instance, ``cycles`` of them from each of its
+        starts.
 
-        ``instances`` has the module of each by its path below the top; the top's own is empty. Raises
-        :class:`ToolError` if an output of a netlist is ever another than that of the module.
+        ``instances`` maps the path below the top to the module; the top has an empty path. Raises :class:`ToolError` if
+        an output of a netlist differs from that of its module.
         """
         gates = Gates(self.library)
         rows: dict[str, NDArray[np.uint8]] = {}

@@ -1,4 +1,4 @@
-"""General code to estimate energy with: a program of plain RV32IM that checks its own results."""
+"""A self-checking program of plain RV32IM for energy estimates of general code."""
 
 import zlib
 from functools import cache
@@ -148,7 +148,7 @@ stay:
 
 @cache
 def general_code() -> Executable:
-    """Sorting, CRC-32, text search, a matrix product and a linked list: what a core does beside neural networks."""
+    """Return a program of sorting, CRC-32, text search, a matrix product and a linked list."""
     rng = np.random.default_rng(_SEED)
     array = rng.integers(-(1 << 31), 1 << 31, _SORTED).astype(np.int32)
     message = rng.integers(0, 256, _CRC_BYTES).astype(np.uint8)
@@ -194,7 +194,7 @@ def general_code() -> Executable:
 
 
 def _list(values: NDArray[np.uint32], base: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """Nodes (value, address of the next one) in random order in memory, the first one first."""
+    """Return nodes (value, address of the next) in random order in memory; the first node is at ``base``."""
     order = np.concatenate(([0], 1 + rng.permutation(len(values) - 1)))
     nodes = np.zeros((len(values), 2), np.uint32)
     nodes[order, 0] = values

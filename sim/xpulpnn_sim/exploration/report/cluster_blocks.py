@@ -1,4 +1,4 @@
-"""Areas and energies of the blocks of clusters, and tables of them."""
+"""Tables of area and energy of the blocks of clusters."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,26 +17,25 @@ BLOCKS = {
     "peripherals": re.compile(r"bus|control|timer"),
     "demuxes, ports": re.compile(r"demux\d+|host_\w+|fetches\d+|external"),
 }
-"""Blocks by the names of their instances in the cluster."""
+"""Blocks by instance name in the cluster."""
 
-REST = "rest"  # gates of the cluster itself, those that serve several blocks, and bridges around it
+REST = "rest"  # gates of the cluster itself, gates that serve several blocks, and bridges around it
 
 _PER_KILO = 1000.0
 _KIBIT = 1024
 
 
 def is_cluster(flow: FlowResult | None) -> bool:
-    """Return whether the result is of a cluster with all its parts."""
     return flow is not None and flow.grant is not None and bool(flow.modules)
 
 
 def block_of(instance: str) -> str:
-    """Block of an instance of the cluster, or its own name if it belongs to none."""
+    """Return the block of an instance, or the instance if it belongs to no block."""
     return next((block for block, pattern in BLOCKS.items() if pattern.fullmatch(instance)), instance)
 
 
 def block_areas(flow: FlowResult) -> dict[str, float]:
-    """Area in kGE of each block, without memories; :data:`REST` last."""
+    """Return the area in kGE of each block without memories, :data:`REST` last."""
     top = flow.modules[0]
     areas = dict.fromkeys(BLOCKS, 0.0)
     for module in flow.modules[1:]:
@@ -47,7 +46,7 @@ def block_areas(flow: FlowResult) -> dict[str, float]:
 
 
 def block_energies(energy: EnergyResult) -> dict[str, float]:
-    """Energy in pJ per cycle of each block of a cluster, without memories; :data:`REST` last."""
+    """Return the energy in pJ per cycle of each block without memories, :data:`REST` last."""
     energies = dict.fromkeys((*BLOCKS, REST), 0.0)
     for module in energy.modules:
         block = block_of(module.path.partition(".")[2].partition(".")[0])
@@ -56,13 +55,13 @@ def block_energies(energy: EnergyResult) -> dict[str, float]:
 
 
 def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
-    """Blocks, grant paths and energies of the clusters among the points; none without any."""
+    """Return tables of blocks, grant paths and energies; none without clusters."""
     tables = (_area_table(points), _grant_table(points), cluster_energy_table(points))
     return [table for table in tables if table.rows]
 
 
 def _clusters(points: Sequence[PointResult]) -> Iterator[tuple[list[TableCell], FlowResult]]:
-    """Flows of clusters, each with the first cells of its row."""
+    """Yield the flow results of clusters, each with the first cells of its row."""
     for number, point in enumerate(points, 1):
         yield from (([number, point.label, flow.name], flow) for flow in point.flows if is_cluster(flow))
 
@@ -113,7 +112,7 @@ def _grant_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
-    """Energy of the blocks of clusters and their accesses to memories."""
+    """Return the energy of each block and the memory accesses."""
     energies = [
         (number, point, energy)
         for number, point in enumerate(points, 1)

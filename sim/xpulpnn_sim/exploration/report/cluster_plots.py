@@ -1,4 +1,4 @@
-"""Plots of kernels on clusters: over the cores, over the banks, and layers in tiles over time."""
+"""Plots of kernels on clusters: over cores, over banks, and timelines of tiled layers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,26 +7,26 @@ from typing import Any
 
 from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, Page, Plot, bar, figure, layout
 
-Record = Mapping[str, Any]  # figures of a kernel on a cluster, under the names of their JSON record
+Record = Mapping[str, Any]  # JSON record of a kernel on a cluster
 
 _NAMES = ("kernel", "layer", "precision", "variant")
-_LINE = (*_NAMES, "banks", "arbiter", "placement")  # fields that runs of one line share; only the cores differ
-_SAME = (*_NAMES, "arbiter", "placement", "cores")  # fields that runs share which differ in their banks
+_LINE = (*_NAMES, "banks", "arbiter", "placement")  # runs of one line share these and differ in cores
+_SAME = (*_NAMES, "arbiter", "placement", "cores")  # runs that differ in banks only share these
 
 _BAR_COLOURS = ("#5b5b5b", "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#8c6bb1", "#a6761d")
 _LANE_COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
-"""Lanes of a timeline, and their colours by turns."""
+"""Lanes of a timeline, and their alternating colours."""
 
 _PERCENT = 100
 _GAP = 0.09  # between the two plots, as a fraction of the width
 
 
 def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write a page with how kernels scale with the cores, what more banks bring where their number was varied, and a
-    timeline of each layer in tiles.
+    """Write a page of plots: kernels over cores, over banks if their number varies, and a timeline of each tiled
+    layer.
 
-    Where a single number of cores ran in tiles, there are timelines only. Raises
-    :class:`~xpulpnn.errors.ToolError` if the package ``plotly`` is missing.
+    Tiled runs with one number of cores give timelines only. Raises :class:`~xpulpnn.errors.ToolError` without
+    ``plotly``.
     """
     command = "xpulpnn cosim"
     page = Page(title="Kernels on clusters", command=command, writer=command)
@@ -46,12 +46,12 @@ def _values(record: Record, names: Sequence[str]) -> tuple[Any, ...]:
 
 
 def clustered(record: Record) -> bool:
-    """Return whether the kernel ran on the cores of a cluster."""
+    """Tell if the kernel ran on a cluster."""
     return "arbiter" in record
 
 
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
-    """Speed-up of each run over the same on one core; None where that did not run."""
+    """Return the speed-up of each run over the same run on one core; None without such a run."""
     single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
     alone = [single.get(_values(record, _LINE)) for record in records]
     pairs = zip(alone, records, strict=True)
@@ -61,7 +61,7 @@ def speed_ups(records: Sequence[Record]) -> list[float | None]:
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """MAC per cycle to the left, and to the right the speed-up for each core where it is known."""
+    """Plot MAC per cycle and, where known, speed-up over the number of cores."""
     differing = [name for name in _LINE if len({record[name] for record in records}) > 1]
     measured = list(zip(records, speed_ups(records), strict=True))
     compared = any(speed_up is not None for _, speed_up in measured)
@@ -96,7 +96,7 @@ def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
     cores = sorted({record["cores"] for record in records})
     lines = {"gridcolor": GRID, "linecolor": INK}
     across = {**lines, "title": {"text": "cores"}, "type": "log", "tickvals": cores, "ticktext": list(map(str, cores))}
-    # a line for each doubling, as there is one for each doubling of the cores
+    # one grid line per factor of two, as on the axis of cores
     doubling = {"title": {"text": "MAC per cycle, whole kernel"}, "type": "log", "tick0": 0, "dtick": math.log10(2)}
     shown = layout(title or "Kernels on clusters", 520, xaxis=across, yaxis=lines | doubling)
     if compared:
@@ -113,8 +113,9 @@ def _named(record: Record, names: Sequence[str]) -> str:
 
 
 def bank_gains(records: Sequence[Record]) -> list[float | None]:
-    """Cycles per sum of dot products of the same with half as many banks over those of each run, less 1; None where
-    that did not run, and on one core, which meets nobody in the banks.
+    """Return the gain of each run over the same run with half as many banks, in cycles per dot product.
+
+    The gain is None without such a run, and on one core, which has no bank conflicts.
     """
     known = {
         (*_values(record, _SAME), record["banks"]): record["cycles_per_sdotp"]
@@ -129,10 +130,10 @@ def bank_gains(records: Sequence[Record]) -> list[float | None]:
 
 
 def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """The plot of Fig. 9 of the XpulpNN paper: for each kernel a bar for one core and for each cluster, all with
-    products alone.
+    """Plot dot products per cycle as in Fig. 9 of the XpulpNN paper: a bar per kernel for one core and for each
+    cluster.
 
-    One core by itself is the same with any number of banks. A banking factor (BF) is banks over cores.
+    One core is equally fast with any number of banks. The banking factor (BF) is banks over cores.
     """
     counted = [record for record in records if record["sdotp"]]
     names = [name for name in _NAMES if len({record[name] for record in counted}) > 1] or ["variant"]
@@ -163,9 +164,9 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
-    """The timeline of a layer in tiles as plotly takes it: a lane for the cores, one for the DMA engine, one for waits.
+    """Return a plotly timeline of a tiled layer: lanes for cores, DMA engine, and waits.
 
-    The bar of the DMA engine begins with its step and is as long as it moved data in it.
+    A DMA bar begins with its step and lasts for the cycles in which data moved.
     """
     tiling = record["tiling"]
     bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANE_COLOURS}

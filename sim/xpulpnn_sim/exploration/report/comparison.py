@@ -1,4 +1,4 @@
-"""Figures of all points side by side: which flows, kernels and workloads there are, and one value for each point."""
+"""Figures of all points side by side, one value per flow, kernel or workload and point."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +11,13 @@ from xpulpnn_sim.tools.named_table import POINT, Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
-RATE = "MAC/cycle"  # name of the figure
+RATE = "MAC/cycle"
 POINT_COLUMNS = (Column(name="no.", digits=0), Column(name=POINT))  # first in every table of points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedConditions:
-    """Tools and conditions of all results of one kind, with the points they hold for."""
+    """Tools and conditions of similar results; exceptions name their points."""
 
     name: str
     tools: list[str]
@@ -29,43 +29,39 @@ def _unique(items: Iterable[str]) -> list[str]:
 
 
 def flow_names(points: Sequence[PointResult]) -> list[str]:
-    """Names of the flows, in order of appearance."""
     return _unique(flow.name for point in points for flow in point.flows)
 
 
 def flow_of(point: PointResult, name: str) -> FlowResult | None:
-    """Result of the flow ``name``, None if the point has none."""
     return next((flow for flow in point.flows if flow.name == name), None)
 
 
 def of(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
-    """A figure of each result; None where there is no result."""
+    """Return the attribute ``figure`` of each result; None where there is no result."""
     return [getattr(result, figure, None) for result in results]
 
 
 def fpga_flows(points: Sequence[PointResult]) -> set[str]:
-    """Names of the flows that fill an FPGA."""
     return {flow.name for point in points for flow in point.flows if flow.is_fpga}
 
 
 def kernel_name(record: dict[str, Any]) -> str:
-    """Kernel, layer and width of a record: what points have in common, whichever variant runs best on them."""
+    """Return kernel, layer and width: the name that all variants share."""
     return f"{record['kernel']} {record['layer']} {record['bits']} bit"
 
 
 def kernel_names(points: Sequence[PointResult]) -> list[str]:
-    """Names of the kernels, in order of appearance."""
     return _unique(kernel_name(record) for point in points for record in point.kernels)
 
 
 def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
-    """The variant of ``kernel`` with the most multiply-accumulates per cycle among those the point ran."""
+    """Return the record of the variant with the most multiply-accumulates per cycle."""
     records = [record for record in point.kernels if kernel_name(record) == kernel]
     return max(records, key=lambda record: record["macs_per_cycle"] or 0.0, default=None)
 
 
 def without_variant(workload: str) -> str:
-    """A workload without the kernel variant in it, which differs between points that run the same layer."""
+    """Remove the kernel variant from a workload's name, so that points with different variants compare."""
     parts = re.split(r"([\s:,/]+)", workload)
     retained = [
         (parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS
@@ -74,25 +70,23 @@ def without_variant(workload: str) -> str:
 
 
 def workload_names(points: Sequence[PointResult]) -> list[str]:
-    """Names of the workloads, those with multiply-accumulates first."""
+    """Return the names of the workloads, those with multiply-accumulates first."""
     results = [energy for point in points for energy in point.energies]
     with_macs = [without_variant(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
     return _unique([*with_macs, *(without_variant(energy.workload) for energy in results)])
 
 
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
-    """The result of ``workload`` with the least energy per multiply-accumulate, or per cycle for general code."""
+    """Return the result with the least energy per multiply-accumulate, or per cycle for general code."""
     results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
     return min(results, key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj, default=None)
 
 
 def per_mac_pj(energy: EnergyResult | None) -> float | None:
-    """Energy per multiply-accumulate in pJ."""
     return None if energy is None or energy.energy_per_mac_fj is None else energy.energy_per_mac_fj / FJ_PER_PJ
 
 
 def per_cycle_pj(energy: EnergyResult | None) -> float | None:
-    """Energy per cycle in pJ."""
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
 
 
@@ -110,17 +104,17 @@ def kernel_conditions(record: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of all points."""
+    """One figure of all points."""
 
     column: Column
     values: list[float | None]
-    compared: bool  # whether overheads and best points are told of it
-    # least and largest figure for each point that has several; empty if none has
+    compared: bool  # if overheads and best points are shown
+    # smallest and largest of several runs, by point; empty if no point has several
     spreads: list[Spread | None] = field(default_factory=list[Spread | None])
 
 
 def figures(points: Sequence[PointResult]) -> list[Figure]:
-    """Every figure, those of flows first, then of kernels and of energies; those that no point has are left out."""
+    """Return all figures of flows, kernels and energies that some point has."""
     known: list[Figure] = []
 
     def add(
@@ -163,7 +157,7 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     for name in workload_names(points):
         energies = [best_energy(point, name) for point in points]
         has_macs = any(energy and energy.energy_per_mac_fj is not None for energy in energies)
-        # a kernel that does more in a cycle takes more energy for it, which is not worse
+        # more energy per cycle is no loss if the kernel does more in it
         better = "" if has_macs else "less"
         add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies), better=better)
         if has_macs:
@@ -184,14 +178,14 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """Every parameter of the configurations by dotted name, with its value in each point."""
+    """Return each configuration parameter by dotted name, with its values in all points."""
     flat = [_flatten(point.configuration) for point in points]
     names = _unique(name for values in flat for name in values)
     return {name: [values.get(name, "-") for values in flat] for name in names}
 
 
 def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """Top and preset if they differ between points, and all parameters that were swept and differ."""
+    """Return top, preset and swept parameters, if they differ between points."""
     varied = {"preset": [point.preset for point in points], "top": [point.top for point in points]}
     known = parameters(points)
     for key in _unique(key for point in points for key in point.settings):
@@ -203,7 +197,8 @@ def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 
 def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
-    """Pareto-optimal points, by ascending ``x``: ``y`` is to be small, ``x`` large with ``more_x`` and else small."""
+    """Return Pareto-optimal points by ascending ``x``: ``y`` is minimised, ``x`` maximised with ``more_x``, else
+    minimised."""
     pairs = enumerate(zip(xs, ys, strict=True))
     known = [(x, y, number) for number, (x, y) in pairs if x is not None and y is not None]
     known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))
@@ -217,7 +212,7 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
 
 
 def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
-    """Merge tools and conditions of numbered points; what does not hold for all of them names its points."""
+    """Merge tools and conditions of numbered points; exceptions name their points."""
     everyone = {number for number, _ in holders}
 
     def show(texts: Iterable[tuple[str, int]]) -> list[str]:
@@ -236,13 +231,12 @@ def _points(numbers: set[int]) -> str:
 
 
 def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    """Tools and conditions of each flow."""
     numbered = [(number, flow) for number, point in enumerate(points, 1) for flow in point.flows]
     return [_collect(name, [pair for pair in numbered if pair[1].name == name]) for name in flow_names(points)]
 
 
 def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    """Tools and conditions of each workload; workloads under the same ones share an entry."""
+    """Return tools and conditions of the workloads, merged where they agree."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
     numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     for name in workload_names(points):
@@ -253,7 +247,6 @@ def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
 
 
 def conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    """Tools and conditions of all figures."""
     records = [record for point in points for record in point.kernels]
     names_by_text = {kernel_conditions(record): dict[str, None]() for record in records}
     for record in records:

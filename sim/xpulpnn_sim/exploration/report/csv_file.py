@@ -1,4 +1,4 @@
-"""Results of a run as a CSV file."""
+"""Write results of an exploration as CSV."""
 
 import csv
 import io
@@ -16,11 +16,11 @@ _SEPARATOR = ";"
 
 
 def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
-    """Write one row per point and flow, in one step; what is known of the ``run`` ends the first.
+    """Write one row per point and flow; ``run`` (command and date) ends the first row.
 
-    Every setting that some point has is a column. A point without any flow result has one row with empty flow columns.
-    Columns of kernels and energies repeat in each row of a point; their headings name kernel or workload and unit.
-    Missing figures are empty. Tools and conditions stand in the first row that they hold for, and not again.
+    Every setting of any point is a column. A point without flow results has one row with empty flow columns. Columns of
+    kernels and energies repeat in each row of a point; headings name kernel or workload and unit. Missing figures are
+    empty. Tools and conditions are written in the first row that they hold for only.
     """
     rows = [{**_row(points, point, flow), **run} for point in points for flow in (point.flows or [None])]
     written = set[tuple[str, _Value]]()

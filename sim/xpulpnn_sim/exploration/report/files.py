@@ -1,4 +1,4 @@
-"""Files of a finished run: its record, its results as CSV, and a page."""
+"""Write the files of a finished exploration: JSON record, CSV and HTML report."""
 
 import json
 from importlib import util
@@ -11,22 +11,21 @@ from xpulpnn_sim.tools.files import write_text
 
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
-"""Files of a run beside the folders of its points; the first one tells whose they are."""
+"""Files beside the folders of points; an earlier run is recognised by the first one."""
 
 
 def require_report_packages() -> None:
-    """Raise :class:`ToolError` naming the first package that the HTML report needs and that is missing."""
+    """Raise :class:`ToolError` naming the first missing package of the HTML report."""
     for name in ("markupsafe", "plotly"):
         if util.find_spec(name) is None:
             raise ToolError(f"{name} must be installed for the report, or no_report be set: pip install {name}")
 
 
 def write_run(folder: Path, run: FinishedRun, *, report: bool) -> None:
-    """Write the files of a run into its folder, with ``report`` the page too."""
     write_text(folder / FILES[0], json.dumps(run.record(), indent=2) + "\n")
     write_csv(folder / FILES[1], run.points, {"command": run.command, "date": run.date})
     if report:
-        # its packages take a while to import
+        # slow import
         from xpulpnn_sim.exploration.report.html import write_report
 
         write_report(folder / REPORT, run)

@@ -1,4 +1,4 @@
-"""Plots of area and energy by instance, and of the cells of critical paths."""
+"""Plots of area and energy by instance, and of critical paths."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,23 +9,23 @@ from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, figure, layout
 
 _ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
-_SHOWN_MODULES = 16  # modules with an energy bar of their own; the others share one
+_SHOWN_MODULES = 16  # modules with a bar of their own; the others share one
 _ITSELF, _ITSELF_COLOUR = "(top itself)", "#b8c0ca"
 _TOP_COLOUR, _OWN_COLOUR = "#eef1f5", "#dfe4ea"
 _GE_PER_KGE = 1000.0
-_TICK = 40  # characters of a name beside a bar
-_DIFFERENT = 0.005  # part by which a figure of a detailed view is off that of the tables, if it is another one
+_TICK = 40  # maximum length of a name beside a bar
+_DIFFERENT = 0.005  # relative difference from which a view's total is reported beside that of the tables
 
-Column = tuple[str, Sequence[float], str]  # name, values and colour of bars
+Column = tuple[str, Sequence[float], str]
 
 
 def point_name(points: Sequence[PointResult], number: int) -> str:
-    """Number and label of a point."""
+    """Return number and label of a point."""
     return f"{number + 1} {points[number].label}"
 
 
 def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], FlowResult]]:
-    """Flows of all points by what is chosen."""
+    """Yield the flow results of all points, each with the values of the page's selectors."""
     for number, point in enumerate(points):
         for flow in point.flows:
             yield (flow.name, str(number)), flow
@@ -36,7 +36,8 @@ def _above(path: str) -> str:
 
 
 def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
-    """Size in kGE of the top's direct parts in every point, largest part first; empty without hierarchies."""
+    """Return the size in kGE of the top's direct submodules in every point, largest first; empty without
+    hierarchies."""
     parts: dict[str, list[float]] = {}
     for number, point in enumerate(points):
         flow = comparison.flow_of(point, name)
@@ -52,10 +53,10 @@ def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[
 
 
 def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
-    """The parts of the top of all points, and the hierarchy of one."""
+    """Plot the top's submodules in all points, and the hierarchy of one point."""
     parts_of = {name: blocks_of(points, name) for name in comparison.flow_names(points)}
     names = dict.fromkeys(part for parts in parts_of.values() for part, _ in parts if part != _ITSELF)
-    # every plot has these colours
+    # common to all plots
     colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(names)} | {_ITSELF: _ITSELF_COLOUR}
     blocks: dict[tuple[str, ...], Figure] = {}
     for name, parts in parts_of.items():
@@ -72,7 +73,7 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
 
 
 def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
-    """The hierarchy as nested boxes; cells of an instance itself are a box beside those of its parts."""
+    """Plot the hierarchy as a treemap; an instance's own cells are a box beside those of its submodules."""
     numbers = {module.path: str(number) for number, module in enumerate(flow.modules)}
     whole = flow.modules[0].total_ge or 1.0
     inner = {_above(path) for path in numbers}
@@ -118,7 +119,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    """Sentences on the sum of the instances' sizes, and on how gates were assigned to instances."""
+    """Return sentences on the sum of the instances, and on how gates were attributed to instances."""
     whole, size = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
     if size is not None and abs(whole - size) > _DIFFERENT * abs(size):
         text = f"The instances add up to {whole:.2f} kGE; the tables show {size:.2f} kGE."
@@ -135,7 +136,6 @@ def area_note(flow: FlowResult) -> str:
 
 
 def _run_text(run: int, flow: FlowResult) -> str:
-    """Tell which of several runs a view is of."""
     return f" (run {run} of {len(flow.runs)})" if len(flow.runs) > 1 else ""
 
 
@@ -146,7 +146,7 @@ def _paler(colour: str, steps: int) -> str:
 
 
 def _stacked(names: Sequence[str], columns: Sequence[Column], unit: str, digits: int) -> Figure:
-    """A bar for each name, of parts beside each other."""
+    """Plot a stacked horizontal bar for each name."""
     places = list(range(len(names)))
     traces = [
         {
@@ -174,12 +174,12 @@ def _named_rows(names: Sequence[str]) -> dict[str, Any]:
 
 
 def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
-    """Energy of all points, and of the modules of one."""
+    """Plot the energy of all points, and of the modules of one point."""
     whole: dict[tuple[str, ...], Figure] = {}
     modules: dict[tuple[str, ...], Figure] = {}
     for name in comparison.workload_names(points):
         rows: list[tuple[str, list[float]]] = []
-        clusters: list[tuple[str, dict[str, float]]] = []  # blocks of the clusters among them
+        clusters: list[tuple[str, dict[str, float]]] = []  # blocks of clusters
         for number, point in enumerate(points):
             energy = comparison.best_energy(point, name)
             if energy is None:
@@ -188,7 +188,6 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
             if energy.accesses:
                 clusters.append((point_name(points, number), block_energies(energy)))
             if energy.modules:
-                # the instances that take most, then all others together
                 ordered = sorted(energy.modules, key=lambda module: -module.total)
                 shown, others = ordered[:_SHOWN_MODULES], ordered[_SHOWN_MODULES:]
                 bars = [(module.path, _sums([module])) for module in shown]
@@ -219,13 +218,13 @@ def _blocks_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
 
 
 def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
-    """The parts of the energy of all modules, in pJ per cycle."""
+    """Return the components of the energy of all modules, in pJ per cycle."""
     sums = [sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS]
     return [round(energy / comparison.FJ_PER_PJ, 4) for energy in sums]
 
 
 def path_plot(points: Sequence[PointResult]) -> Plot:
-    """The cells of the longest path of each flow of each point, one after the other."""
+    """Plot the cells of each longest path."""
     variants = {at: _path(flow, flow.path) for at, flow in _detailed(points) if flow.path is not None}
     nothing = "This flow has no path of this point."
     return Plot(name="path", variants=variants, choices=("flow", "point"), nothing=nothing)
@@ -255,7 +254,7 @@ def _path(flow: FlowResult, path: CriticalPath) -> Figure:
 
 
 def path_text(flow: FlowResult, path: CriticalPath) -> list[str]:
-    """Ends, length and origin of a path, and what other tools say of it."""
+    """Describe a path's ends, length and netlist, and the longest path by other tools."""
     through = f" through {len(path.steps)} cells" if path.steps else ""
     run = _run_text(flow.delay_run, flow)
     tables = "" if flow.delay_ps is None else f" The tables show {flow.delay_ps:.0f} ps, of the same netlist."

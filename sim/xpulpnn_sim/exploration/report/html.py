@@ -28,7 +28,6 @@ _SEE = hint(Markup('<a href="#conditions">Conditions of these figures</a>'))
 
 
 def write_report(path: Path, run: FinishedRun) -> None:
-    """Write the report in one step."""
     points = run.points
     page = Page(title=run.title, command=run.command, writer="xpulpnn explore", facts=_facts(run))
     failed = [(number, point) for number, point in enumerate(points, 1) if point.failed]
@@ -73,7 +72,7 @@ def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
 
 
 def _figures(page: Page, run: FinishedRun) -> None:
-    """Trade-offs, and the tables of all points."""
+    """Add trade-offs and tables of all points."""
     points, baseline = run.points, run.baseline
     plots = trade_offs(points)
     if plots:
@@ -110,7 +109,7 @@ def _figures(page: Page, run: FinishedRun) -> None:
 
 
 def _details(page: Page, points: Sequence[PointResult]) -> None:
-    """Hierarchy, path and energy of the point that is chosen."""
+    """Add area, path and energy of the selected point."""
     point, flow, workload = chosen_option("point"), chosen_option("flow"), chosen_option("workload")
     blocks, area = area_plots(points)
     heading = Markup("<h3>{} of {}, {}</h3>")
@@ -146,7 +145,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
 
 
 def _flows(points: Sequence[PointResult]) -> Markup:
-    """The choice of a flow, those with a technology's clock first, which have a figure in every plot."""
+    """Return a selector of flows; those with a clock come first, since every plot has them."""
     clocked = {rate.flow.name for rate in kernel_rates(points)}
     names = sorted(comparison.flow_names(points), key=lambda name: name not in clocked)
     return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)
@@ -157,7 +156,7 @@ def _named(name: str, title: str, options: Sequence[str]) -> Markup:
 
 
 def _points(points: Sequence[PointResult]) -> Markup:
-    """The choice of a point; at first it is one that did not fail, if there is one."""
+    """Return a selector of points; it starts at the first point without an error."""
     ends = {(True, False): " (failed)", (False, True): " (interrupted)", (False, False): ""}
     names = {
         str(number): f"{point_name(points, number)}{ends[point.failed, point.unfinished]}"

@@ -1,4 +1,4 @@
-"""Rates and densities of kernels, in the units of data sheets."""
+"""Throughput and efficiency of kernels in units of data sheets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,43 +6,43 @@ from dataclasses import dataclass
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult
 
-_PS_GHZ = 1000.0  # picoseconds times gigahertz in one cycle
+_PS_GHZ = 1000.0
 _UM2_PER_MM2 = 1e6
 _MHZ_PER_GHZ = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
 class KernelRate:
-    """A kernel on a point, at the clock that a flow says its component reaches."""
+    """A kernel on a point, at the clock frequency that a flow reports for its component."""
 
-    point: int  # number of the point, from 1 on
-    label: str  # label of the point
-    top: str  # component of the point
-    flow: FlowResult  # gives clock and area
+    point: int  # number of the point, from 1
+    label: str
+    top: str
+    flow: FlowResult  # source of clock and area
     record: dict[str, object]  # cycles of the kernel on the back end of the same configuration, or on the cluster
-    energy: EnergyResult | None  # energy of the same kernel, if it was estimated and the flow is not one of an FPGA
+    energy: EnergyResult | None  # of the same kernel, if estimated; None for FPGA flows
 
     @property
     def clock_ghz(self) -> float:
-        """Inverse of the delay of the component; on an FPGA the median clock after routing."""
+        """Return the inverse of the delay; on an FPGA the median clock after routing."""
         if self.flow.is_fpga:
             return (self.flow.fmax or 0.0) / _MHZ_PER_GHZ
         return _PS_GHZ / self.flow.delay_ps if self.flow.delay_ps else 0.0
 
     @property
     def gmacs(self) -> float:
-        """Multiply-accumulates per ns."""
+        """Return multiply-accumulates per ns."""
         rate = self.record["macs_per_cycle"]
         return self.clock_ghz * rate if isinstance(rate, int | float) else 0.0
 
     @property
     def gmacs_per_mm2(self) -> float | None:
-        """Multiply-accumulates per ns and mm2 of the component; None without a physical area."""
+        """Return multiply-accumulates per ns and mm2; None without a physical area."""
         return self.gmacs * _UM2_PER_MM2 / self.flow.area_um2 if self.flow.area_um2 else None
 
 
 def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
-    """Every kernel of every point, the fastest variant of each, with every flow on a real technology."""
+    """Return the rate of the fastest variant of every kernel on every point, for every flow on a real technology."""
     rates: list[KernelRate] = []
     for number, point in enumerate(points, 1):
         for name in comparison.kernel_names(points):
@@ -52,7 +52,7 @@ def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
             workload = "{kernel}:{bits}:{variant}:{layer}".format(**record)
             energy = next((energy for energy in point.energies if energy.workload == workload), None)
             for flow in point.flows:
-                # the delays must be those of something that can be built
+                # delays of the built-in library are not physical
                 if flow.delay_ps and (flow.is_fpga or flow.area_um2 is not None):
                     shown = None if flow.is_fpga else energy
                     rates.append(KernelRate(number, point.label, point.top, flow, record, shown))
@@ -60,6 +60,6 @@ def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
 
 
 def netlist_of(energy: EnergyResult) -> str:
-    """Name and area of the netlist that an energy is of."""
+    """Return name and area of the netlist."""
     area = "" if energy.area_kge is None else f", {energy.area_kge:.2f} kGE"
     return f"{energy.top}{area}"

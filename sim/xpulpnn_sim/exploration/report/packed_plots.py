@@ -1,4 +1,4 @@
-"""Sweeps of packed products as grids of texts and numbers, for tables, and as plots on a page."""
+"""Tables and plots of sweeps of packed products."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,24 +8,23 @@ from typing import Any
 from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, figure
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 
-Record = Mapping[str, Any]  # figures of a product, under the names of its JSON record
+Record = Mapping[str, Any]  # JSON record of a product
 
 
 @dataclass(slots=True)
 class Grid:
-    """A sweep, or a part of one."""
+    """A table of one sweep or a part of it, as texts and numbers."""
 
     sweep: str
-    title: str  # what the cells say
-    corner: str  # what the rows are
+    title: str
+    corner: str  # heading of the rows
     rows: list[str] = field(default_factory=list[str])
     columns: list[str] = field(default_factory=list[str])
-    texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])  # cells by row and column
-    # what is plotted of them
+    texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])  # by row and column
+    # plotted values
     numbers: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
 
     def put(self, row: str, column: str, text: str, number: float) -> None:
-        """Fill a cell."""
         if row not in self.rows:
             self.rows.append(row)
         if column not in self.columns:
@@ -35,7 +34,7 @@ class Grid:
 
 
 def bytes_cycles(records: Iterable[Record]) -> dict[tuple[str, str], int]:
-    """Cycles of the product of bytes by instruction set and size."""
+    """Return the cycles of the byte product by instruction set and size."""
     return {(record["isa"], record["matmul"]): record["cycles"] for record in records if record["kind"] == "bytes"}
 
 
@@ -44,20 +43,20 @@ def _pair(record: Record) -> str:
 
 
 def _way(record: Record) -> str:
-    """Name of a line of a plot."""
+    """Return the name of a line of a plot."""
     if record["kind"] == "library":
         return f"{record['product']} {record['weights']} bit"
     return f"{record['isa']} {record['product' if record['kind'] == 'ulppack' else 'kind']}"
 
 
 def _map(sweep: str, title: str) -> Grid:
-    """A grid of all widths of weights and activations."""
+    """Return a grid over widths of weights and activations."""
     rows, columns = ([f"{side}{bits}" for bits in range(1, 8)] for side in "WA")
     return Grid(sweep, title, "weights", rows, columns)
 
 
 def _overflow(records: Sequence[Record]) -> list[Grid]:
-    """The largest depth, and the iterations it leaves."""
+    """Return grids of the largest accumulation depth and its number of iterations."""
     by_scheme = dict[str, Grid]()
     for record in records:
         name = record["scheme"]
@@ -69,7 +68,7 @@ def _overflow(records: Sequence[Record]) -> list[Grid]:
 
 
 def _best(records: Sequence[Record]) -> list[Grid]:
-    """Fastest packing of every pair and its gain over bytes; the same against bit-serial."""
+    """Return the fastest packing of every pair of widths and its speed-up over bytes and over bit-serial."""
     base, by_rival = bytes_cycles(records), dict[str, Grid]()
     packed = [record for record in records if record["kind"] == "ulppack"]
     serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
@@ -89,11 +88,11 @@ def _best(records: Sequence[Record]) -> list[Grid]:
     return [by_rival[name] for name in (*ISAS, "bit-serial") if name in by_rival]
 
 
-_SHOWN = 99  # largest number of iterations told; more make no difference
+_SHOWN = 99  # iterations above are shown as this number and "+"
 
 
 def _iterations(records: Sequence[Record]) -> list[Grid]:
-    """Speed-up over bytes for every depth."""
+    """Return the speed-up over bytes for every depth."""
     base, by_name = bytes_cycles(records), dict[str, Grid]()
     for record in (record for record in records if record["kind"] == "ulppack"):
         name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
@@ -107,7 +106,7 @@ def _iterations(records: Sequence[Record]) -> list[Grid]:
 
 
 def _over_bits(records: Sequence[Record]) -> list[Grid]:
-    """Cycles per MAC of every way at equal widths; bytes and the library's kernels serve all that are narrower."""
+    """Return cycles per MAC at equal widths; byte and library kernels also serve narrower operands."""
     grid = Grid("bits", "cycles per MAC at equal widths of weights and activations", "bits")
     rivals = [record for record in records if record["kind"] in ("bytes", "library")]
     for record in records:
@@ -121,7 +120,7 @@ def _over_bits(records: Sequence[Record]) -> list[Grid]:
 
 
 def _over_length(records: Sequence[Record]) -> list[Grid]:
-    """Cycles per MAC of every way over the reduction length."""
+    """Return cycles per MAC over the reduction length."""
     pairs = dict.fromkeys(_pair(record) for record in records if record["kind"] == "ulppack")
     grid = Grid("k", f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
     for record in records:
@@ -145,19 +144,18 @@ _GRIDS: Mapping[str, Callable[[Sequence[Record]], list[Grid]]] = {
 
 
 def grids(records: Sequence[Record]) -> list[Grid]:
-    """All grids of the sweeps among the records."""
     by_sweep = {name: [record for record in records if record["sweep"] == name] for name in _GRIDS}
     return [grid for name, chosen in by_sweep.items() if chosen for grid in _GRIDS[name](chosen)]
 
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon")
-_DASHES = ("solid", "dot", "dash")  # of the lines that have the same colour
+_DASHES = ("solid", "dot", "dash")  # for lines of the same colour
 _BREAK_EVEN_SCALE = [[0.0, "#d55e00"], [0.5, "#ffffff"], [1.0, "#0072b2"]]
 _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]
 
 
 def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write a page with a plot for every grid of the sweeps."""
+    """Write a page with a plot for every grid."""
     sizes = sorted({record["matmul"] for record in records if record["sweep"] not in ("overflow", "k")})
     note = (
         f"Products of channels x reduction length x pixels ({', '.join(sizes)} unless told otherwise), every one run "
@@ -166,7 +164,6 @@ def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
     command = "xpulpnn cosim ulppack"
     page = Page(title="Packed products", command=command, writer=command, notes=[note])
     for number, grid in enumerate(grids(records)):
-        # maps of widths as coloured cells, the others as lines
         plotted = _map_figure(grid) if grid.sweep in ("overflow", "best") else _lines_figure(grid)
         page.section(f"grid-{number}", grid.title, Plot(name=f"grid-{number}", variants={(): plotted}))
     page.write(path)
@@ -174,7 +171,7 @@ def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
 
 def _map_figure(grid: Grid) -> dict[str, Any]:
     is_ratio = grid.sweep == "best"
-    # a new line before the last word: the packing above, the ratio below
+    # packing above, ratio below
     texts = [
         ["<br>".join(grid.texts.get((row, column), "").rsplit(" ", 1)) for column in grid.columns] for row in grid.rows
     ]
@@ -192,7 +189,7 @@ def _map_figure(grid: Grid) -> dict[str, Any]:
         "ygap": 2,
         "colorscale": _BREAK_EVEN_SCALE if is_ratio else _DEPTH_SCALE,
     }
-    # white where nothing is gained, or packed
+    # white: no gain, or nothing packed
     trace |= {"zmin": 0.0, "zmid": 1.0, "zmax": 2.0} if is_ratio else {"zmin": 1, "zmax": max(grid.numbers.values())}
     return figure([trace], y={"autorange": "reversed"})
 

@@ -1,4 +1,4 @@
-"""Tables of a run, for terminal and HTML alike."""
+"""Tables of an exploration, for terminal and HTML report."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def _failed(points: Sequence[PointResult]) -> frozenset[int]:
 def _of_points(
     title: str, points: Sequence[PointResult], columns: Iterable[tuple[Column, Sequence[TableCell]]], **more: Any
 ) -> NamedTable:
-    """A table with a row for each point, from headings and cells of its columns."""
+    """Return a table with a row for each point, from headings and cells of its columns."""
     lead = zip(POINT_COLUMNS, (range(1, len(points) + 1), [point.label for point in points]), strict=True)
     headings, cells = zip(*lead, *columns, strict=True)
     rows = list(zip(*cells, strict=True))
@@ -32,7 +32,7 @@ def _of_points(
 
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
-    """All figures of all points; of several variants of a kernel the fastest one counts."""
+    """Return the table of all figures of all points, with the fastest variant of each kernel."""
     figures, failed = comparison.figures(points), _failed(points)
     notes = [f"{number} {point.label}: {point.error}." for number, point in enumerate(points, 1) if point.unfinished]
     notes.append("An arrow tells which way is better.")
@@ -66,7 +66,7 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
 
 
 def _slack_notes(points: Sequence[PointResult]) -> list[str]:
-    """Count the points that meet the clock that was asked for, by flow."""
+    """Name the points that meet the requested clock and those that miss it, by flow."""
     notes: list[str] = []
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
@@ -82,7 +82,7 @@ def _slack_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def _energy_notes(points: Sequence[PointResult]) -> list[str]:
-    """Name the netlists of the energies."""
+    """Name the netlists that energies were estimated on."""
     netlists: dict[str, dict[str, None]] = {}
     for number, point in enumerate(points, 1):
         for energy in point.energies:
@@ -97,7 +97,8 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
-    """Every figure in percent of the baseline's; None unless the baseline and another point have figures."""
+    """Return every figure relative to the baseline's in percent; None unless the baseline and another point have
+    figures."""
     first = next((number for number, point in enumerate(points) if point.label == baseline), None)
     if first is None or len(points) < 2:
         return None
@@ -119,7 +120,7 @@ def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable |
 
 
 def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Every kernel that ran, with its cycles and mismatches; None if there is none."""
+    """Return the table of all kernels with cycles and mismatches; None if none ran."""
     columns = [
         *POINT_COLUMNS,
         *text_columns("kernel", "layer"),
@@ -143,7 +144,7 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Every workload of every point with the parts of its energy; None if there is none."""
+    """Return the table of all workloads with the components of their energy; None if there is none."""
     columns = [
         *POINT_COLUMNS,
         *text_columns("workload", "of"),
@@ -167,7 +168,7 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Resources and clock over the seeds of every FPGA result; None if there is none."""
+    """Return the table of FPGA resources and clock frequencies; None without FPGA results."""
     columns = [
         *POINT_COLUMNS,
         Column(name="flow"),
@@ -190,7 +191,7 @@ _MHZ_PER_GHZ = 1000.0
 
 
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Clock, rate, density and energy of each kernel, flow and point; None without a kernel on a real technology."""
+    """Return clock, throughput, density and energy by kernel, flow and point; None without a real technology."""
     rates = kernel_rates(points)
     columns = [
         Column(name="no.", digits=0),
@@ -230,7 +231,7 @@ def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def best_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """The best point by each figure; None unless there are several points."""
+    """Return the best point for each figure; None for a single point."""
     if len(points) < 2:
         return None
     rows: list[list[TableCell]] = []
@@ -268,7 +269,7 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
-    """Parameters that differ between the points, as echoed from the emitted Verilog."""
+    """Return the table of parameters that differ between points, from the manifests of the emitted Verilog."""
     parameters = {name: values for name, values in comparison.parameters(points).items() if len(set(values)) > 1}
     given = {name: [getattr(point, name) for point in points] for name in ("top", "preset", "folder")}
     shown = {"top": given["top"], "preset": given["preset"], **parameters, "folder": given["folder"]}

@@ -1,4 +1,4 @@
-"""Plots of figures against each other, with their Pareto fronts."""
+"""Plots of pairs of figures with their Pareto fronts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
 
-_WIDTH = 520  # pixels of the plot's inside, usually; it depends on the window
-_NEAR = 5  # pixels within which marks share a label
-_MOST = 4  # numbers that are written beside a mark; of more than these only the first
+_WIDTH = 520  # usual width of the plotting area in pixels; it depends on the window
+_NEAR = 5  # distance in pixels within which marks share a label
+_MOST = 4  # maximum of numbers in a label
 _PLACES = (
     ("top center", 0, -13),
     ("middle right", 1, 0),
@@ -25,7 +25,7 @@ _PLACES = (
     ("bottom right", 1, 11),
     ("bottom left", -1, 11),
 )
-"""Positions as plotly calls them, best first, each with its side and pixels downwards."""
+"""Plotly's label positions, best first, with horizontal side and pixels downwards."""
 
 _Box = tuple[float, float, float, float]
 Position = tuple[float, float]
@@ -33,9 +33,7 @@ Position = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point of a plot."""
-
-    point: int  # number of the point, from 0 on
+    point: int  # number of the point, from 0
     at: Position
     ends: tuple[Position | None, Position | None]  # of the error bars in x and in y
     is_best: bool  # on the Pareto front
@@ -48,9 +46,10 @@ def placed(
     height: float,
     names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Text and position of the label of each point; points that coincide share one, a point without room has none.
+    """Return text and position of the label of each point; coinciding points share a label, points without room have
+    none.
 
-    Texts are the ``names`` if there is room for all of them, else numbers.
+    Labels are ``names`` if all fit, else numbers.
     """
 
     def pixel(at: Position) -> Position:
@@ -92,7 +91,8 @@ def placed(
 def _texts(
     groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
 ) -> dict[int, tuple[str, str]]:
-    """Text and position for the first point of each group that has room for it beside what is ``taken``."""
+    """Place labels where they do not overlap ``taken``; return text and position for the first point of each placed
+    group."""
     labels: dict[int, tuple[str, str]] = {}
     for (at, group), text in zip(groups, texts, strict=True):
         half = 3.6 * len(text) + 2.5
@@ -118,9 +118,9 @@ _TRADE_OFFS = (
     ("delay-rate", "Delay against MAC per cycle", "rate", "delay"),
     ("energy-rate", "Energy per MAC against MAC per cycle", "rate", "energy"),
 )
-"""Name, heading, figure to the right and figure upwards."""
+"""Name, heading, figure on the x axis and figure on the y axis."""
 
-_MORE = ("rate", "speed")  # figures that are better when larger
+_MORE = ("rate", "speed")  # higher is better
 
 _HEIGHT = 400
 _ALL = "all points"
@@ -128,7 +128,7 @@ _ALL = "all points"
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A figure that a plot can show, by its name and what is chosen to have it."""
+    """A figure that a plot can show, with the selector values that choose it."""
 
     name: str
     chosen: Mapping[str, str]
@@ -169,7 +169,7 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
 
 
 def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
-    """Headings and plots of the trade-offs in which some two points differ both ways."""
+    """Return headings and plots of the trade-offs in which some two points differ in both figures."""
     axes, colours = list(_axes(points)), comparison.varying(points) or {"": [_ALL] * len(points)}
     shown: list[tuple[str, Plot]] = []
     for name, title, across, upwards in _TRADE_OFFS:
@@ -179,7 +179,7 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
         pairs = product([axis for axis in axes if axis.name == across], [axis for axis in axes if axis.name == upwards])
         for (x, y), (colour, groups) in product(pairs, colours.items()):
             chosen = {**y.chosen, **x.chosen}
-            # area, delay and speed are of the same flow
+            # area, delay and speed of one plot come from one flow
             if not y.chosen.items() <= chosen.items():
                 continue
             figure, marks = _figure(points, (x.figure, y.figure), groups, more_x=across in _MORE)
@@ -197,7 +197,7 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
 def _figure(
     points: Sequence[PointResult], axes: Sequence[comparison.Figure], groups: Sequence[Any], *, more_x: bool
 ) -> tuple[Figure, list[Mark]]:
-    """The plot of two figures, and the points that have both."""
+    """Return the plot of two figures, and the points that have both."""
     x_figure, y_figure = axes
     front = comparison.front(x_figure.values, y_figure.values, more_x=more_x)
     marks = [
@@ -209,7 +209,7 @@ def _figure(
         return {}, marks
     at = {mark.point: mark.at for mark in marks}
     corners = [at[number] for number in front]
-    # what is at least as good as some point lies on one side of the line
+    # dominated points lie on one side of the line
     line = corners[:1]
     for before, corner in pairwise(corners):
         line += [(before[0], corner[1]) if more_x else (corner[0], before[1]), corner]
@@ -299,7 +299,8 @@ def _trace(
 
 
 def _range(marks: Sequence[Mark], place: int) -> list[float]:
-    """An axis begins at zero if figures are within about a factor of two of it, else a little before the smallest."""
+    """Return the range of an axis: from zero if the smallest value is below 45 % of the largest, else from just
+    below it."""
     values = [mark.at[place] for mark in marks]
     values += [end for mark in marks for end in mark.ends[place] or ()]
     low, high = min(values), max(values)

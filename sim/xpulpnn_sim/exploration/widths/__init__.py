@@ -1,1 +1,1 @@
-"""Bits for the layers of a network: accuracy by the reference, cycles measured on the design."""
+"""Search for the bit widths of a network's layers: accuracy by the reference, cycles on the design."""

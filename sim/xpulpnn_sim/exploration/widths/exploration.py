@@ -1,4 +1,4 @@
-"""Exploration of widths: a search, then the accuracy of the front on other images, and runs on the design."""
+"""Search bit widths, then measure the Pareto front's accuracy on other images and its cycles on the design."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 
 
 class Evaluation:
-    """Points of a model: studies by the reference and runs on the design, kept on disk."""
+    """Cached accuracies and cycles of assignments of bit widths."""
 
     def __init__(self, model: StudiedModel, pool: Pool, progress: Callable[[int, int], None]) -> None:
         self.model = model
@@ -41,7 +41,7 @@ class Evaluation:
         self._runs = 0
 
     def points(self, assignments: Sequence[Assignment]) -> list[WidthPoint]:
-        """The points of these assignments, in this order."""
+        """Return the points of the assignments, in order."""
         self._study([widths for widths in assignments if widths not in self._studies])
         runnable = [widths for widths in assignments if not self._studies[widths].problem]
         for key in self._unmeasured(runnable):
@@ -52,7 +52,7 @@ class Evaluation:
         return [self._point(widths) for widths in assignments]
 
     def _unmeasured(self, runnable: Sequence[Assignment]) -> set[str]:
-        """Layers whose cycles are not known."""
+        """Return the layers without known cycles."""
         return {key for widths in runnable for key in self._studies[widths].layers} - {*self._layers}
 
     def each(
@@ -61,16 +61,16 @@ class Evaluation:
         method: Callable[[StudiedModel, Assignment], _Value],
         assignments: Sequence[Assignment],
     ) -> Iterator[_Value]:
-        """Results of a method of the model for each assignment, in order, as soon as they are known."""
+        """Yield the results of a method of the model for each assignment, in order."""
         if model not in self._shared:
-            # it is sent to the processes once
+            # sent to the processes once
             self._shared[model] = self._pool.share(model)
         return self._pool.map(method, repeat(self._shared[model]), assignments)
 
     def _cached_each(
         self, model: StudiedModel, method: Callable[[StudiedModel, Assignment], _Value], keys: Mapping[Assignment, str]
     ) -> Iterator[tuple[Assignment, Any]]:
-        """Results of a method as JSON values, through the cache; those that are in it come first."""
+        """Yield cached results of a method, then new ones, as JSON values."""
         new: list[Assignment] = []
         for widths, key in keys.items():
             if (cached := self._cache.find(key)) is not None:
@@ -88,13 +88,13 @@ class Evaluation:
             self._progress(len(self._studies), self._runs)
 
     def right(self, model: StudiedModel, assignments: Sequence[Assignment]) -> list[int]:
-        """Images of a model that are classified as labelled."""
+        """Return the number of correctly classified images for each assignment."""
         keys = {widths: digest(model.identity, widths_text(widths), "right") for widths in assignments}
         known = dict(self._cached_each(model, StudiedModel.right, keys))
         return [known[widths] for widths in assignments]
 
     def _cover(self, runnable: Sequence[Assignment]) -> list[Assignment]:
-        """Few assignments that have all the layers whose cycles are not known."""
+        """Choose a few assignments that together contain all layers without known cycles."""
         missing = self._unmeasured(runnable)
         chosen: list[Assignment] = []
         while missing:
@@ -106,7 +106,7 @@ class Evaluation:
     def measure(self, assignments: Sequence[Assignment]) -> list[NetworkRun]:
         """Run whole networks on the design and compare every layer with the reference."""
         if assignments:
-            # compiled once, before several processes need it
+            # compile the model before several processes need it
             config = self.model.config
             model_library("cluster" if isinstance(config, ClusterConfig) else "core", config)
         runs: list[NetworkRun] = []
@@ -136,33 +136,32 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """A point with its accuracy on other images, and its cycles on the design."""
+    """A point with its accuracy on test images, and its cycles on the design."""
 
-    point: WidthPoint  # by the images that decided
-    right: int  # images of the test that are classified as labelled
-    # cycles of the whole network on the design, if it was run; the results of every layer were compared then
+    point: WidthPoint  # accuracy on the images of the search
+    right: int  # correctly classified test images
+    # cycles of the whole network on the design, if it was run with all layers compared
     measured: int | None = None
 
     @property
     def error(self) -> float | None:
-        """Excess of the sum of the layers' cycles over those measured, as a part of these."""
+        """Return the relative error of the sum of the layers' cycles."""
         return None if self.measured is None else self.point.cycles / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """Points that a search has found."""
+    """Result of a search for bit widths."""
 
-    layers: tuple[str, ...]  # the layers that have bits
-    points: tuple[WidthPoint, ...]  # all that was evaluated
-    best: tuple[Best, ...]  # the front, the fastest first
-    widest: Best | None  # the assignment with most bits, unless it is on the front or cannot run
-    tested: int  # images of Best.right
-    chosen: WidthPoint | None  # the fastest that is accurate enough
-    reports: tuple[str, ...]  # what was wrong in runs on the design
+    layers: tuple[str, ...]  # layers with weights
+    points: tuple[WidthPoint, ...]  # all evaluated points
+    best: tuple[Best, ...]  # Pareto front, fastest first
+    widest: Best | None  # assignment with most bits, unless it is on the front or cannot run
+    tested: int  # number of test images
+    chosen: WidthPoint | None  # fastest point of sufficient accuracy
+    reports: tuple[str, ...]  # mismatches in runs on the design
 
     def record(self) -> dict[str, Any]:
-        """The exploration as JSON types."""
         return {
             "layers": list(self.layers),
             "chosen": None if self.chosen is None else widths_text(self.chosen.widths),
@@ -191,11 +190,11 @@ def explore_widths(
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
-    """Search, evaluating ``trials`` assignments at most, and measure the front.
+    """Evaluate at most ``trials`` assignments, and measure the Pareto front.
 
-    ``floor`` is the least accuracy of interest. ``test`` are the images that the front is measured with; ``runs``
-    points are run on the design as whole networks. ``progress`` takes the number of points that are known and of runs
-    on the design.
+    The search is for accuracies of at least ``floor``. The front's accuracy is measured on the images ``test``;
+    ``runs`` of its points run on the design as whole networks. ``progress`` is called with the number of known points
+    and of runs.
     """
     with executor(jobs) as pool:
         evaluation = Evaluation(model, pool, progress)
@@ -223,7 +222,7 @@ def explore_widths(
 
 
 def spread_points(points: Sequence[WidthPoint], chosen: WidthPoint | None, count: int) -> list[WidthPoint]:
-    """``count`` of the points: the chosen one, and others from end to end."""
+    """Return ``count`` points: the chosen one, and others evenly spread."""
     first = [] if chosen is None else [chosen]
     spread = [points[round(place)] for place in np.linspace(len(points) - 1, 0, count)] if points else []
     return list(dict.fromkeys([*first, *spread, *points]))[:count]

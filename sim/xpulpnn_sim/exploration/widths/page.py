@@ -1,4 +1,4 @@
-"""Page of an exploration of widths: accuracy over cycles and over memory, and the front as a table."""
+"""HTML page of a search for bit widths: accuracy over cycles and over memory, and the Pareto front."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _PERCENT = 100
 
 
 def write_widths_page(path: Path, model: str, exploration: Exploration, command: str = "xpulpnn net explore") -> None:
-    """Write a page with all points, by cycles and by weights, and the front as a table."""
+    """Write a page with all points by cycles and by weight memory, and the Pareto front as a table."""
     images = exploration.points[0].images if exploration.points else 0
     layers = ", ".join(exploration.layers)
     note = (
@@ -37,7 +37,7 @@ def write_widths_page(path: Path, model: str, exploration: Exploration, command:
 
 
 def front_table(exploration: Exploration) -> NamedTable:
-    """Accuracies, cycles and weights of the front, and of the assignment with most bits."""
+    """Return accuracy, cycles and weights of the Pareto front, and of the assignment with most bits."""
     rows = [*exploration.best, *([exploration.widest] if exploration.widest else [])]
     images = exploration.points[0].images if exploration.points else 0
     return NamedTable(
@@ -68,7 +68,7 @@ def front_table(exploration: Exploration) -> NamedTable:
 
 
 def cycles_figure(exploration: Exploration) -> dict[str, Any]:
-    """Accuracy over cycles: all points, with the front, the chosen one and whole networks on the design marked."""
+    """Plot accuracy over cycles; mark the front, the chosen point and networks run on the design."""
     runnable = [point for point in exploration.points if not point.problem]
     whole = [(best.measured / _MILLION, best.point) for best in exploration.best if best.measured is not None]
     shade = {
@@ -87,7 +87,7 @@ def cycles_figure(exploration: Exploration) -> dict[str, Any]:
 
 
 def weights_figure(exploration: Exploration) -> dict[str, Any]:
-    """Accuracy over the memory of the weights, with a front of its own."""
+    """Plot accuracy over weight memory, with a Pareto front of its own."""
     runnable = [point for point in exploration.points if not point.problem]
     lightest = _placed(widths_front(runnable, lambda point: point.weight_bytes), "weight_bytes")
     fastest = _placed([best.point for best in exploration.best], "weight_bytes")
@@ -100,7 +100,7 @@ def weights_figure(exploration: Exploration) -> dict[str, Any]:
 
 
 def _placed(points: Sequence[WidthPoint], cost: str) -> list[tuple[float, WidthPoint]]:
-    """Points with their places: Mcycles or KiB."""
+    """Return points with their cost in Mcycles or KiB."""
     return [(getattr(point, cost) / (_MILLION if cost == "cycles" else _KIB), point) for point in points]
 
 

@@ -1,4 +1,4 @@
-"""A model in floating point whose layers get bits: its accuracy and its cycles with an assignment of them."""
+"""Accuracy and cycles of a floating-point model with given bit widths of its layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,42 +23,40 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions, WidthRequest
 from xpulpnn_sw.networks.network import Described, Stage
 
 _SHOWS_ONLY = frozenset({"benches", "cli", "energy", "proofs", "publishing", "report", "verification"})
-"""Folders of sources that neither accuracies nor cycles depend on."""
+"""Source folders that neither accuracies nor cycles depend on."""
 
 
 class AssignmentStudy(NamedTuple):
-    """Accuracy and layers of an assignment, found without the design."""
+    """Accuracy and layers of an assignment, without the design."""
 
-    right: int  # images that the reference classifies as labelled
-    layers: Sequence[str] = ()  # key of each layer: all that its cycles depend on
-    problem: str = ""  # why the design cannot run the network; empty: it can
+    right: int  # images that the reference classifies correctly
+    layers: Sequence[str] = ()  # key of each layer: everything that its cycles depend on
+    problem: str = ""  # why the design cannot run the network, or empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRun:
-    """A run of a whole network on the design."""
-
     cycles: int
-    # key of each layer, its cycles, and bytes of weights and parameters
+    # key, cycles, and bytes of weights and parameters of each layer
     layers: tuple[tuple[str, int, int], ...]
     reports: tuple[str, ...] = ()  # mismatches
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudiedModel:
-    """A model in floating point, the images that decide, and the core that computes."""
+    """A floating-point model, the images of the search, and the core or cluster."""
 
     onnx: OnnxModel
     calibration: Calibration  # ranges of the tensors
-    options: ImportOptions  # how it is read; of the images only what calibration has of them counts
-    images: Images  # on which accuracies are measured
-    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
+    options: ImportOptions  # import options; of the images only the calibration counts
+    images: Images  # images for the accuracy
+    config: CoreConfig | ClusterConfig  # all cores of a cluster share each layer
 
     def space(self, bits: tuple[int, ...]) -> WidthSpace:
-        """All assignments of these widths; raises :class:`InputError` for a model without weights.
+        """Return all assignments of the widths ``bits``; raise :class:`InputError` for a model without weights.
 
-        Layers that read the samples of images have no choice of these, and of the weights only where it makes a
-        difference to the design: kernels for images have weights of 8 bits in any case.
+        Layers that read image samples have no choice of activations. Their weights have a choice only where it changes
+        the design, as image kernels always use 8-bit weights.
         """
         weighted = [reader for reader in self.onnx.readers if reader.weights]
         if not weighted:
@@ -77,7 +75,7 @@ class StudiedModel:
         )
 
     def _same(self, widths: Assignment, number: int, bits: int) -> bool:
-        """Return whether weights of ``bits`` instead of more make no difference to the design in a layer."""
+        """Tell if weights of ``bits`` make no difference to the design in a layer."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
             [(str(stage.layer), str(stage.precision)) for stage in self.described(assignment).network.stages]
@@ -86,12 +84,12 @@ class StudiedModel:
         return first == second
 
     def described(self, widths: Assignment, name: str | None = None) -> Described:
-        """The network with these bits; raises what an import raises."""
+        """Return the network with these bit widths; raise errors of the import."""
         options = self.options if name is None else replace(self.options, name=name)
         return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
     def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
-        """A run for an image on the design."""
+        """Return a test case that runs an image on the design."""
         return NetworkCase(
             network=described.network,
             image=described.inputs(samples),
@@ -101,14 +99,13 @@ class StudiedModel:
         )
 
     def right(self, widths: Assignment) -> int:
-        """Number of images that the reference classifies as labelled."""
+        """Return the number of images that the reference classifies correctly."""
         described = self.described(widths)
         labels = self.images.known(described.classes)
         scores = run_scores(described.network, described.batch(self.images.samples))
         return int((scores.argmax(axis=1) == labels).sum())
 
     def study(self, widths: Assignment) -> AssignmentStudy:
-        """Accuracy and layers of an assignment."""
         right = self.right(widths)
         try:
             case = self.case(self.described(widths), self.images.samples[0])
@@ -118,13 +115,13 @@ class StudiedModel:
         return AssignmentStudy(right=right, layers=tuple(self._keys(case)))
 
     def measure(self, widths: Assignment, image: int = 0) -> NetworkRun:
-        """Run it on the design, the results of every layer compared with the reference."""
+        """Run the network on the design, and compare the results of every layer with the reference."""
         case = self.case(self.described(widths), self.images.samples[image])
         result = build_network(case).run()
         figures = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
         keys = self._keys(case)
         if len(keys) > len(figures):
-            # what a cluster moves before the first layer and behind the last
+            # transfers of a cluster before the first and after the last layer
             figures.append((result.record["cycles"] - sum(cycles for cycles, _ in figures), 0))
         layers = tuple((key, *pair) for key, pair in zip(keys, figures, strict=True))
         return NetworkRun(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
@@ -135,19 +132,19 @@ class StudiedModel:
 
     @cached_property
     def identity(self) -> str:
-        """Hash of all that accuracies depend on besides the bits."""
+        """Return a hash of everything but the bit widths that accuracies depend on."""
         options = (self.options.samples, [*self.options.normalisation])
         images = [*self.calibration.samples.values(), self.images.samples, self.images.labels]
         return digest(self.onnx.proto.SerializeToString(), options, sources_digest(_SHOWS_ONLY), images)
 
     @cached_property
     def design(self) -> str:
-        """Digest of the core and the sources, on which the cycles of a layer depend besides its key."""
+        """Return a hash of core and sources: cycles of a layer depend on it and on the layer's key."""
         return digest(self.config, sources_digest(_SHOWS_ONLY))
 
 
 def _key(stage: Stage, variant: str) -> str:
-    """Everything but the core that the cycles of a layer depend on."""
+    """Return everything but the core that the cycles of a layer depend on."""
     own = stage.tensors
     rule = getattr(getattr(own, "requantisation", None), "rule", None)
     folded = getattr(own, "folded", False) if not is_folding(stage) else "folding"

@@ -1,4 +1,4 @@
-"""Search for the bits of each layer: assignments, their accuracy and cost, and which ones are evaluated."""
+"""Search for the bit widths of each layer."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,32 +8,28 @@ from typing import Any
 
 from xpulpnn_sw.networks.importers.registry import LayerWidths
 
-Assignment = tuple[LayerWidths, ...]  # bits of the layers with weights, in their order
+Assignment = tuple[LayerWidths, ...]  # bit widths of the layers with weights
 
 
 def widths_text(widths: Assignment) -> str:
-    """Bits as an import of the network takes them."""
+    """Return bit widths in the format of network imports."""
     return ",".join(map(str, widths))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WidthPoint:
-    """Accuracy and cost of an assignment."""
-
     widths: Assignment
-    right: int  # images that the reference classifies as labelled
-    images: int  # images that it classified
+    right: int  # images that the reference classifies correctly
+    images: int
     cycles: int = 0  # sum over the layers
-    weight_bytes: int = 0  # weights and parameters of all layers in memory
-    problem: str = ""  # why the design cannot run the network; empty: it can
+    weight_bytes: int = 0  # weights and parameters of all layers
+    problem: str = ""  # why the design cannot run the network, or empty
 
     @property
     def accuracy(self) -> float:
-        """Share of the images."""
         return self.right / self.images
 
     def record(self) -> dict[str, Any]:
-        """The point as JSON types."""
         figures: dict[str, Any] = {"bits": widths_text(self.widths), "right": self.right, "images": self.images}
         if self.problem:
             return figures | {"problem": self.problem}
@@ -41,9 +37,9 @@ class WidthPoint:
 
 
 def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
-    """The Pareto front of accuracy and cost, which is cycles by default, the cheapest point first.
+    """Return the Pareto front of accuracy and cost (cycles by default), cheapest point first.
 
-    Of points that are equal in both it has the one with the fewest bytes of weights.
+    If several points have equal accuracy and cost, the one with the fewest weight bytes is returned.
     """
     price = cost or (lambda point: point.cycles)
     runnable = [point for point in points if not point.problem]
@@ -55,28 +51,28 @@ def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int]
 
 
 def cheapest(points: Sequence[WidthPoint], floor: float) -> WidthPoint | None:
-    """The fastest point with an accuracy of at least ``floor``; None if there is none."""
+    """Return the fastest point with an accuracy of at least ``floor``, or None."""
     return next((point for point in widths_front(points) if point.accuracy >= floor), None)
 
 
 Evaluate = Callable[[Sequence[Assignment]], Sequence[WidthPoint]]
 
-_CANDIDATES = 6  # changes evaluated for a step of the descent: those that were best when they were last evaluated
+_CANDIDATES = 6  # changes evaluated per step of the descent: those that were best when last evaluated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Widths that a layer may have, ascending; a single one is no choice."""
+    """Bit widths that a layer may have, ascending."""
 
     weights: tuple[int, ...]
-    activations: tuple[int, ...]  # of the maps that it reads
+    activations: tuple[int, ...]  # of the input maps
 
     def __iter__(self) -> Iterator[LayerWidths]:
-        """All pairs of widths, the widest first."""
+        """Yield all pairs of widths, the widest first."""
         return (LayerWidths(w, x) for w in reversed(self.weights) for x in reversed(self.activations))
 
     def stepped(self, own: LayerWidths, weights: int, activations: int) -> LayerWidths | None:
-        """The widths this number of steps up; None if there are none."""
+        """Return the widths this number of steps higher, or None."""
         w, x = self.weights.index(own.weights) + weights, self.activations.index(own.activations) + activations
         if not 0 <= w < len(self.weights) or not 0 <= x < len(self.activations):
             return None
@@ -85,20 +81,17 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WidthSpace:
-    """All assignments of a network."""
-
-    layers: tuple[Choices, ...]  # of the layers with weights
+    layers: tuple[Choices, ...]  # layers with weights
 
     def __len__(self) -> int:
-        """Number of assignments."""
         return prod(len(layer.weights) * len(layer.activations) for layer in self.layers)
 
     def __iter__(self) -> Iterator[Assignment]:
-        """All assignments, those with most bits first."""
+        """Yield all assignments, those with most bits first."""
         return product(*self.layers)
 
     def uniform(self) -> list[Assignment]:
-        """Assignments with the same bits in all layers that have the choice, the widest first."""
+        """Return assignments with equal bits in all layers that have the choice, the widest first."""
         depth = max(len(ladder) for layer in self.layers for ladder in (layer.weights, layer.activations))
         rows = [
             tuple(
@@ -113,7 +106,8 @@ class WidthSpace:
         return list(dict.fromkeys(rows))
 
     def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
-        """Changes of a step: of a layer the weights, what it reads, or both; with ``up`` also to more bits."""
+        """Return the assignments one step lower (with ``up`` also higher): in the weights of a layer, its input
+        maps, or both."""
         changes: dict[Change, Assignment] = {}
         for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
             for step in (-1, 1) if up else (-1,):
@@ -123,15 +117,15 @@ class WidthSpace:
         return changes
 
 
-Change = tuple[int, int, int]  # a layer, and steps of its weights and of what it reads
+Change = tuple[int, int, int]  # a layer, and steps of its weights and input maps
 
 
 def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
-    """The points of all assignments, or of ``trials`` at most.
+    """Return the points of all assignments, or of at most ``trials``.
 
-    If there are more, bits are taken from the widest assignment step by step, each time where the fewest images are
-    lost per cycle saved; then the neighbours of what is best so far are evaluated. Neither goes on from where less than
-    ``floor`` of the images are classified as labelled.
+    If there are more assignments, the search starts at the widest one and reduces bits step by step, choosing the
+    fewest lost images per saved cycle, then evaluates neighbours of the best points. Points with an accuracy below
+    ``floor`` are not pursued.
     """
     if len(space) <= trials:
         return [*evaluate([*space])]
@@ -143,8 +137,6 @@ def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: flo
 
 
 class _EvaluatedPoints:
-    """Points that are evaluated, not more than ``trials``."""
-
     def __init__(self, space: WidthSpace, evaluate: Evaluate, trials: int) -> None:
         self.space = space
         self.points: dict[Assignment, WidthPoint] = {}
@@ -153,11 +145,10 @@ class _EvaluatedPoints:
 
     @property
     def left(self) -> int:
-        """Assignments that may still be evaluated."""
         return self._trials - len(self.points)
 
     def points_of(self, assignments: Sequence[Assignment]) -> list[WidthPoint]:
-        """The points of these; those at the end are left out if there may not be more."""
+        """Return the points of the assignments; the last ones are left out once the limit is reached."""
         new = [widths for widths in dict.fromkeys(assignments) if widths not in self.points][: self.left]
         if new:
             self.points.update(zip(new, self._evaluate(new), strict=True))
@@ -171,7 +162,7 @@ def _descend(known: _EvaluatedPoints, floor: float) -> None:
         changes = known.space.changes(current.widths)
         fresh = [change for change in changes if change not in price]
         chosen = fresh or sorted(changes, key=lambda change: price[change])[:_CANDIDATES]
-        # there may be fewer points than changes, those in front
+        # the limit of trials may cut the points at the end
         reached = dict(zip(chosen, known.points_of([changes[change] for change in chosen]), strict=False))
         for change, after in reached.items():
             price[change] = _price(current, after)
@@ -182,7 +173,7 @@ def _descend(known: _EvaluatedPoints, floor: float) -> None:
 
 
 def _price(before: WidthPoint, after: WidthPoint) -> float:
-    """Images lost for a cycle saved; infinite if none is saved."""
+    """Return the images lost per saved cycle; infinite if no cycle is saved."""
     saved = before.cycles - after.cycles
     return (before.right - after.right) / saved if saved > 0 and not after.problem else inf
 

@@ -1,1 +1,1 @@
-"""Parts of the guide that are made of the sources: instructions, CSRs, configurations, options."""
+"""Generated parts of the guide: instructions, CSRs, configurations, options."""

@@ -1,4 +1,4 @@
-"""The layers of the source tree, and timing diagrams of the ports as SVG in the colours of the page's theme."""
+"""Draw the layers of the source tree as a table, and timing diagrams as SVG in the colours of the page's theme."""
 
 from html import escape
 from typing import NamedTuple
@@ -8,52 +8,52 @@ from xpulpnn_sim.publishing.guide import html
 from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg, text
 
 
-class HouseLayer(NamedTuple):
-    """A row of the house: folders that may import those below."""
+class SourceLayer(NamedTuple):
+    """Folders of one layer, which may import layers below."""
 
     folders: tuple[str, ...]
     what: str
 
 
-HOUSE = (
-    HouseLayer(("xpulpnn_sim.cli",), "the command line"),
-    HouseLayer(("xpulpnn_sim.publishing",), "IP packages, the papers' tables, this guide"),
-    HouseLayer(("xpulpnn_sim.api",), "the same jobs as Python functions"),
-    HouseLayer(("xpulpnn_sim.verification",), "programs at random, coverage, mutants"),
-    HouseLayer(("xpulpnn_sim.exploration",), "area, timing, energy, bits of networks"),
-    HouseLayer(("xpulpnn_sim.proofs",), "one engine, and what it proves"),
-    HouseLayer(("xpulpnn_sim.benches",), "cocotb benches of the units"),
-    HouseLayer(("xpulpnn_sim.cosimulation",), "models, checks, workloads, networks"),
-    HouseLayer(("xpulpnn_sim.reference",), "golden models, simulator, directed programs"),
-    HouseLayer(("xpulpnn_sim.tools",), "jobs, results, files, Yosys, ABC, Verilator"),
-    HouseLayer(("xpulpnn_sw.networks",), "networks, importers, networks as C programs"),
-    HouseLayer(("xpulpnn_sw.library",), "the kernels as a C library"),
-    HouseLayer(("xpulpnn_sw.kernels",), "generators of kernels and programs"),
-    HouseLayer(("xpulpnn_sw.layers",), "layers, windows, precisions"),
-    HouseLayer(("xpulpnn_sw.toolchain",), "compilers, C headers, run-time library"),
-    HouseLayer(("xpulpnn_sw.assembly",), "assembler, disassembler, loop pass"),
-    HouseLayer(
+LAYERS = (
+    SourceLayer(("xpulpnn_sim.cli",), "the command line"),
+    SourceLayer(("xpulpnn_sim.publishing",), "IP packages, the papers' tables, this guide"),
+    SourceLayer(("xpulpnn_sim.api",), "the same jobs as Python functions"),
+    SourceLayer(("xpulpnn_sim.verification",), "programs at random, coverage, mutants"),
+    SourceLayer(("xpulpnn_sim.exploration",), "area, timing, energy, bits of networks"),
+    SourceLayer(("xpulpnn_sim.proofs",), "one engine, and what it proves"),
+    SourceLayer(("xpulpnn_sim.benches",), "cocotb benches of the units"),
+    SourceLayer(("xpulpnn_sim.cosimulation",), "models, checks, workloads, networks"),
+    SourceLayer(("xpulpnn_sim.reference",), "golden models, simulator, directed programs"),
+    SourceLayer(("xpulpnn_sim.tools",), "jobs, results, files, Yosys, ABC, Verilator"),
+    SourceLayer(("xpulpnn_sw.networks",), "networks, importers, networks as C programs"),
+    SourceLayer(("xpulpnn_sw.library",), "the kernels as a C library"),
+    SourceLayer(("xpulpnn_sw.kernels",), "generators of kernels and programs"),
+    SourceLayer(("xpulpnn_sw.layers",), "layers, windows, precisions"),
+    SourceLayer(("xpulpnn_sw.toolchain",), "compilers, C headers, run-time library"),
+    SourceLayer(("xpulpnn_sw.assembly",), "assembler, disassembler, loop pass"),
+    SourceLayer(
         ("xpulpnn.cluster", "xpulpnn.debug", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
         "gates and their emission (Amaranth)",
     ),
-    HouseLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
+    SourceLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
 )
-"""The house from the top: what is higher may import what is lower, never the other way round."""
+"""Layers from the top: imports go downwards only."""
 
 
-def house() -> str:
-    """The folders in layers."""
-    rows = ((", ".join(map(html.code, layer.folders)), escape(layer.what)) for layer in HOUSE)
+def layers() -> str:
+    """Return the table of layers."""
+    rows = ((", ".join(map(html.code, layer.folders)), escape(layer.what)) for layer in LAYERS)
     return html.table(("folders; imports go downwards only", "what"), rows)
 
 
 class Timing(NamedTuple):
-    """A drawing of signals: ``p`` clock, ``0`` ``1`` levels, ``.`` as before, ``x`` anything, a letter a value."""
+    """A timing diagram: ``p`` clock, ``0`` ``1`` levels, ``.`` unchanged, ``x`` don't care, a letter a value."""
 
     label: str
-    waves: dict[str, str]  # levels by signal, from top to bottom
-    values: dict[str, str]  # what the letters stand for
-    cycle: int = 74  # pixels
+    waves: dict[str, str]  # from top to bottom
+    values: dict[str, str]  # texts of the letters
+    cycle: int = 74  # pixels per cycle
 
 
 TIMINGS = {
@@ -140,7 +140,7 @@ TIMINGS = {
         cycle=124,
     ),
 }
-"""Drawings of signals by name."""
+"""Timing diagrams by name."""
 
 _ROW, _LEFT = 30, 110
 
@@ -177,7 +177,7 @@ def _wave(name: str, levels: str, y: int, drawn: Timing) -> list[str]:
 
 
 def timing(name: str) -> str:
-    """The drawing of signals called ``name``; raises :class:`InputError` for an unknown one."""
+    """Return the timing diagram ``name``; raise :class:`InputError` for an unknown name."""
     if name not in TIMINGS:
         raise InputError(f"timing must be one of {', '.join(TIMINGS)}, not {name}")
     drawn = TIMINGS[name]

@@ -1,9 +1,9 @@
-"""Runs the commands and examples of README and guide as typed.
+"""Run the commands and examples of README and guide as typed.
 
-In a fenced block ``sh`` every line is a command; in ``console`` those behind ``$ ``, followed by what they print, where
-``...`` stands for anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a caption is a
-file. Blocks run in the order of the page, in a folder that has everything of the repository but ``build``.
-``<!-- slow -->`` before a block marks one that takes long. The file ``YOUR.lib`` is there: the built-in library.
+In a fenced block ``sh`` every line is a command; in ``console`` lines after ``$ `` are commands, followed by their
+output, where ``...`` matches anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a
+caption is a file. Blocks run in the order of the page, in a folder with the repository's files except ``build``. ``<!--
+slow -->`` marks a block that takes long. ``YOUR.lib`` is the built-in library.
 """
 
 import doctest
@@ -25,24 +25,22 @@ _PROMPT = "$ "
 _ANYTHING = "..."
 _COMMAND_COLUMNS = "200"
 _PROGRESS = re.compile(rb"^\d\d:\d\d:\d\d .*\n", re.MULTILINE)
-"""Lines of progress, which stand in for the bar of a terminal."""
+"""Progress lines, printed instead of a progress bar."""
 _TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleBlock:
-    """A fenced block that can be executed."""
-
-    page: str  # name of the file
-    line: int  # where its content starts
+    page: str
+    line: int  # first line of the content
     language: str  # `sh`, `console`, `pycon`, `python` or `file`
     lines: tuple[str, ...]
-    slow: bool = False  # takes long
+    slow: bool = False
     file: str = ""
 
 
 def blocks(page: Path) -> list[ExampleBlock]:
-    """The blocks of a page that can be executed."""
+    """Return the runnable blocks of a page."""
     listed: list[ExampleBlock] = []
     inside: str | None = None
     content: list[str] = []
@@ -71,17 +69,16 @@ def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) 
 
 
 def example_place(folder: Path) -> None:
-    """Make ``folder`` look like the repository without what is built."""
+    """Link the repository's files except ``build`` into ``folder``."""
     for entry in ROOT.iterdir():
         if entry.name not in ("build", ".git") and not (folder / entry.name).exists():
             (folder / entry.name).symlink_to(entry)
     (folder / "build").mkdir(exist_ok=True)
-    # the library of the examples
     (folder / "YOUR.lib").write_text(liberty_text())
 
 
 class ExamplePage:
-    """The blocks of one page, executed one after the other."""
+    """The blocks of one page, executed in order."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -90,7 +87,7 @@ class ExamplePage:
         self._environment = os.environ | {"PATH": path, "COLUMNS": _COMMAND_COLUMNS}
 
     def run(self, block: ExampleBlock) -> list[str]:
-        """Execute a block; what went wrong, nothing if all is well."""
+        """Execute a block; return its errors."""
         where = f"{block.page}:{block.line}"
         if block.language == "file":
             (self._folder / block.file).write_text("\n".join(block.lines) + "\n")
@@ -135,7 +132,7 @@ class ExamplePage:
 
 
 def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
-    """The commands of a block with the lines that each prints, None where the page does not say."""
+    """Return the commands of a block with their expected output, None where the page shows none."""
     if block.language == "sh":
         text = "\n".join(block.lines).replace("\\\n", " ")
         lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
@@ -151,7 +148,7 @@ def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
 
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
-    """Return whether lines are as expected; a line ``...`` stands for any lines, within a line for anything."""
+    """Tell if lines match; a line ``...`` matches any lines, ``...`` within a line any text."""
     if not expected:
         return not any(line.strip() for line in printed)
     first, rest = expected[0], expected[1:]
@@ -162,5 +159,4 @@ def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
 
 
 def pages() -> list[Path]:
-    """README and every page of the guide."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

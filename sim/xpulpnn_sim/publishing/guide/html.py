@@ -1,4 +1,4 @@
-"""Tables of the generated parts of pages, as HTML inside Markdown."""
+"""HTML tables and code inside Markdown pages."""
 
 import inspect
 import re
@@ -11,23 +11,22 @@ E = TypeVar("E", bound=Enum)
 
 
 def comments_beside(kind: type[E]) -> dict[E, str]:
-    """Return the comment beside each member that has one, in the order of the source."""
+    """Return the comment beside each enumeration member, in the order of the source."""
     comments = re.findall(r"^    (\w+) = .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE)
     return {kind[name]: text for name, text in comments}
 
 
 def code(text: str) -> str:
-    """``text`` in the font of code."""
     return f'<code class="docutils literal">{escape(text)}</code>'
 
 
 def block(lines: Iterable[str]) -> str:
-    """Lines of code."""
+    """Return preformatted lines."""
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """A table whose cells are HTML; narrow screens scroll it."""
+    """Return a table of HTML cells, which scrolls on narrow screens."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return raw(
@@ -37,5 +36,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
 
 
 def raw(text: str) -> str:
-    """HTML as a block of Markdown for Sphinx."""
+    """Wrap HTML as a Markdown block for Sphinx."""
     return f"```{{raw}} html\n{text}\n```\n"

@@ -1,4 +1,4 @@
-"""The instruction reference: every row of the table with operation, operands, encoding, C name, cycles, presets."""
+"""The instruction reference: operation, operands, encoding, C name, cycles and presets of every instruction."""
 
 from collections.abc import Callable
 from html import escape
@@ -58,18 +58,17 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "scalar": _is_scalar,
     "lanes": lambda insn: insn.fmt is not None,
 }
-"""Parts of the reference by name; a row belongs to the first that takes it."""
+"""Sections of the reference; an instruction belongs to the first that accepts it."""
 
 
 def rows(group: str) -> list[Insn]:
-    """The rows of a part; raises :class:`InputError` for an unknown one."""
+    """Return the instructions of a section; raise :class:`InputError` for an unknown one."""
     if group not in GROUPS:
         raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
     return [insn for insn in INSNS if next(name for name, takes in GROUPS.items() if takes(insn)) == group]
 
 
 def presets_of(insn: Insn) -> list[str]:
-    """The presets that have ``insn``."""
     return [
         name
         for name, config in PRESETS.items()
@@ -78,13 +77,12 @@ def presets_of(insn: Insn) -> list[str]:
 
 
 def shown_presets(insn: Insn) -> str:
-    """Presets in a few words."""
     names = presets_of(insn)
     return "all" if len(names) == len(PRESETS) else ", ".join(names) or "none; an option"
 
 
 def c_call(insn: Insn) -> str:
-    """The function or macro of ``xpulpnn.h``; empty for what compilers emit by themselves."""
+    """Return the function or macro in ``xpulpnn.h``; empty for instructions that compilers emit."""
     if insn.extension in STOCK_EXTENSIONS:
         return ""
     item = Intrinsic(insn)
@@ -97,7 +95,8 @@ _HALF_GROUPS = (3, 11, 2)
 
 
 def encoding(insn: Insn) -> str:
-    """The pattern with letters for operands: ``d s t r`` registers, ``i`` and others immediates, ``-`` ignored."""
+    """Return the pattern with letters for operands: ``d s t r`` registers, ``i`` and others immediates, ``-``
+    ignored."""
     bits = list(insn.pattern)
     top = len(bits) - 1
     for token in insn.tokens:
@@ -113,7 +112,6 @@ def encoding(insn: Insn) -> str:
 
 
 def shown_cycles(costs: Cycles) -> str:
-    """Cycles in words."""
     if costs.fewest != costs.most:
         places = f"{costs.fewest} and as many as it has places to move up, {costs.most} for 0"
         return f"{costs.fewest} to {costs.most} cycles, by the divisor: {places}"
@@ -135,11 +133,11 @@ _WHEN = {
     "EXACT_USE": "for each cycle until rs1 and the summand are written",
     "CSR_WRITE": "for the instruction behind a write",
 }
-"""Costs in fewer words than their own."""
+"""Short texts of costs."""
 
 
 def anchor(insn: Insn) -> str:
-    """Name of the row for links: its mnemonic, and its operands where it has several forms."""
+    """Return the HTML anchor: the mnemonic, with operands if it has several forms."""
     if insn.reloads_other:
         return f"{anchor(find(insn.mnemonic))}-cross"
     several = sum(other.mnemonic == insn.mnemonic and not other.reloads_other for other in INSNS) > 1
@@ -148,14 +146,14 @@ def anchor(insn: Insn) -> str:
 
 
 _FAMILIES: dict[str, Callable[[Insn], str]] = {
-    # what differs in the size of an access only stands together, as do the forms of an operation
+    # accesses that differ only in size share a table, as do the forms of an operation
     "rv32i": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "branch" if insn.is_branch else "",
     "rv32m": lambda insn: "divide" if insn.divides else insn.op[:4],
     "rv32c": lambda insn: "load" if insn.is_load else "store" if insn.is_store else "jump" if insn.is_jump else "",
     "system": lambda insn: "csr" if insn.extension is Extension.ZICSR else insn.op,
     "memory": lambda insn: "load" if insn.is_load else "store",
 }
-"""Text that the rows of a table have in common, in the parts without headings of their own."""
+"""Titles of tables in sections without a heading per operation."""
 
 _HEADED = frozenset(
     {
@@ -170,11 +168,11 @@ _HEADED = frozenset(
         "requantise",
     }
 )
-"""Parts where every operation has a heading."""
+"""Sections with a heading per operation."""
 
 
 def _families(group: str) -> dict[str, list[Insn]]:
-    """The rows of a part by what they have in common, in the order of the table."""
+    """Group the instructions of a section by operation or family, in the order of the table."""
     families: dict[str, list[Insn]] = {}
     for insn in rows(group):
         key = ".".join(insn.mnemonic.split(".")[:2]) if group in _HEADED else _FAMILIES.get(group, lambda _: "")(insn)
@@ -196,7 +194,6 @@ def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
 
 
 def phrase_of(insn: Insn) -> str:
-    """Return the operation of the row in words."""
     if insn.extension is Extension.RV32C:
         return "no operation" if insn.mnemonic == "c.nop" else _COMPRESSED.get(insn.mnemonic, phrase(insn))
     return phrase(insn)
@@ -213,7 +210,7 @@ _COMPRESSED = {
 
 
 def instructions(group: str) -> str:
-    """The part of the reference called ``group``: a table for every operation or family of operations."""
+    """Return the section ``group``: a table for every operation or family."""
     parts: list[str] = []
     for name, family in _families(group).items():
         phrases = {phrase_of(insn) for insn in family}
@@ -227,12 +224,11 @@ def instructions(group: str) -> str:
 
 
 def _cycles_of(insn: Insn) -> str:
-    """Return the cycles of a row in words."""
     return shown_cycles(cycles(insn)) + ("; 1 cycle with requantise_exact" if insn.multiplies_high else "")
 
 
 def _costs(family: list[Insn]) -> str:
-    """Return the cycles of the rows of a table, with names where they differ."""
+    """Return the cycles of the instructions of a table, with names where they differ."""
     names: dict[str, list[str]] = {}
     for insn in family:
         shown = names.setdefault(_cycles_of(insn), [])
@@ -245,7 +241,7 @@ def _costs(family: list[Insn]) -> str:
 
 
 def records() -> list[dict[str, Any]]:
-    """The reference for programs: a record for every row of the table."""
+    """Return the reference as JSON records, one per instruction."""
     return [
         {
             "mnemonic": insn.mnemonic,

@@ -39,12 +39,11 @@ _REGISTERS = {"control": Control, "timer": Timer, "event-unit": EventRegister, "
 
 
 def address(value: int) -> str:
-    """An address as it is written in the guide."""
     return html.code(f"0x{value >> 16:04X}_{value & 0xFFFF:04X}")
 
 
 def registers(block: str) -> str:
-    """Registers of a block by offset; raises :class:`InputError` for an unknown one."""
+    """Return the registers of a block by offset; raise :class:`InputError` for an unknown block."""
     if block not in _REGISTERS:
         raise InputError(f"registers must be of one of {', '.join(_REGISTERS)}, not {block}")
     rows = [
@@ -55,7 +54,7 @@ def registers(block: str) -> str:
 
 
 def _core(name: str) -> str:
-    """The preset of a core that a cluster has."""
+    """Return the core preset of a cluster preset."""
     return ", ".join(html.code(known) for known, config in PRESETS.items() if config == CLUSTER_PRESETS[name].core)
 
 
@@ -88,7 +87,7 @@ def _fields() -> str:
 
 
 def _selectors(values: Iterable[int]) -> str:
-    """Selectors of the nn form with what each does, in two columns."""
+    """Return a table of selectors of the nn form, in two columns."""
     rows: list[list[str]] = []
     for value in values:
         activation, weight = value & 1, FIRST_WEIGHT + (value >> 1 & 3)
@@ -111,7 +110,7 @@ def _reset(csr: Csr) -> str:
 
 
 def _runs() -> list[tuple[Csr, Csr]]:
-    """First and last of each run of registers: zeros at addresses one after the other, else one register alone."""
+    """Return first and last of each run of CSRs: zero CSRs at consecutive addresses are one run."""
     runs: list[tuple[Csr, Csr]] = []
     for csr in CSRS:
         if runs and csr in ZERO_CSRS and runs[-1][1] in ZERO_CSRS and csr.address == runs[-1][1].address + 1:
@@ -152,7 +151,7 @@ pv.mlduoup.n x10, 3, 1
 pv.rqld 1, (x11!)
 pv.rqu.b x10, x11, x12, 3
 """
-"""Instructions whose words are shown."""
+"""Instructions whose encodings are shown."""
 
 
 def _samples() -> Iterator[Sequence[str]]:
@@ -190,7 +189,7 @@ def _formats() -> Iterator[Sequence[str]]:
 
 
 def _signs() -> Iterator[Sequence[str]]:
-    """Signed factors of a dot product, as the table has them."""
+    """Yield which factors of a dot product are signed."""
     shown = (
         *((f"pv.dot{signs}.b", "rs1", "rs2 or immediate") for signs in ("up", "usp", "sp")),
         *((f"pv.mlsdot{signs}.b", "weight", "activation") for signs in ("up", "usp", "sup", "sp")),
@@ -305,4 +304,4 @@ TABLES = {
         ),
     ),
 }
-"""Tables of the guide without an argument, as HTML by name."""
+"""HTML tables without an argument, by name."""

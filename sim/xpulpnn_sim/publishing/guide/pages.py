@@ -1,9 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Fills what is generated into the pages of the guide.
-
-A page is Markdown; a line ``% generated: NAME [ARGUMENT]`` stands for a table made from the sources, such as
-settings by their classes and ports of components, each with its meaning.
-"""
+"""Replace ``% generated: NAME [ARGUMENT]`` in the guide's Markdown pages by tables made from the sources."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,13 +28,13 @@ _CLOCKING = (
 
 
 def ports(top: str) -> str:
-    """Table of the ports of ``top`` in preset ``xpulpnn`` or ``cluster``; of the elements of an array the first.
+    """Return the table of the ports of ``top`` in preset ``xpulpnn`` or ``cluster``; of arrays only element 0.
 
     Raises :class:`InputError` for an unknown component.
     """
     if top not in ALL_TOPS:
         raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
-    # looked at only, never elaborated, of which Amaranth would warn
+    # never elaborated, see the first line
     if top in DEBUG_TOPS:
         component = DEBUG_TOPS[top](DebugConfig())
     elif top in CLUSTER_TOPS:
@@ -73,7 +69,7 @@ def _shown(value: Any) -> str:
 
 
 def marked(text: str) -> str:
-    """Text of a docstring as HTML: its code and references in the font of code."""
+    """Convert a docstring to HTML, with code and references in a code font."""
     parts = re.split(r"``(.+?)``|:\w+:`~?(.+?)`", text)
     return "".join(
         escape(part) if index % 3 == 0 else html.code(part) for index, part in enumerate(parts) if part is not None
@@ -81,7 +77,8 @@ def marked(text: str) -> str:
 
 
 def settings(name: str) -> str:
-    """Table of the fields of the configuration class ``name``; raises :class:`InputError` for an unknown one."""
+    """Return the table of the fields of the configuration class ``name``; raise :class:`InputError` for an unknown
+    one."""
     kind = getattr(config, name, None)
     if not is_dataclass(kind) or not isinstance(kind, type):
         raise InputError(f"settings must be of a class of xpulpnn.config, not {name}")
@@ -94,7 +91,7 @@ def settings(name: str) -> str:
 
 
 def members_section(kind: type) -> Iterator[str]:
-    """The section that lists the ports of a component, whose meanings stand at their declarations."""
+    """Yield the section with the ports of a component and their comments."""
     meanings = declared_meanings(kind)
     if meanings:
         yield from ("", "Members", "-------")
@@ -104,7 +101,7 @@ def members_section(kind: type) -> Iterator[str]:
         yield f"    {text}"
 
 
-_TEXTS = {**machine.TABLES, "house": drawings.house()}
+_TEXTS = {**machine.TABLES, "layers": drawings.layers()}
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
     table.__name__: table for table in (instructions, ports, machine.registers, settings, drawings.timing, picture)
 }
@@ -113,9 +110,9 @@ _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
 def expand_page(text: str, **others: Callable[[], str]) -> str:
-    """Return the page with everything generated in its place, by ``others`` too, which the page tells by their names.
+    """Replace all marks in a page; ``others`` are additional tables by name.
 
-    Raises :class:`InputError` for names that do not exist.
+    Raises :class:`InputError` for unknown names.
     """
 
     def generated(match: re.Match[str]) -> str:

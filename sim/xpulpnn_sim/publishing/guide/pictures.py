@@ -1,6 +1,6 @@
-"""Pictures in the guide, and charts of area and speed of the presets.
+"""Pictures of the guide, and charts of area and speed of the presets.
 
-All pictures are SVG files in ``docs/pictures``, which the README shows and pages of the guide contain.
+Pictures are SVG files in ``docs/pictures``, used by the README and the guide.
 """
 
 from collections.abc import Callable
@@ -21,18 +21,18 @@ MACS = {
     "xpulpnn2": (3.77, 7.30, 13.76),
     "xpulpnn3": (7.39, 14.08, 25.64),
 }
-"""MAC/cycle of the papers' convolution on one core, at 8, 4 and 2 bit, which the README's table shows too."""
+"""MAC/cycle of the papers' convolution on one core at 8, 4 and 2 bit, the same as in the README."""
 
 
 class Preset(NamedTuple):
-    """A core with its fastest kernel."""
+    """Area, delay and speed of a core with its fastest kernel."""
 
     kge: float
     fo4: float
-    macs: tuple[float, float]  # MAC/cycle of the papers' convolution at 8 and 2 bit
+    macs: tuple[float, float]  # of the papers' convolution at 8 and 2 bit
 
     def gmacs(self, which: int) -> float:
-        """Billions of multiply-accumulates per second at one of these widths."""
+        """Return billions of multiply-accumulates per second at 8 bit (0) or 2 bit (1)."""
         return 1000 * self.macs[which] / (self.fo4 * _FO4_PS)
 
 
@@ -45,11 +45,11 @@ PRESETS = {
     "xpulpnn2": Preset(57.1, 82.4, (3.77, 13.76)),
     "xpulpnn3": Preset(63.7, 81.3, (7.39, 25.64)),
 }
-"""Area and delay that ``explore --script area`` prints with IHP SG13G2; the README's table shows them too."""
+"""Area and delay by ``explore --script area`` with IHP SG13G2, the same as in the README."""
 
 
 def macs() -> str:
-    """MAC/cycle by width and core, as bars."""
+    """Draw MAC/cycle by width and core as bars."""
     top, bottom, highest = 44, 244, 28.0
     scale = (bottom - top) / highest
     parts = [line((52, bottom), (860, bottom))]
@@ -73,7 +73,7 @@ def macs() -> str:
 
 
 def _panel(left: int, which: int, title: str) -> list[str]:
-    """Points of all presets at one width."""
+    """Draw the points of all presets at one width."""
     width, top, bottom = 340, 44, 244
     low, high = 50.0, 68.0
     most = max(preset.gmacs(which) for preset in PRESETS.values()) * 1.15
@@ -104,17 +104,17 @@ def _panel(left: int, which: int, title: str) -> list[str]:
 
 
 def area() -> str:
-    """Area against rate of all presets, at 8 and 2 bit."""
+    """Draw area against speed of all presets, at 8 and 2 bit."""
     parts = [*_panel(70, 0, "8 bit"), *_panel(510, 1, "2 bit")]
     return svg(880, 292, parts, "Area against billions of multiply-accumulates per second of every preset")
 
 
 CHARTS: dict[str, Callable[[], str]] = {"macs": macs, "area": area}
-"""Charts of figures, which ``make pictures`` draws anew; the other pictures are drawn by hand."""
+"""Charts that ``make pictures`` draws; other pictures are drawn by hand."""
 
 
 def picture(name: str) -> str:
-    """The picture called ``name`` in a page; raises :class:`InputError` for an unknown one."""
+    """Return the picture ``name`` for a page; raise :class:`InputError` for an unknown name."""
     known = {path.stem: path for path in sorted(FOLDER.glob("*.svg"))}
     if name not in known:
         raise InputError(f"picture must be one of {', '.join(known)}, not {name}")
@@ -122,7 +122,6 @@ def picture(name: str) -> str:
 
 
 def main(folder: Path) -> None:
-    """Write the charts."""
     for name, chart in CHARTS.items():
         write_text(folder / f"{name}.svg", standalone(chart()))
 

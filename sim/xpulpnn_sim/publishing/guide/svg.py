@@ -1,4 +1,4 @@
-"""SVG in the colours of the guide's theme: inside a page, or as a file that brings them along, light and dark."""
+"""SVG in the colours of the guide's theme, inside a page or as a file with light and dark colours of its own."""
 
 import re
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ _GROUND = '<rect width="100%" height="100%" rx="8" fill="var(--color-background-
 
 
 def svg(width: int, height: int, parts: Iterable[str], label: str) -> str:
-    """Return the drawing of ``parts``, described by ``label``."""
+    """Return the drawing of ``parts``, with the description ``label``."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'style="max-width: {width}px; min-width: {width * 3 // 4}px" '
@@ -38,13 +38,13 @@ def svg(width: int, height: int, parts: Iterable[str], label: str) -> str:
 
 
 def inline(drawing: str) -> str:
-    """A drawing or the text of a file as a block of a page, whose theme has the colours."""
+    """Return a drawing for a page, whose theme sets the colours."""
     themed = re.sub(r"<style>.*?</style>\n", "", drawing, flags=re.DOTALL).replace(_GROUND, "").strip()
     return html.raw(f'<div class="drawing">{themed}</div>')
 
 
 def standalone(drawing: str) -> str:
-    """The drawing as the text of a file, which follows the reader's choice of light or dark."""
+    """Return a drawing as a file that follows the reader's choice of light or dark."""
     light, dark = (
         "; ".join(f"{name}: {colour}" for name, colour in zip(_NAMES, colours, strict=True))
         for colours in (_LIGHT, _DARK)
@@ -55,11 +55,9 @@ def standalone(drawing: str) -> str:
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
-    """A line of text, ``x`` at its start, middle or end."""
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="currentColor" {extra}>{escape(words)}</text>'
 
 
 def line(*points: tuple[float, float]) -> str:
-    """A line through ``points``."""
     path = " ".join(f"{'L' if index else 'M'}{x} {y}" for index, (x, y) in enumerate(points))
     return f'<path d="{path}" {STYLE["line"]}/>'

@@ -1,4 +1,4 @@
-"""Runs a module of LiteX with the CPUs of this package."""
+"""Run a LiteX module with the CPUs of this package."""
 
 import runpy
 import sys
@@ -16,7 +16,7 @@ known.add_argument("--cpu-variant")
 known.add_argument("--with-jtagremote", action="store_true")
 asked, _ = known.parse_known_args()
 if asked.cpu_type in CPUS and asked.cpu_variant not in (None, *CPUS[asked.cpu_type].variants):
-    # LiteX says so below a page of its log
+    # LiteX reports this after a page of log
     variants = ", ".join(CPUS[asked.cpu_type].variants)
     print(f"error: --cpu-variant must be one of {variants}, not {asked.cpu_variant}", file=sys.stderr)
     sys.exit(2)

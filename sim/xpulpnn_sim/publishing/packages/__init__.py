@@ -1,1 +1,1 @@
-"""IP packages: the Verilog of a component with everything a project needs around it."""
+"""IP packages: the Verilog of a component with testbench, constraints and documents."""

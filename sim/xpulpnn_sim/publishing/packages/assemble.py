@@ -1,4 +1,4 @@
-"""The whole package: paths and texts of all its files."""
+"""Assemble an IP package: paths and texts of all files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _PS_PER_NS = 1000
 
 
 def synthesis_files(design: Design) -> dict[str, str]:
-    """Files of the folder ``syn``, by name."""
+    """Return the files of the folder ``syn``, by name."""
     files = design.rtl_files
     return {
         "yosys.sh": fill("yosys.sh", design, files=" ".join(files), picoseconds=round(design.clock_ns * _PS_PER_NS)),
@@ -37,16 +37,16 @@ def synthesis_files(design: Design) -> dict[str, str]:
     }
 
 
-IO_FRACTION = 0.2  # part of the period that is spent outside, before inputs and after outputs
+IO_FRACTION = 0.2  # part of the period reserved for external logic at inputs and outputs
 
 JTAG_INPUTS = ("tck_rst", "tck_rst_n", "tms", "tdi")
-CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # inputs that do not change while a core runs
+CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # constant while a core runs
 
 
 def constraints(design: Design, *, vivado: bool = False) -> str:
-    """The SDC file, or the XDC file of Vivado, which takes no loops and knows no ideal networks.
+    """Return the SDC file, or the XDC file for Vivado, which supports neither loops nor ideal networks.
 
-    A component without a clock gets a virtual one: its paths go from input to output.
+    A component without a clock gets a virtual clock for paths from input to output.
     """
     target = f"[get_ports {CLOCK}]" if design.clocked else ""
     inputs = [port for port in design.ports if port.is_input and port.name not in (CLOCK, JTAG_CLOCK, *JTAG_INPUTS)]
@@ -92,7 +92,7 @@ def constraints(design: Design, *, vivado: bool = False) -> str:
 
 
 def _jtag_constraints(design: Design) -> list[str]:
-    """The clock of the JTAG port, whose crossing needs no relation to the other, and the port's own times."""
+    """Constrain the JTAG port with a clock of its own, asynchronous to the main clock."""
     names = " ".join(name for name in JTAG_INPUTS if name in design.by_name)
     return [
         "# TCK, a quarter as fast, unrelated to the clock: handshakes cross",
@@ -120,7 +120,7 @@ The testbench ends with a line `PASS: ...` and exit code 0, or with `FAIL: ...` 
 
 
 class Testbench(NamedTuple):
-    """Maker of the testbench of a component, and its description in the README."""
+    """The testbench of a component, and its description in the README."""
 
     files: Callable[[Design], dict[str, str]]
     meaning: str
@@ -145,7 +145,7 @@ TESTBENCHES: Mapping[str, Testbench] = {
     ),
     **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in VECTORS},
 }
-"""Testbenches by component; the other components are packaged without one."""
+"""Testbenches by component; other components are packaged without one."""
 
 _WITH_BANKS = ("cluster", "cluster-axi", "cluster-debug", "cluster-wishbone", "tcdm")
 
@@ -161,11 +161,11 @@ PACKAGED = (
     *("cluster", "cluster-debug", "cluster-axi", "cluster-wishbone", "tcdm", "event-unit", "dma", "icache"),
     *DEBUG_NAMES,
 )
-"""Components that have a package."""
+"""Components that can be packaged."""
 
 
 def _testbench(design: Design) -> dict[str, str]:
-    """Files of the folder ``tb`` and the list of its sources; nothing for a component without a testbench."""
+    """Return the files of the folder ``tb`` and the list of its sources; empty for a component without a testbench."""
     testbench = TESTBENCHES.get(design.top)
     if testbench is None:
         return {}
@@ -183,7 +183,7 @@ def _testbench(design: Design) -> dict[str, str]:
 
 
 def package_files(design: Design) -> dict[str, str]:
-    """Text of every file of the package by its path."""
+    """Return the text of every file of the package, by path."""
     if design.top not in PACKAGED:
         raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
     bench = _testbench(design)
@@ -213,7 +213,7 @@ def package_files(design: Design) -> dict[str, str]:
 
 
 def has_banks(design: Design) -> bool:
-    """Return whether memories are to be connected as the banks of the TCDM."""
+    """Tell if the TCDM banks are ports for external memories."""
     return "banks__0__req" in design.by_name
 
 

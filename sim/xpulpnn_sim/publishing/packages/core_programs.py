@@ -1,4 +1,4 @@
-"""The programs that the testbench of the core runs, and the results that they must leave in memory."""
+"""Programs for the testbench of the core, and the results that they must leave in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.assembly.disasm import render
 
-DRIVEN_HART_ID = 0x25  # what the testbench drives on `hart_id`
+DRIVEN_HART_ID = 0x25  # constant input `hart_id` in the testbench
 TEXT_SIZE = 0x1_0000
 REGIONS = (
     (TEXT_BASE, TEXT_SIZE),
@@ -27,13 +27,13 @@ REGIONS = (
     (layout.LOW_BASE, layout.LOW_SIZE),
     *((base, layout.FAR_SIZE) for base in layout.FAR),
 )
-"""First address and size of each piece of the memory."""
+"""First address and size of each memory region."""
 
 _SEED = 20
-_LONGEST = 350  # instructions of a directed program at most
+_LONGEST = 350  # maximum instructions of a directed program
 _RESULTS_AT, _RESULTS_END = DATA_BASE + 0x2400, layout.FRAME
-_OPERANDS_AT, _OPERANDS = DATA_BASE, 0x400  # address and bytes of operands that loads read
-_SCRATCH_AT, _SCRATCH = DATA_BASE + 0x800, 0x80  # address and bytes that stores write
+_OPERANDS_AT, _OPERANDS = DATA_BASE, 0x400  # operands of loads
+_SCRATCH_AT, _SCRATCH = DATA_BASE + 0x800, 0x80  # targets of stores
 _CORNERS = (0, 1, WORD_MASK, 0x8000_0000, 0x7FFF_FFFF, 0x8000_8000, 0x7F80_FF01)  # operands that carry, borrow or wrap
 _CORNER_CHANCE = 0.25
 _REGISTERS = {"rd": 12, "rs1": 10, "rs2": 11, "rs3": 12}  # a0, a1 and a2
@@ -41,24 +41,24 @@ _REGISTERS = {"rd": 12, "rs1": 10, "rs2": 11, "rs3": 12}  # a0, a1 and a2
 
 @dataclass(frozen=True, slots=True)
 class CoreProgram:
-    """A program and its results."""
+    """A program and its expected results."""
 
     name: str
     program: RandomProgram
-    words: Mapping[int, int]  # contents of memory by address; the rest is zero
+    words: Mapping[int, int]  # initial memory by address; zero elsewhere
     results_at: int  # address of the results
     expected: Sequence[int]
-    texts: Sequence[str]  # what each result is
-    interrupts: bool  # interrupts may come at any time
+    texts: Sequence[str]  # meaning of each result
+    interrupts: bool  # if interrupts may come at any time
 
     def listing(self, config: CoreConfig) -> str:
-        """Address, word, disassembly and source line of every instruction."""
+        """Return address, word, disassembly and source line of every instruction."""
         insns = enabled(config.extensions, config.widths)
         return f"{self.name}\n\n{listing(self.program.assembled(), self.program.text().splitlines(), insns)}"
 
 
 def core_programs(config: CoreConfig) -> list[CoreProgram]:
-    """Every instruction that computes or accesses memory; then the directed programs that end soon."""
+    """Return a program of every computing or memory instruction, and short directed programs."""
     return [_rows_program(config), *_directed_programs(config)]
 
 
@@ -73,7 +73,7 @@ def _directed_programs(config: CoreConfig) -> Iterator[CoreProgram]:
 
 @dataclass(slots=True)
 class _RowsProgram:
-    """Lines of a program in which each row of the instruction table stores its results through s11."""
+    """Assembly lines in which every instruction stores its results through s11."""
 
     config: CoreConfig
     rng: Random
@@ -88,7 +88,6 @@ class _RowsProgram:
         self.texts.append(text)
 
     def add_all(self) -> None:
-        """Add all rows."""
         draw = Draw(self.rng, self.config)
         for csr in ("mhartid", "mtvec", "misa"):
             self.lines.append(f"csrrs a2, {csr}, zero")
@@ -113,7 +112,7 @@ class _RowsProgram:
         self.store("a2", f"{text} with a0 {a:08x}, a1 {b:08x}, a2 {d:08x}")
 
     def _mac_load(self, insn: Insn, values: Mapping[str, int]) -> None:
-        """Products of the entries that the Mac&Loads before have loaded, and the pointer."""
+        """Add a Mac&Load on the entries that earlier Mac&Loads loaded; store its results and pointer."""
         text, pointer = render(insn, insn.encode(**values)), self.rng.randrange(0, _OPERANDS, WORD_BYTES)
         self.lines += [f"li a0, {_OPERANDS_AT + pointer}", *(f"li a{at}, {self.operand()}" for at in (1, 2, 3)), text]
         self.store("a2", text)
@@ -122,7 +121,7 @@ class _RowsProgram:
         self.store("a0", f"pointer of {text}")
 
     def _access(self, insn: Insn, values: Mapping[str, int]) -> None:
-        """A load or store of a random byte address, aligned or not."""
+        """Add a load or store at a random byte address, aligned or not."""
         text = render(insn, insn.encode(**values))
         first, room = (_OPERANDS_AT, _OPERANDS) if insn.is_load else (_SCRATCH_AT, _SCRATCH)
         size = {"b": 1, "h": HALF_BYTES, "w": WORD_BYTES}[insn.op.removesuffix("u")[-1]]
@@ -142,12 +141,12 @@ _COMPUTING = frozenset({InsnClass.ALU, InsnClass.MULTIPLY, InsnClass.MULTIPLY_HI
 
 
 def computes(insn: Insn) -> bool:
-    """Return whether the instruction does nothing but compute a register from registers."""
+    """Tell if the instruction only computes a register from registers."""
     return insn.insn_class in _COMPUTING and not insn.uses_nnrf and insn.op != "auipc"
 
 
 def _rows_program(config: CoreConfig) -> CoreProgram:
-    """The program of all rows, with the results that it has on the simulator."""
+    """Return the program of all instructions with the results of the instruction-set simulator."""
     rows = _RowsProgram(config, Random(_SEED))
     rows.add_all()
     name = "all instructions that compute or access memory"

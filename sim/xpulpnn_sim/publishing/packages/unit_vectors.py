@@ -1,4 +1,4 @@
-"""Vectors of the units in a package, from the stimuli of their benches."""
+"""Test vectors of packaged units, from the stimuli of their benches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from xpulpnn_sim.reference.stimuli import random_words
 
 _SEED = 20
 _NNRF_CYCLES = 200
-_IDLE = 0.1  # probability of a cycle without an operation behind one
+_IDLE = 0.1  # probability of an idle cycle after an operation
 Values = Mapping[str, int]  # by port
 
 
@@ -38,15 +38,15 @@ Values = Mapping[str, int]  # by port
 class UnitVector:
     """A clock cycle of a unit."""
 
-    inputs: Values  # those not named are 0
-    expected: Values  # outputs at the end of the cycle; those not named do not matter
+    inputs: Values  # unnamed inputs are 0
+    expected: Values  # outputs at the end of the cycle; unnamed outputs are not checked
     text: str
-    waits: bool = False  # the cycle repeats until the output `done` is high
+    waits: bool = False  # if the cycle repeats until the output `done` is high
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """Inputs and outputs of an execution of an instruction."""
+    """Inputs and outputs of an executed instruction."""
 
     insn: Insn
     inputs: Values
@@ -58,7 +58,7 @@ class _Operation:
 
 
 def _drawn(config: CoreConfig, rows: RowsOf, count: int, rng: Random) -> list[Executions]:
-    """So many executions of each row."""
+    """Draw ``count`` executions of each instruction."""
     insns = ((find(mnemonic, operands), control) for mnemonic, operands, control in rows(config))
     return [(insn, control, executions(insn, count, rng, corners=0, places=0)) for insn, control in insns]
 
@@ -73,7 +73,7 @@ def _operations(vectors: RowVectors) -> Iterator[_Operation]:
 def _rows(
     config: CoreConfig, ports: set[str], rng: Random, *, rows: RowsOf, expectation: Expectation = value_of_rd
 ) -> Iterator[UnitVector]:
-    """Every row of a unit without ``done``, whose outputs depend on the inputs of the cycle."""
+    """Yield vectors for a unit without ``done``."""
     drawn, exact = _drawn(config, rows, 12, rng), config.requantise_exact
     vectors = row_vectors(drawn, ports, rng, expectation, exact=exact)
     vectors = with_latency(vectors, rng) if "enable" in ports else vectors
@@ -82,7 +82,7 @@ def _rows(
 
 
 def _nnrf(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Random writes and reads, the ones of the same cycle among them; all entries are 0 after reset."""
+    """Yield random writes and reads of the NN-RF, also of one entry in one cycle; entries are 0 after reset."""
     entries, pairs = config.nnrf_entries, config.mac_load_pair
     columns = nn_accesses(entries, _NNRF_CYCLES, rng, pairs=pairs)
     yield from _nn_vectors(columns, nn_words_read(entries, columns, pairs=pairs))
@@ -95,7 +95,7 @@ def _nn_vectors(inputs: Mapping[str, Any], words: Mapping[str, Any]) -> Iterator
 
 
 def _taken(operation: _Operation, handshake: tuple[str, str], rng: Random) -> Iterator[UnitVector]:
-    """The cycles of an operation until it is done, its last cycle, and perhaps one without an operation."""
+    """Yield an operation that waits until it is done, its last cycle, and sometimes an idle cycle."""
     start, take = handshake
     expected = {**operation.expected, "done": 1}
     yield UnitVector({**operation.inputs, start: 1}, expected, f"{operation.text}: until it is done", waits=True)
@@ -105,7 +105,7 @@ def _taken(operation: _Operation, handshake: tuple[str, str], rng: Random) -> It
 
 
 def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Every multiplication, of multipliers with a state or without."""
+    """Yield every multiplication, for multi-cycle and single-cycle multipliers."""
     pairs, late = False, config.multiplies_by_dotp
     expectation = partial(operation_result, pairs=pairs, late=late)
     drawn = _drawn(config, controls.mult_rows, 12, rng)
@@ -118,7 +118,7 @@ def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVect
 
 
 def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """The NN register file, then every instruction that EX executes, and what a CSR instruction leaves."""
+    """Yield NN-RF accesses, every instruction that EX executes, and CSR instructions."""
     if config.mac_load:
         accesses = ex_stage_accesses(config.nnrf_entries, _NNRF_CYCLES, rng, pairs=config.mac_load_pair)
         yield from _nn_vectors(*accesses)
@@ -146,11 +146,11 @@ def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[Unit
 
 
 _ISSUED = {"dotp_a": "id_dotp_a", "dotp_b": "id_dotp_b"}
-"""Ports by which ID gives the factors to registers in EX, by those without such registers."""
+"""Ports by which ID passes the factors if EX has operand registers, by port name without them."""
 
 
 def _issue(operation: _Operation, ports: set[str]) -> Values:
-    """Inputs of the cycle before an operation whose factors are registered."""
+    """Return the inputs of the cycle before an operation with registered factors."""
     insn, given = operation.insn, operation.inputs
     assert insn.fmt is not None
     signs = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
@@ -172,5 +172,4 @@ VECTORS: Mapping[str, Callable[[CoreConfig, set[str], Random], Iterator[UnitVect
 
 
 def unit_vectors(top: str, config: CoreConfig, ports: set[str]) -> list[UnitVector]:
-    """The vectors of a component, one of :data:`VECTORS`, with those ports."""
     return list(VECTORS[top](config, ports, Random(_SEED)))

@@ -1,1 +1,1 @@
-"""The tables of the papers, measured again on the RTL."""
+"""The papers' tables, measured on the RTL."""

@@ -1,4 +1,4 @@
-"""The papers' tables measured, each run once, and their page; records are kept, so that an interrupted run goes on."""
+"""Measure the papers' tables, each run once and cached, and write their page."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
 
 
 def named_table(measured: MeasuredTable) -> NamedTable:
-    """Figure, paper, ours, their ratio, verdict and place; summary and conditions as notes."""
+    """Return figure, paper, ours, ratio, verdict and source; summary and conditions are notes."""
     reference = measured.table.reference
     columns = [
         Column(name="figure"),
@@ -60,7 +60,7 @@ def named_table(measured: MeasuredTable) -> NamedTable:
 
 
 _PRINTED = "#9aa3ae"
-_FAINT = 0.4  # of printed bars beside ours in the same colour
+_FAINT = 0.4  # opacity of printed bars beside ours in the same colour
 _VERDICTS: Mapping[RowVerdict, tuple[str, str]] = {
     RowVerdict.BETTER: ("#0072b2", "circle"),
     RowVerdict.EQUAL: ("#5b5b5b", "square"),
@@ -68,13 +68,13 @@ _VERDICTS: Mapping[RowVerdict, tuple[str, str]] = {
     RowVerdict.WRONG: ("#a3260b", "x"),
 }
 _ROW_HEIGHT, _FRAME, _BARS_HEIGHT = 24, 120, 400
-_NARROWEST = 1.25  # ends of the axis of ratios at least, the same to both sides
+_NARROWEST = 1.25  # minimum range of the ratio axis, the same to both sides
 _MARGIN = 1.05
 _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 
 
 def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
-    """The plots of a table: bars where its rows say so, then how many times better ours is, row by row."""
+    """Return the plots of a table: bar charts, and our advantage for each row."""
     titles = dict.fromkeys(row.row.bar.chart for row in measured.rows if row.row.bar is not None)
     bar_charts = [_bars(measured, title) for title in titles]
     compared = [row for row in measured.rows if row.advantage is not None]
@@ -82,7 +82,7 @@ def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
 
 
 def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
-    """A group of bars for each place along the axis; printed figures that several series share are there once."""
+    """Plot groups of bars; printed figures that several series share are drawn once."""
     ours = _series(measured.rows, title, lambda row: row.ours)
     printed = _series(measured.rows, title, lambda row: row.row.published and row.row.published.value)
     reference = measured.table.reference
@@ -103,7 +103,7 @@ def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
 def _series(
     rows: Sequence[MeasuredRow], title: str, value: Callable[[MeasuredRow], float | None]
 ) -> dict[str, dict[str, float]]:
-    """The figures of a chart by series and place, without those that are missing."""
+    """Return the figures of a chart by series and group, without missing ones."""
     series: dict[str, dict[str, float]] = {}
     for row in rows:
         place, number = row.row.bar, value(row)
@@ -113,7 +113,7 @@ def _series(
 
 
 def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
-    """A row for each figure: to the right of 1 ours is better."""
+    """Plot our advantage for each figure: right of 1, ours is better."""
     traces: list[dict[str, Any]] = []
     for verdict, (colour, symbol) in _VERDICTS.items():
         shown = [row for row in rows if row.verdict is verdict]
@@ -144,7 +144,7 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
 
 
 def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
-    """Write the page in one step: tables, plots, and for every row the commands that repeat it."""
+    """Write the page of tables and plots, with the commands that repeat every row."""
     link = Markup('<a href="#{0}">{0}</a>')
     facts = [(link.format(measured.table.name), measured.summary) for measured in tables]
     page = Page(
@@ -169,13 +169,14 @@ TABLES: Mapping[str, PaperTable] = {
     table.name: table
     for table in (xpulpnn.TABLE, pulp_nn.TABLE, pulp_nn.MIXED, ulppack.TABLE, classifier.TABLE, pulp_nn.CIFAR10)
 }
-"""All tables that need no files, by name, in the order shown."""
+"""Tables that need no files, by name, in the order shown."""
 
 TABLE_NAMES = (*TABLES, mlperf_tiny.NAME)
 
 
 def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -> list[PaperTable]:
-    """Tables of these names, or all; those of ``models`` in a folder need it, and are left out of all without it."""
+    """Return the named tables, or all; MLPerf Tiny needs the folder ``models``, and is left out without names and
+    folder."""
     if not names:
         names = tuple(TABLES) if models is None else TABLE_NAMES
     if models is None and mlperf_tiny.NAME in names:
@@ -187,17 +188,17 @@ def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -
 _WITHOUT = frozenset(
     {"benches", "cli", "exploration", "guide", "packages", "measure.py", "proofs", "tables", "verification"}
 )
-"""Folders of sources that no record depends on."""
+"""Source folders that no record depends on."""
 
 
 def runs_of(tables: Sequence[PaperTable], *, quick: bool) -> list[Run]:
-    """Runs that the tables need, each once; with ``quick`` those of quick rows only."""
+    """Return the runs that the tables need without duplicates; with ``quick``, only those of quick rows."""
     rows = [row for table in tables for row in table.rows if row.quick or not quick]
     return list(dict.fromkeys(run for row in rows for run in row.runs))
 
 
 def measure_tables(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[tuple[Run, Record]]:
-    """Each run and its record, in the order they come; records in the cache come first."""
+    """Yield each run and its record as they come, cached records first."""
     cache = cached_results("papers")
     keys = {run: digest(results.sources_digest(_WITHOUT), repr(run), check) for run in runs}
     with executor(jobs) as pool:

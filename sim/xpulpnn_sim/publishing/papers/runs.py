@@ -1,4 +1,4 @@
-"""Runs of kernels, of the binarised classifier and of the CIFAR-10 network, as ``xpulpnn cosim`` makes them."""
+"""Runs of kernels, of the binarised classifier and of the CIFAR-10 network, the same as ``xpulpnn cosim``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,23 +15,21 @@ from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.publishing.papers.table import Record
 from xpulpnn_sw.kernels.requantisation import Rule
 
-USUAL_BANKS = 16  # of a cluster, unless there is an option
+USUAL_BANKS = 16  # default of a cluster
 
 
 @dataclass(frozen=True, slots=True)
 class CosimRun:
-    """A run of ``xpulpnn cosim`` with one value for each option."""
+    """A run of ``xpulpnn cosim`` with one value per option."""
 
     workload: str  # kernel, `bnn` or `cifar10`
-    options: tuple[tuple[str, str | int], ...]  # by their names on the command line
+    options: tuple[tuple[str, str | int], ...]  # command-line names and values
 
     @property
     def command(self) -> str:
-        """The command line that repeats it."""
         return " ".join(["xpulpnn cosim", self.workload, *(f"--{name} {value}" for name, value in self.options)])
 
     def measure(self, *, check: bool) -> Record:
-        """Run it."""
         options: dict[str, Any] = dict(self.options)
         if self.workload == "bnn":
             return _measure_classifier(check=check, **options)
@@ -41,7 +39,7 @@ class CosimRun:
 
 
 def cosim_run(workload: str, **options: str | int | None) -> CosimRun:
-    """A run with the options that have a value; a kernel runs on a cluster if ``cores`` has one."""
+    """Return a run with the options that are not None; a kernel with ``cores`` runs on a cluster."""
     return CosimRun(workload, tuple((name, value) for name, value in options.items() if value is not None))
 
 
@@ -62,7 +60,7 @@ def _measure_kernel(kernel: str, options: Mapping[str, Any], *, check: bool) -> 
 
 
 def simulated_config(name: str, cores: int) -> CoreConfig | ClusterConfig:
-    """A core of a preset, or a cluster of such cores."""
+    """Return a core of a preset, or a cluster of such cores."""
     core = simulated(preset(name))
     return core if cores == 1 else ClusterConfig(core=core, cores=cores)
 

@@ -1,4 +1,4 @@
-"""Tables of the papers: rows of printed figures and of the runs that are put beside them."""
+"""Tables of published figures, and the runs that they are compared with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ Record = Mapping[str, Any]
 
 
 class Run(Protocol):
-    """Something that runs on the RTL; equal ones are run once, and ``repr`` tells different ones apart."""
+    """A run on the RTL, measured once if equal to another; ``repr`` is part of the cache key."""
 
     @property
     def command(self) -> str:
-        """The command line that repeats it."""
+        """Return the command line that repeats the run."""
         ...
 
     def measure(self, *, check: bool) -> Record:
-        """Run it and compare its results, with ``check`` every retired instruction too.
+        """Run and compare results, with ``check`` also every retired instruction.
 
-        The record is that of ``cosim --json``; its ``mismatches`` are 0 if all is right.
+        The record is that of ``cosim --json``; its ``mismatches`` are 0 if everything is correct.
         """
         ...
 
@@ -28,44 +28,43 @@ _Key = TypeVar("_Key")
 
 
 class RowVerdict(StrEnum):
-    """Comparison of our figure with the printed one."""
+    """Comparison of our figure with the published one."""
 
     BETTER = "better"
     EQUAL = "equal"
     WORSE = "worse"
     DIFFERENT = "different"
-    """Neither way is better."""
+    """Neither direction is better."""
     NONE = "-"
-    """Nothing is printed to compare with."""
+    """No published figure."""
     WRONG = "wrong results"
     """A run's results or instructions differ from the references."""
 
 
 class Published(NamedTuple):
-    """A printed figure, kept as text, because the digits printed tell how exact it is.
+    """A published figure, as text because its digits give its precision.
 
-    1.65 stands for anything that rounds or is cut to it.
+    For example, 1.65 stands for any value that rounds or truncates to it.
     """
 
-    text: str  # as printed, in the unit of its row
+    text: str  # in the unit of its row
     where: str  # section, table or figure
 
     @property
     def value(self) -> float:
-        """The printed figure as a number."""
         return float(self.text)
 
 
 def printed(where: str, figures: Mapping[_Key, str]) -> dict[_Key, Published]:
-    """Figures that are printed in one place."""
+    """Return figures from one place in the paper."""
     return {key: Published(text, where) for key, text in figures.items()}
 
 
-_LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")  # options that take several values
+_LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
 
 
 def joined_cells(first: str, second: str) -> str | None:
-    """One command line for two that differ in one value of an option that takes several; None for any others."""
+    """Return one command line for two that differ in one value of a list option; else None."""
     words, others = first.split(), second.split()
     if len(words) != len(others):
         return None
@@ -77,25 +76,24 @@ def joined_cells(first: str, second: str) -> str | None:
 
 
 class Bar(NamedTuple):
-    """A bar in a chart."""
+    """Position of a bar in a chart."""
 
-    chart: str  # title of the chart, which tells the unit
-    series: str  # bars of the same colour
-    group: str  # bars beside each other along the axis
+    chart: str  # title of the chart, with the unit
+    series: str  # legend entry (colour)
+    group: str  # position on the axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A figure of a record."""
+    """A figure taken from a record."""
 
     unit: str = ""
-    field: str = "cycles"  # name in the record; with dots a number within a part, as in `layers.conv2`
-    per: float = 1.0  # what the number is divided by
-    better: Literal["", "less", "more"] = "less"  # which figures are better; empty if neither are
-    digits: int = 2  # decimals of ours
+    field: str = "cycles"  # with dots for nested values, as in `layers.conv2`
+    per: float = 1.0  # divisor
+    better: Literal["", "less", "more"] = "less"  # direction of improvement; empty if neither is better
+    digits: int = 2  # printed decimals
 
     def of(self, record: Record) -> float:
-        """The number in a record."""
         number: Any = record
         for name in self.field.split("."):
             number = number[name]
@@ -108,30 +106,30 @@ MACS_PER_CYCLE = Metric(unit="MAC/cycle", field="macs_per_cycle", better="more")
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A printed figure and ours."""
+    """A published figure and the run that measures ours."""
 
     figure: str
     metric: Metric
-    published: Published | None  # None: none is printed
+    published: Published | None  # None if there is no published figure
     run: Run
-    # what the run is compared with: the figure is how many times larger that of `over` is
+    # baseline run: the figure is how many times larger the metric is there
     over: Run | None = field(default=None, kw_only=True)
-    quick: bool = field(default=True, kw_only=True)  # takes seconds only
-    bar: Bar | None = field(default=None, kw_only=True)  # shows it in a chart, besides the one of all ratios
+    quick: bool = field(default=True, kw_only=True)  # if the run takes seconds only
+    bar: Bar | None = field(default=None, kw_only=True)  # position in a bar chart, in addition to the chart of ratios
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Runs that the figure needs, the one it is compared with first."""
+        """Return the runs that the figure needs, the baseline first."""
         return (self.run,) if self.over is None else (self.over, self.run)
 
     def value(self, records: Mapping[Run, Record]) -> float:
-        """Our figure."""
+        """Return our figure."""
         number = self.metric.of(records[self.run])
         return (number if self.over is None else self.metric.of(records[self.over]) / number) / self.metric.per
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command lines that repeat it."""
+        """Return the command lines that repeat the row."""
         commands = [run.command for run in self.runs]
         both = joined_cells(*commands) if len(commands) > 1 else None
         return tuple(dict.fromkeys(commands)) if both is None else (both,)
@@ -139,32 +137,32 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable:
-    """Rows that belong together."""
+    """Rows of one paper or topic."""
 
-    name: str  # what `--table` calls it
+    name: str  # name for `--table`
     title: str
-    printed_by: str  # what the printed figures stand in
+    printed_by: str  # title of the paper
     rows: Sequence[TableRow]  # in the order shown
-    notes: Sequence[str] = ()  # conditions of the printed figures and of ours
-    reference: str = "paper"  # what the column of the printed figures is called
+    notes: Sequence[str] = ()  # conditions of both figures
+    reference: str = "paper"  # heading of the published figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRow:
     """A row with our figure."""
 
-    row: TableRow  # what was measured
+    row: TableRow
     ours: float
-    mismatches: int  # instructions and results that were wrong in its runs
+    mismatches: int  # wrong instructions and results of its runs
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the printed figure; None if nothing is printed."""
+        """Return our figure over the published one; None without one."""
         return None if self.row.published is None else self.ours / self.row.published.value
 
     @property
     def advantage(self) -> float | None:
-        """Factor by which ours is better, below 1 if it is worse; None if nothing is printed or neither is better."""
+        """Return the factor by which ours is better (below 1: worse); None if not comparable."""
         ratio = self.ratio
         if ratio is None or not self.row.metric.better:
             return None
@@ -172,7 +170,7 @@ class MeasuredRow:
 
     @property
     def verdict(self) -> RowVerdict:
-        """Comparison with the printed figure; a difference below its last digit counts as none."""
+        """Return the comparison; differences below the last published digit count as equal."""
         if self.mismatches:
             return RowVerdict.WRONG
         published = self.row.published
@@ -190,16 +188,15 @@ class MeasuredRow:
 class MeasuredTable:
     """A table with our figures."""
 
-    table: PaperTable  # what was measured
-    rows: Sequence[MeasuredRow]  # without the rows that were left out
+    table: PaperTable
+    rows: Sequence[MeasuredRow]  # without rows that were left out
 
     def count(self, verdict: RowVerdict) -> int:
-        """Rows with a verdict."""
         return sum(row.verdict is verdict for row in self.rows)
 
     @property
     def summary(self) -> str:
-        """Number of rows of each verdict, and of those left out."""
+        """Return the number of rows with each verdict, and of rows left out."""
         parts = [
             f"{self.count(verdict)} {verdict.value}"
             for verdict in RowVerdict
@@ -212,7 +209,7 @@ class MeasuredTable:
 
 
 def measured(table: PaperTable, records: Mapping[Run, Record], *, quick: bool) -> MeasuredTable:
-    """A table with the figures of its runs, which ``records`` holds; with ``quick`` only the rows that are."""
+    """Return the table with our figures from ``records``; with ``quick``, only its quick rows."""
     rows = [
         MeasuredRow(
             row=row, ours=row.value(records), mismatches=sum(int(records[run]["mismatches"]) for run in row.runs)

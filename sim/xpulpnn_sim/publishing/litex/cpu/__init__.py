@@ -1,1 +1,1 @@
-"""The CPU, with the files that LiteX's software takes from its folder."""
+"""LiteX CPUs, and the files of this folder that LiteX's software needs."""

@@ -1,4 +1,4 @@
-"""The CPUs ``xpulpnn``, a core with its instruction cache, and ``xpulpnn_cluster``, of which core 0 is the host."""
+"""The LiteX CPUs ``xpulpnn``, a core with instruction cache, and ``xpulpnn_cluster``, whose core 0 is the host."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -31,27 +31,26 @@ _BANKS_PER_CORE = 4
 
 
 _CORE = {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
-"""Structures of cores for FPGAs."""
+"""Structures of cores on FPGAs."""
 
 
 def _for_fpga(config: ClusterConfig) -> ClusterConfig:
-    """The same in structures for FPGAs."""
-    # further ways, and a lookup of the next line, take 15 % of the LUT4, and kernels gain nothing by them
+    # more ways and prefetch take 15 % of the LUT4 and do not speed up kernels
     return replace(config, core=apply_settings(config.core, _CORE), icache_ways=1, prefetch=False)
 
 
-_FIRST_LINE = 16  # of the core, that is LiteX's line 0
+_FIRST_LINE = 16  # of the core; LiteX's line 0
 _OUT = ("adr", "dat_w", "sel", "cyc", "stb", "we", "cti", "bte")
 _IN = ("dat_r", "ack", "err")
 
 
 def _word(preset: str) -> str:
-    """The name of a variant, of which LiteX makes a macro."""
+    """Return the name of a variant as an identifier, since LiteX makes a macro of it."""
     return preset.replace("-", "_")
 
 
 class _Generated(CPU):
-    """A CPU whose Verilog is generated for its variant; all its memory ports are Wishbone."""
+    """A CPU whose Verilog is generated for its variant; its memory ports are Wishbone."""
 
     category = "softcore"
     family = "riscv"
@@ -61,17 +60,17 @@ class _Generated(CPU):
     linker_output_format = "elf32-littleriscv"
     nop = "nop"
     io_regions: ClassVar = {0x8000_0000: 0x8000_0000}
-    config: Callable[[], ClusterConfig]  # the configuration of the variant
+    config: Callable[[], ClusterConfig]
     top = ""
     buses: ClassVar[tuple[str, ...]] = ()
-    # most of a path is wires: the placer minds them more than usual
+    # wires dominate the paths, so the placer weighs timing more
     placement = "--placer-heap-timingweight 30 "
 
     def __init__(self, platform: Any, variant: str = _STANDARD):
         self.platform, self.variant = platform, variant
         toolchain = getattr(platform, "toolchain", None)
         if isinstance(toolchain, LatticeTrellisToolchain):
-            # wide multiplexers out of LUT4 would take a fifth more of them, and the core is not faster by them
+            # wide multiplexers made of LUT4 take 20 % more LUT4 and do not speed up the core
             toolchain._synth_opts += "-nowidelut "
             toolchain._pnr_opts += self.placement
         self.reset = Signal()
@@ -89,20 +88,17 @@ class _Generated(CPU):
 
     @property
     def gcc_flags(self) -> str:
-        """Options for LiteX's own software, which uses the standard instructions only."""
+        """Return options for LiteX's own software, which uses standard instructions only."""
         return f"-march=rv32imc_zicsr_zifencei -mabi=ilp32 -D__{self.name}__ "
 
     def set_reset_address(self, reset_address: int) -> None:
-        """Begin there."""
         self.reset_address = reset_address
         self.cpu_params["i_boot_addr"] = reset_address
 
     def emitted(self) -> EmittedVerilog:
-        """The Verilog of the variant."""
         return emit_top(self.top, self.config(), prefix=_PREFIX)
 
     def do_finalize(self) -> None:
-        """Write the Verilog of the variant and add it to the design."""
         path = Path(self.platform.output_dir or ".") / f"{self.top}.v"
         write_text(path, self.emitted().text)
         self.platform.add_source(str(path))
@@ -110,10 +106,10 @@ class _Generated(CPU):
 
 
 class Xpulpnn(_Generated):
-    """The core with an instruction cache; its variants are the presets of cores, each with and without debug mode.
+    """A core with instruction cache; variants are the core presets, each with and without debug mode.
 
-    With debug mode it has the debug module, which debuggers reach by the JTAG port of an ECP5, elsewhere by the pads
-    that are given to :meth:`add_jtag`.
+    With debug mode it contains the debug module, reached through the JTAG port of an ECP5, or else through the pads
+    passed to :meth:`add_jtag`.
     """
 
     name = "xpulpnn"
@@ -138,7 +134,7 @@ class Xpulpnn(_Generated):
             self._add_debug()
 
     def _add_debug(self) -> None:
-        # the debug module outlives resets of the system
+        # the debug module is not reset with the system
         self.powered = Signal()
         self.ndmreset = Signal()
         self.clock_domains.cd_debug = ClockDomain(reset_less=True)
@@ -181,22 +177,20 @@ class Xpulpnn(_Generated):
         }
 
     def add_soc_components(self, soc: Any) -> None:
-        """Keep the debug module's memory free, and let a debugger reset the system."""
+        """Reserve the debug module's memory, and let the debugger reset the system."""
         if not self.debug:
             return
         soc.bus.add_region("debug", SoCRegion(origin=DEBUG_BASE, size=DEBUG_BYTES, linker=True))
-        # for one cycle, as it may stop the clock
+        # a pulse of one cycle, as the reset may stop the clock
         self.ndmreset_before = Signal()
         self.sync.debug += self.ndmreset_before.eq(self.ndmreset)
         reset = soc.crg.rst if hasattr(soc.crg, "rst") else soc.crg.cd_sys.rst
         self.comb += If(self.ndmreset & ~self.ndmreset_before, reset.eq(1))
 
     def add_jtag(self, pads: Any) -> None:
-        """Connect the JTAG port."""
         self.cpu_params |= {"i_tck_clk": pads.tck, "i_tms": pads.tms, "i_tdi": pads.tdi, "o_tdo": pads.tdo}
 
     def emitted(self) -> EmittedVerilog:
-        """The Verilog of the variant."""
         if not self.by_fpga:
             return super().emitted()
         component = CoreWishbone(self.config(), transport=FpgaDtm)
@@ -204,11 +198,10 @@ class Xpulpnn(_Generated):
 
     @property
     def mem_map(self) -> Mapping[str, int]:
-        """Places of LiteX's memories and registers."""
+        """Return the addresses of LiteX's memories and registers."""
         return {"rom": 0, "sram": 0x0100_0000, "main_ram": 0x4000_0000, "csr": 0xF000_0000}
 
     def config(self) -> ClusterConfig:
-        """The core and its cache."""
         name = self.variant.removesuffix(_DEBUG).replace(_STANDARD, "xpulpnn2")
         core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
         core = replace(core, debug=self.debug)
@@ -216,7 +209,7 @@ class Xpulpnn(_Generated):
 
 
 def _of_cores(config: ClusterConfig, cores: int) -> ClusterConfig:
-    """The same with so many cores, and no more banks than they gain by."""
+    """Return the cluster with ``cores`` cores, and at most four banks per core."""
     return replace(config, cores=cores, banks=min(config.banks, _BANKS_PER_CORE * cores))
 
 
@@ -225,14 +218,13 @@ _CLUSTERS = {
     for name, config in CLUSTER_PRESETS.items()
     for cores in (0, 1, 2, 4, 8, 16)
 }
-"""Clusters by variant."""
 
 
 class XpulpnnCluster(_Generated):
-    """The cluster; core 0 runs the BIOS and starts the others with a program.
+    """A cluster; core 0 runs the BIOS and starts the other cores with a program.
 
-    Variants are the presets of clusters with their cores, and with others: ``cluster3_2`` has two. LiteX's interrupts
-    are not connected: its software polls.
+    Variants are the cluster presets, also with another number of cores: ``cluster3_2`` has two. LiteX's interrupts are
+    not connected: its software polls.
     """
 
     name = "xpulpnn_cluster"
@@ -245,7 +237,7 @@ class XpulpnnCluster(_Generated):
     def __init__(self, platform: Any, variant: str = _STANDARD):
         super().__init__(platform, variant)
         self.cpu_params |= {"i_cluster_id": 0, "i_fetch_enable": 0, "i_events": 0}
-        # the only access from outside starts core 0
+        # the only external access writes the start of core 0
         request, granted = Signal(), Signal()
         self.submodules.fsm = fsm = FSM(reset_state="START")
         fsm.act("START", request.eq(1), If(granted, NextState("STARTED")))
@@ -261,18 +253,17 @@ class XpulpnnCluster(_Generated):
 
     @property
     def mem_map(self) -> Mapping[str, int]:
-        """Places of LiteX's memories and registers: not below 0x1A000000, where the cluster's own are."""
+        """Return the addresses of LiteX's memories and registers; addresses below 0x1A000000 belong to the cluster."""
         return {"rom": 0x1A00_0000, "sram": 0x1C00_0000, "main_ram": 0x4000_0000, "csr": 0xF000_0000}
 
     @property
     def gcc_flags(self) -> str:
-        """Options for LiteX's own software, whose start-up code starts as many cores."""
+        """Return options for LiteX's own software, whose start-up code starts all cores."""
         return f"{super().gcc_flags}-DCORES={self.config().cores} "
 
     def config(self) -> ClusterConfig:
-        """The cluster with its number of cores."""
         return _CLUSTERS["cluster2" if self.variant == _STANDARD else self.variant]
 
 
 CPUS = {one.name: one for one in (Xpulpnn, XpulpnnCluster)}
-"""The CPUs by the names that LiteX knows them by."""
+"""CPUs by LiteX name."""

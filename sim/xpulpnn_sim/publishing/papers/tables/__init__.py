@@ -1,1 +1,1 @@
-"""Figures of each paper, row by row, and the runs that are compared with them."""
+"""Published figures of each paper, and the runs that they are compared with."""

@@ -1,4 +1,4 @@
-"""The binarised vehicle classifier: instructions and cycles, bits counted by an instruction or in software."""
+"""Binarised vehicle classifier: instructions and cycles with population counts in hardware or software."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from xpulpnn_sim.publishing.papers.table import SPEED_UP, Bar, Metric, PaperTabl
 _CORES = 8
 _CHART = "classifier: millions of cycles on one core"
 _PAPER_LAYOUTS = (("window", "software"), ("dense", "software"), ("window", "hardware"), ("dense", "hardware"))
-"""How bits lie in words, and what counts them."""
+"""Layout of bits in words, and how bits are counted."""
 
 _CRUMBS = ("crumbs", "hardware")
 _MEGAINSTRUCTIONS = Metric(unit="million", field="instructions", per=1e6)

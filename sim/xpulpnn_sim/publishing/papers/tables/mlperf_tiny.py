@@ -1,4 +1,4 @@
-"""MLPerf Tiny: its four models on one core and on eight, beside published cycles of other processors."""
+"""MLPerf Tiny: four models on one core and on eight, beside published cycles of other processors."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _MODELS: Mapping[str, str] = {
 _MEGACYCLES = Metric(unit="M cycles", per=1e6, digits=3)
 _MICROJOULES = Metric(unit="uJ", field="energy_nj", per=1000.0)
 _CORES = 8
-# millions of cycles, frequency over throughput, in the order of the models
+# millions of cycles (frequency over throughput), in the order of the models
 _ALONE: Mapping[str, tuple[str, ...]] = {
     "Cortex-M85": ("4.07", "6.43", "1.66", "0.255"),
     "Cortex-M7": ("11.4", "6.67", "3.17", "0.343"),
@@ -40,24 +40,24 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
 }
 _SHARED = {"GAP9 with its accelerator": ("0.228", "0.416", "0.176", "0.065")}
 _NEWEST = "xpulpnn3"
-# presets, whether the rule is the fast one, and whether energies are counted
+# preset, if sums are requantised in 32 bits, and if energies are estimated
 _TARGETS = ((_NEWEST, False, True), ("xpulpnn2", False, False), ("xpulpnn2", True, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRun:
-    """A model for a random input."""
+    """A run of a model with a random input."""
 
     model: Path
     preset: str
-    cores: int  # cores that share each layer; a single one has memory of its own
-    is_fast: bool  # whether sums are requantised in 32 bits
-    liberty: Path | None  # cells that energies of the layers are counted with, on one core
-    contents: str  # digest of the files, and of what counts energies
+    cores: int  # cores that share each layer; one core has its own memory
+    is_fast: bool  # if sums are requantised in 32 bits
+    liberty: Path | None  # library for energies of the layers, on one core
+    contents: str  # digest of the model files and of what energies depend on
 
     @property
     def command(self) -> str:
-        """The command lines that repeat it."""
+        """Return the command lines that repeat the run."""
         network = f"build/{self.model.stem}{'_fast' if self.is_fast else ''}.json"
         fast = " --fast" if self.is_fast else ""
         library = "" if self.liberty is None else f" --liberty {self.liberty}"
@@ -65,7 +65,7 @@ class ModelRun:
         return f"xpulpnn net import {self.model} -o {network}{fast} && {run}"
 
     def measure(self, *, check: bool) -> Record:
-        """Run it; the results of every layer are compared."""
+        """Run the model and compare the results of every layer."""
         described = _network(self.model, self.is_fast)
         image = described.random_input(0)
         expected = [values[0] for values in run_reference(described.network, image[np.newaxis])]
@@ -91,7 +91,7 @@ def _network(model: Path, is_fast: bool) -> Described:
 
 
 def mlperf_tiny(folder: Path, liberty: Path | None) -> PaperTable:
-    """The table of the models in a folder, with energies if there are cells to count them with."""
+    """Return the table of the models in a folder, with energies if there is a library."""
     library = "" if liberty is None else digest(load_library(liberty).sha256, sources_digest())
     rows: list[TableRow] = []
     for number, (title, name) in enumerate(_MODELS.items()):
@@ -137,12 +137,12 @@ def mlperf_tiny(folder: Path, liberty: Path | None) -> PaperTable:
 
 
 def _rows(title: str, number: int, run: ModelRun) -> Iterator[TableRow]:
-    """Cycles beside those of others, and the energy."""
+    """Yield cycles beside published ones, and energy."""
     rule = "bn32" if run.is_fast else "exact"
     own = f"{title}, {run.preset}, {rule}, {'one core' if run.cores == 1 else f'{run.cores} cores'}"
     others = _ALONE if run.cores == 1 else _SHARED
     if run.preset != _NEWEST:
-        # the fastest of them alone
+        # the fastest of the other cores only
         others = dict([*others.items()][:1])
     published = {other: Published(figures[number], other) for other, figures in others.items()}
     chart = f"millions of cycles, cores: {run.cores}"

@@ -1,4 +1,4 @@
-"""PULP-NN: layers on one to eight cores, its CIFAR-10 network, and PULP-NN-mixed with widths of all combinations."""
+"""PULP-NN: layers on one to eight cores, its CIFAR-10 network, and PULP-NN-mixed with all combinations of widths."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -34,7 +34,7 @@ _CYCLES_PER_MAC = Metric(unit="cycles/MAC", per=float(ConvLayer.parse(PAPER_LAYE
 
 
 def _conv(variant: str, cores: int | None, bits: int = 8) -> CosimRun:
-    """The convolution; the paper's narrower activations are unsigned."""
+    """Return a run of the convolution; the paper's narrow activations are unsigned."""
     return cosim_run(
         "conv",
         layer=PAPER_LAYER,

@@ -1,4 +1,4 @@
-"""ULPPACK: packed products against a prototype on the same core, depths, and other ways to multiply."""
+"""ULPPACK: packed products compared with a prototype on the same core, depths, and other products."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,33 +14,33 @@ from xpulpnn_sw.kernels.ulppack.packing import METHODS
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import MatmulLayer
 
-BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; an element in each byte, with XpulpV2
+BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; one element per byte, with XpulpV2
 
 
 def _measured(point: SweepPoint, *, check: bool) -> Record:
-    """The record of a point on the usual core."""
+    """Measure a point on the default core."""
     machine = Machine(max_cycles=MOST_CYCLES)
     return run_point(point, simulated(preset(BOTH_FORMS)), machine, check=check).record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRun:
-    """A matrix product by the best packing for an instruction, or by what it is compared with."""
+    """A matrix product with the best packing for an instruction, or a rival without packing."""
 
-    product: str  # the instruction that multiplies packed operands; or BIT_SERIAL, BYTES, a kernel of the library
+    product: str  # multiplying instruction, BIT_SERIAL, BYTES, or a library kernel
     w: int  # bits of a weight
     a: int  # bits of an activation
 
     @property
     def command(self) -> str:
-        """The command line whose table has the row."""
+        """Return the command line whose table has the row."""
         if self.product in VARIANTS:
             bits = f"--bits {self.w}"
             return f"xpulpnn cosim matmul --layer {USUAL_MATMUL} {bits} --variant {self.product} --engine core"
         return f"xpulpnn cosim ulppack --weights {self.w} --activations {self.a}"
 
     def measure(self, *, check: bool) -> Record:
-        """Run it; the record is that of ``cosim ulppack --json``."""
+        """Run the product; the record is that of ``cosim ulppack --json``."""
         layer = MatmulLayer.parse(USUAL_MATMUL)
         if self.product in VARIANTS:
             return _measured(SweepPoint(layer=layer, w=self.w, a=self.a, variant=self.product), check=check)
@@ -58,17 +58,17 @@ class PackedRun:
 class DepthRun:
     """The deepest packing of a pair of widths, with the largest operands."""
 
-    scheme: str  # with the register's bits, such as `P2-16`
+    scheme: str  # scheme and register bits, such as `P2-16`
     w: int  # bits of a weight
     a: int  # bits of an activation
 
     @property
     def command(self) -> str:
-        """The command line whose map has the cell."""
+        """Return the command line whose map has the cell."""
         return "xpulpnn cosim ulppack --sweep overflow"
 
     def measure(self, *, check: bool) -> Record:
-        """Run it; the record is that of ``cosim ulppack --sweep overflow --json``."""
+        """Run the packing; the record is that of ``cosim ulppack --sweep overflow --json``."""
         points = sweep_points(["overflow"], SweepRequest(layer=MatmulLayer.parse(USUAL_MATMUL)))
         cell = (self.scheme, self.w, self.a)
         (point,) = [point for point in points if (point.way["scheme"], point.w, point.a) == cell]
@@ -86,14 +86,14 @@ _PROTOTYPE: Mapping[str, Mapping[tuple[int, int], str]] = {
     "pv.sdotup.b": {(1, 1): "0.245"},
     "p.cnt": {(1, 1): "0.1259"},
 }
-"""Cycles per MAC of packed products on this core as first written, by instruction, bits of weights and activations."""
+"""Cycles per MAC of the prototype on this core, by instruction, bits of weights and activations."""
 
 _RIVALS: Mapping[str, Mapping[int, str]] = {
     "rv32im_2x2": {8: "4.758"},
     "xpulpv2_4x2": {8: "0.4428", 4: "1.130", 2: "1.099"},
     "nn_4x4": {8: "0.2707", 4: "0.1376", 2: "0.0712"},
 }
-"""The same of products that need no packing, by kernel and width."""
+"""Cycles per MAC of products without packing, by kernel and width."""
 
 
 _DEPTH = Metric(field="most_depth", better="more", digits=0)

@@ -7,7 +7,7 @@ from xpulpnn_sim.publishing.papers.table import SPEED_UP, Metric, PaperTable, Pu
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 
 _MATMUL = "64x288x256"
-_MATMUL_IN_CLUSTER = "64x288x128"  # of the same layer; half the pixels, so that the results fit into the TCDM
+_MATMUL_IN_CLUSTER = "64x288x128"  # half the pixels, so that the results fit into the TCDM
 
 _CORES = 8
 _MORE_BANKS = 32
