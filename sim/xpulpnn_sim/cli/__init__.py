@@ -1,1 +1,1 @@
-"""The command line, a file for each command."""
+"""The command line, with a module for each command or group of commands."""

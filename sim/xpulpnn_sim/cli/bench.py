@@ -1,4 +1,4 @@
-"""``xpulpnn bench``: the papers' tables on the RTL, printed figures beside ours."""
+"""``xpulpnn bench``: the papers' tables measured on the RTL beside published figures."""
 
 from pathlib import Path
 from typing import Annotated, Any

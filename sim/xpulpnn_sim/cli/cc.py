@@ -1,4 +1,4 @@
-"""``xpulpnn cc``: C and assembly to a program for the core."""
+"""``xpulpnn cc``: compile C and assembly for the core."""
 
 import re
 import sys
@@ -65,7 +65,7 @@ def show_loops(report: PassReport) -> None:
 
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {BuildStage.PREPROCESSED: ".i", BuildStage.ASSEMBLY: ".s", BuildStage.OBJECT: ".o"}
-_IN_RUNTIME = ("m", "c", "gcc")  # libraries that our runtime and every link have
+_IN_RUNTIME = ("m", "c", "gcc")  # libraries in every link
 
 _TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
 
@@ -208,11 +208,11 @@ _UNKNOWN = re.compile(
     "(?:undefined reference to|implicit declaration of function|undeclared function) [`'\u2018](\\w+)"
     r"|undefined symbol: (\w+)"
 )
-"""Words of compilers and linkers about a function that is nowhere."""
+"""Compiler and linker messages about an undefined function."""
 
 
 def _explained(messages: str, core: str, files: str) -> Iterator[str]:
-    """Sentences about functions that are nowhere: the core lacks them, or the program has no main."""
+    """Explain undefined functions: intrinsics that the core lacks, or a missing main."""
     names = dict.fromkeys(match[1] or match[2] for match in _UNKNOWN.finditer(messages))
     if "main" in names:
         yield f"no main() in {files}; -c compiles what is no whole program"
@@ -245,7 +245,7 @@ def _cluster(request: CcOptions) -> ClusterLayout | None:
 
 
 def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:
-    """The files written and what the compiler said."""
+    """Return the written files and the compiler's messages."""
     files = list(request.files)
     target: Path | None = request.output
     stage: BuildStage | None = request.stage
@@ -277,7 +277,7 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
 
 
 def _preprocess(files: list[Path], options: Options, compiler: str) -> str:
-    """Print the preprocessed sources; returns what the compiler said."""
+    """Print the preprocessed sources; return the compiler's messages."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         pairs = [(path, Path(name) / f"{number}.i") for number, path in enumerate(files)]
         printed = compile_sources(pairs, BuildStage.PREPROCESSED, compiler=compiler, options=options)

@@ -1,4 +1,4 @@
-"""Kernels on clusters, side by side for every number of cores and banks, and the steps of layers in tiles."""
+"""Options and tables of kernels on clusters, with the steps of tiled layers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast, get_args
@@ -16,7 +16,7 @@ from xpulpnn_sim.exploration.report.cluster_plots import bank_gains, speed_ups, 
 from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 
-_SHOWN = 12  # steps that are shown at most: those of the beginning and of the end
+_SHOWN = 12  # steps shown of a tiled layer, from its start and end
 
 _STEPS = (
     *("tile", "rows", "channels", "begin", "computed", "end"),
@@ -63,7 +63,7 @@ ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
 _MILLION = 1e6
 _PERCENT = 100
 
-_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()  # stalls that the banks are the reason of
+_CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()  # stalls by bank conflicts
 
 
 @arguments
@@ -127,7 +127,7 @@ RUN: Columns = {
     "errors": "{[mismatches]}",
     "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
 }
-"""First and last columns of all tables of kernels that were run."""
+"""First and last columns of all tables of kernels."""
 
 _COLUMNS: Columns = {
     **KERNEL,

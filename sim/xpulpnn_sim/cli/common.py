@@ -1,4 +1,4 @@
-"""Results as JSON, tables and progress bars of all commands."""
+"""JSON results, tables, messages and progress bars for all commands."""
 
 import fnmatch
 import json
@@ -25,22 +25,22 @@ from xpulpnn_sim.tools.files import STANDARD_OUTPUT, write_text
 from xpulpnn_sim.tools.processes import single_interrupt
 
 OK = 0
-FAILED = 1  # Exit code when a check failed
-INTERRUPTED = 130  # Exit code of a run that was interrupted
+FAILED = 1  # exit code of a failed check
+INTERRUPTED = 130  # exit code after an interrupt
 
 
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
-"""The words of the command that runs, as they were typed."""
+"""Command-line words as typed."""
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
-"""True while the standard output is for results as JSON alone."""
+"""True while standard output is reserved for JSON."""
 
 Item = TypeVar("Item")
 
-SCHEMA = 1  # version of the form of all results as JSON
+SCHEMA = 1  # version of the JSON format
 
 
 def write_json(path: Path | None, result: Any) -> None:
-    """Write a result, or a list of them, if a file was asked for; paths are texts in it."""
+    """Write a result, or a list of results, as JSON if ``path`` is not None."""
     if path is None:
         return
     document = {
@@ -59,14 +59,12 @@ def write_json(path: Path | None, result: Any) -> None:
 
 @dataclass
 class Stop:
-    """State of work that an interrupt may end."""
-
     interrupted: bool = False
 
 
 @contextmanager
 def interruptible() -> Generator[Stop]:
-    """Work that an interrupt ends, to tell what there is by then."""
+    """Run a block that an interrupt ends; the state tells if it was interrupted."""
     stop = Stop()
     try:
         with single_interrupt():
@@ -76,13 +74,13 @@ def interruptible() -> Generator[Stop]:
 
 
 def incomplete(done: str) -> int:
-    """Tell that an interrupt has ended a command, which goes on from there if it is typed again."""
+    """Report an interrupted command, which continues if it is repeated, and return its exit code."""
     tell(f"INCOMPLETE: interrupted after {done}; the same command goes on from there")
     return INTERRUPTED
 
 
 def finish(path: Path | None, result: Any, *, good: bool = True, stop: Stop | None = None, done: str = "") -> int:
-    """Write a result if a file was asked for, and return the exit code; tell what was ``done`` before an interrupt."""
+    """Write a result if ``path`` is given, and return the exit code; after an interrupt, report what was ``done``."""
     write_json(path, result)
     if stop is not None and stop.interrupted:
         return incomplete(done)
@@ -90,7 +88,7 @@ def finish(path: Path | None, result: Any, *, good: bool = True, stop: Stop | No
 
 
 def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: str = "name") -> list[Item]:
-    """Return the items whose ``name`` fits one of the patterns; each pattern must fit one."""
+    """Return the items whose ``name`` matches a pattern; raise :class:`InputError` if a pattern matches nothing."""
     names, taken = [getattr(item, name) for item in known], set[str]()
     for pattern in patterns:
         matches = fnmatch.filter(names, pattern)
@@ -100,24 +98,24 @@ def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: st
     return [item for item in known if getattr(item, name) in taken]
 
 
-_PLAIN_WIDTH = 200  # columns of output that does not go to a terminal
+_PLAIN_WIDTH = 200  # columns of output to files and pipes
 
 
-_QUIET_S = 1.0  # seconds without output after which a bar is drawn
+_QUIET_S = 1.0  # seconds without output before a bar is drawn
 
 
 @dataclass(slots=True)
 class _Terminal:
-    """The terminal, on which a bar is drawn while nothing else is written, and never behind a part of a line."""
+    """The terminal, where a progress bar is drawn only between complete lines of output."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     bar: Progress | None = None
-    written: float = 0.0  # when the last output was
-    part: TextIO | None = None  # where the last output is a line without its end
+    written: float = 0.0  # time of the last output
+    part: TextIO | None = None  # stream whose last line is incomplete
 
     @contextmanager
     def writing(self, stream: TextIO, *, goes_on: bool = False) -> Generator[None]:
-        """Without the bar, and on a new line unless the output ``goes_on`` the line that is there."""
+        """Hide the bar, and begin a new line unless the output ``goes_on`` in the current line."""
         with self.lock:
             if self.bar is not None:
                 self.bar.stop()
@@ -146,18 +144,18 @@ def _write(stream: TextIO, parts: Iterable[object]) -> None:
 
 
 def tell(*parts: object) -> None:
-    """Print lines of text as they are, and tables, as wide as they are unless a terminal says otherwise."""
+    """Print lines of text and tables, which keep their width unless on a terminal; with JSON on stdout, print to
+    stderr."""
     _write(sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout, parts)
 
 
 def remark(*parts: object) -> None:
-    """Tell something on the error output that is no result."""
+    """Print to stderr."""
     sys.stdout.flush()
     _write(sys.stderr, parts)
 
 
 def pass_on(data: bytes, *, error: bool) -> None:
-    """Write what a program prints, byte by byte."""
     stream = sys.stderr if error or RESULTS_ON_OUTPUT.get() else sys.stdout
     with _TERMINAL.writing(stream, goes_on=True):
         stream.flush()
@@ -167,11 +165,11 @@ def pass_on(data: bytes, *, error: bool) -> None:
             _TERMINAL.part = None if data.endswith(b"\n") else stream
 
 
-_NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # cells that stand to the right
+_NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # right-aligned cells
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "") -> Table:
-    """Return a table whose columns stand to the right where they are numbers, except for the first."""
+    """Return a table with number columns right-aligned, except for the first column."""
     cells = [[str(cell) for cell in row] for row in rows]
     shown = Table(box=None, title=title or None, title_justify="left")
     for number, heading in enumerate(headings):
@@ -184,7 +182,7 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: s
 
 
 Columns = Mapping[str, str | Callable[[Any], object]]
-"""Cells of a record by heading: a format of one argument, such as ``{[cycles]}``, or what computes it."""
+"""Cells of a record by heading: a format string such as ``{[cycles]}``, or a function."""
 
 
 def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:
@@ -204,21 +202,21 @@ def pairs(figures: Mapping[str, object]) -> Table:
     return shown
 
 
-_FIRST_LINE_S = 10.0  # seconds before the first line of progress, and the shortest time between two
-_LINES = 20  # lines of progress in a run of any length, about, after which they come less often
+_FIRST_LINE_S = 10.0  # seconds to the first progress line, and minimum interval
+_LINES = 20  # approximate maximum of progress lines; the interval grows
 
-_LONG_S = 10.0  # seconds from which a step tells how long it has run
+_LONG_S = 10.0  # seconds after which a step shows its duration
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Progress of a piece of work."""
+    """Progress bar of a command."""
 
     progress: Progress
     task: TaskID
 
     def each(self, items: Iterable[Item], name: Callable[[Item], str] | None = None) -> Iterator[Item]:
-        """Yield the items; each is a step, which may have a name."""
+        """Yield the items and advance after each; ``name`` describes the current one."""
         for item in items:
             if name is not None:
                 self.describe(name(item))
@@ -233,11 +231,11 @@ class Bar:
         self.progress.advance(self.task, steps)
 
     def reach(self, done: int, total: int | None = None) -> None:
-        """Show how many steps are done, and of how many."""
+        """Set the finished steps and their total."""
         self.progress.update(self.task, completed=done, total=total)
 
     def end_in(self, seconds: float) -> None:
-        """Show this time as the one that is left, in place of one by the mean of all steps."""
+        """Show this as the time left, instead of an estimate from finished steps."""
         self.progress.update(self.task, end=self.progress.get_time() + seconds)
 
     def restart(self, total: int) -> None:
@@ -245,12 +243,12 @@ class Bar:
 
 
 def quotient(above: float | None, below: float) -> str:
-    """The cell of a figure over another, if that is known and the other one not 0."""
+    """Return a quotient with two decimals; ``-`` if it is unknown."""
     return f"{above / below:.2f}" if above is not None and below else "-"
 
 
 def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]) -> list[Any]:
-    """The results of runs, with a bar of ``what``; tells what each reports below the name of its record."""
+    """Return results of runs, with a progress bar; print reports under the name of their record."""
     collected: list[Any] = []
     with progress_bar(f"{what}: preparing the first", count) as bar:
         for result in bar.each(results):
@@ -263,10 +261,9 @@ def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[d
 
 @contextmanager
 def progress_bar(description: str, total: int | None) -> Generator[Bar]:
-    """A progress bar on the error output; where that is no terminal, a line from time to time."""
+    """Show a progress bar on stderr; without a terminal, print a line from time to time."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeColumn())
-    # unless the work tells it, the time that is left is by the mean of all steps
     progress = Progress(
         *columns,
         console=console,
@@ -306,7 +303,7 @@ def _line(progress: Progress) -> str:
 
 
 def _time(task: Task) -> str:
-    """Time that is left, else how long the present step has run."""
+    """Return the time left, or the duration of the current step."""
     now = task.get_time()
     left = task.fields["end"] - now if "end" in task.fields else task.completed and task.time_remaining
     if left and left > 0:
@@ -316,7 +313,5 @@ def _time(task: Task) -> str:
 
 
 class _TimeColumn(ProgressColumn):
-    """Time at the end of a bar."""
-
     def render(self, task: Task) -> Text:
         return Text(_time(task))

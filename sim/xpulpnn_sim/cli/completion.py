@@ -1,4 +1,4 @@
-"""``xpulpnn completion``: completion of commands and options in a shell."""
+"""``xpulpnn completion``: shell completion of commands and options."""
 
 from dataclasses import field
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Groups of options that describe a configuration, a cluster, or the surroundings of a core."""
+"""Groups of options for a configuration, a cluster, and memory timing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_N
 
 CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in range(1, MAX_CORES + 1)))]
 
-IDEAL = "ideal"  # instructions are fetched without delay
+IDEAL = "ideal"  # fetches without latency
 
 
 _SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
-"""Options by the settings they stand for."""
+"""Options by the setting that they replace."""
 
 Target = TypeVar("Target", CoreConfig, ClusterConfig)
 
@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def assignments(self) -> dict[str, str]:
-        """Keys and values of the settings."""
+        """Return keys and values of the settings."""
         assignments: dict[str, str] = {}
         for text in self.settings:
             key, equals, value = text.partition("=")
@@ -60,8 +60,7 @@ class Configuration(Settings):
         return " ".join([f"--preset {self.preset}", *(f"--set {text}" for text in self.settings)])
 
     def for_top(self, top: str) -> CoreConfig | ClusterConfig | DebugConfig:
-        """The configuration of a component; for those of a cluster a preset of a core stands for a cluster of them, for
-        those of external debugging it does not matter."""
+        """Return the configuration of a component; a core preset also stands for a cluster of such cores."""
         if top in DEBUG_NAMES:
             return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:
@@ -74,7 +73,7 @@ class Configuration(Settings):
         return apply_settings(self.base_cluster, self.assignments)
 
     def with_number_of_cores(self, cores: int | None, **fields: int) -> CoreConfig | ClusterConfig:
-        """The core, or with a number of cores or a preset of a cluster the cluster, with these fields."""
+        """Return the core, or the cluster if ``cores`` or a cluster preset is given, with ``fields`` changed."""
         if self.preset not in CLUSTER_PRESETS and cores is None:
             return self.core
         given = fields if cores is None else fields | {"cores": cores}
@@ -91,10 +90,10 @@ class Exact:
     """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
 
     def simulated(self, config: Target) -> Target:
-        """The configuration in the structure that models have."""
+        """Return the configuration as models have it (plain adders unless ``exact``)."""
         if self.exact:
             return config
-        # the models need packages that not every command does
+        # slow import with optional packages
         from xpulpnn_sim.cosimulation.model.libraries import simulated
 
         return simulated(config)
@@ -107,7 +106,7 @@ class Cores(Configuration):
 
     @property
     def target(self) -> CoreConfig | ClusterConfig:
-        """The core, or with a number of cores or a preset of a cluster the cluster, that the options describe."""
+        """Return the core, or the cluster if a number of cores or a cluster preset is given."""
         return self.with_number_of_cores(self.cores, **self.cluster_fields)
 
     @property
@@ -116,7 +115,7 @@ class Cores(Configuration):
 
 
 def icache_bytes(text: str, option: str) -> int:
-    """Bytes of an instruction cache, 0 for none."""
+    """Return the bytes of an instruction cache, 0 for ``ideal``."""
     if text != IDEAL and (not text.isdecimal() or not int(text)):
         raise InputError(f"{option} must be {IDEAL} or a number of bytes, not {text or 'empty'}")
     return 0 if text == IDEAL else int(text)
@@ -144,7 +143,7 @@ class ClusterOptions(Cores, Exact):
 
     @property
     def simulated_target(self) -> CoreConfig | ClusterConfig:
-        """The core or cluster to simulate, in the structure that models have."""
+        """Return the core or cluster as models have it."""
         target = self.target
         if isinstance(target, ClusterConfig):
             return self.simulated(target)
@@ -159,7 +158,7 @@ class ClusterOptions(Cores, Exact):
 class Simulated(Configuration, Exact):
     @property
     def cluster(self) -> ClusterConfig:
-        """The cluster of the preset and settings, in the structure that models have."""
+        """Return the cluster of preset and settings as models have it."""
         for name, option in _SET_OTHERWISE.items():
             if name in self.assignments:
                 raise InputError(f"--set {name} must be left out, for --{option} says it")
@@ -170,7 +169,7 @@ class Simulated(Configuration, Exact):
         return self.simulated(self.core)
 
     def with_cores(self, cores: int | None) -> CoreConfig | ClusterConfig:
-        """The core by itself for 1, a cluster for more, and for no number what the preset describes."""
+        """Return one core for 1, a cluster for more, and the preset's core or cluster for None."""
         if cores is None:
             return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
         cluster = self.cluster

@@ -1,4 +1,4 @@
-"""``xpulpnn cosim KERNEL``: kernels on the design, every retirement checked, and their cycles beside the papers'."""
+"""``xpulpnn cosim KERNEL``: run kernels on the design with every retirement checked, and compare cycles with papers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
@@ -65,9 +65,9 @@ _VARIANT = (
     "which an unknown name lists; or all. Of the default and of all those that the core can run."
 )
 
-_BEFORE, _AFTER = 50, 20  # instructions in the waveforms before and after a mismatch
+_BEFORE, _AFTER = 50, 20  # instructions around a mismatch
 
-_BEGINNING = 2000  # cycles of waveforms when nothing is wrong
+_BEGINNING = 2000  # cycles of waveforms without a mismatch
 
 
 @arguments
@@ -103,7 +103,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
         return tuple(select_names("+".join(self.variant), tuple(kernel.variants), "--variant"))
 
     def require_fitting(self) -> None:
-        """Raise :class:`InputError` for options that do not go together."""
+        """Raise :class:`InputError` for options that exclude each other."""
         clusters_only = {option.name for option in fields(ClusterRuns)} - {"jobs", "cores"}
         one_core_only = ("grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves")
         defaults = {option.name: option.default for option in fields(self)}
@@ -149,7 +149,7 @@ def cosim_kernel_command(options: CosimOptions) -> int:
 
 
 def _default_core(options: CosimOptions) -> CoreConfig | None:
-    """The core of variants that need more than both forms of Mac&Load; None if settings leave nothing of it."""
+    """Return the core for variants that need more than both forms of Mac&Load; None if the settings exclude it."""
     try:
         return replace(options, preset=DEFAULT_PRESET).simulated_core
     except ConfigError:
@@ -185,7 +185,7 @@ def _cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice) -> list[Cas
 
 
 def _random_cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice, count: int) -> tuple[list[Case], str]:
-    """Random layers with the properties that options ask for, and a line that says how many combinations they cover."""
+    """Return random layers as requested, and a line on the combinations that they cover."""
     requested: dict[str, Any] = {
         "precisions": options.precisions(kernel) if options.bits or options.precision else (),
         "variants": options.variants(kernel),
@@ -198,7 +198,7 @@ def _random_cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice, coun
 
 
 def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:
-    """Repeat one kernel on a model that writes waveforms: the first wrong one unless cycles are given."""
+    """Repeat the first wrong kernel with waveforms, or the first kernel for a given window."""
     wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
     if window is not None:
         run_case(cases[0], waves=Waves(path=path, first=window[0], last=window[1]))
@@ -212,7 +212,7 @@ def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], 
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
-"""Layers of the paper whose MatMul these are."""
+"""Layers of the paper, by their MatMul."""
 
 
 def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:
@@ -245,7 +245,7 @@ _KERNEL_COLUMNS: Columns = {
     "paper": _known("paper", 3),
     "model": _known("model", 3),
     "MAC/cyc": "{[macs_per_cycle]:.2f}",
-    "model ": _known("model_rate", 2),  # the heading of another column, told apart by its space
+    "model ": _known("model_rate", 2),  # ends in a space to differ from another heading
     "OPEF": "{[opef]:.2f}",
     **RUN,
 }

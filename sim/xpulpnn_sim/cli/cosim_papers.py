@@ -151,7 +151,7 @@ def _packed_table(records: list[dict[str, Any]]) -> Table:
     return record_table(columns, records, title=title)
 
 
-_PAPER_CYCLES = 4_862_000  # of the PULP-NN paper, 8 bit, one core
+_PAPER_CYCLES = 4_862_000  # PULP-NN paper, 8 bit, one core
 
 
 @arguments
@@ -203,16 +203,16 @@ def _tasks(options: Cifar10Options) -> list[NetworkTask]:
     return [NetworkTask(network=network, inputs=image[np.newaxis]) for network, image in drawn]
 
 
-_WINDOW, _CRUMBS = "window", "crumbs"  # the variant of one core only, and the one that counts by `p.cnt` only
+_WINDOW, _CRUMBS = "window", "crumbs"  # the variant for one core only, and the variant that needs `p.cnt`
 
 _PAPER_CLASSIFIER = {
     SOFTWARE: (84_078_092, 86.5e6),
     HARDWARE: (37_830_833, 38.9e6),
 }
-"""Instructions, and cycles from its seconds at 33 MHz, of the paper, which packs one window of a channel to a word."""
+"""Instructions and cycles (seconds at 33 MHz) of the paper, which packs one window of a channel into a word."""
 
 _PAPER_OPERATIONS = {"xor": 3_302_048, "compare": 2_553_032}
-"""Words compared, and numbers that become bits, in the paper."""
+"""Compared words, and binarised numbers, in the paper."""
 
 _MILLION = 1e6
 
@@ -273,7 +273,7 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
 
 
 def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
-    """Return the ways that the core can run, which must be all unless the choice was left open."""
+    """Return the ways that the core can run; raise :class:`InputError` if one was requested that it cannot."""
     able = [way for way in ways if CLASSIFIER_VARIANTS[way[0]] <= core.extensions]
     if able and (is_open or len(able) == len(ways)):
         return able
@@ -283,7 +283,7 @@ def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> li
 
 
 def _target(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
-    """One core has memory of its own; several are a cluster, whose adders are those of the core."""
+    """Return the core, or a cluster of several such cores."""
     return core if cores == 1 else ClusterConfig(core=core, cores=cores)
 
 

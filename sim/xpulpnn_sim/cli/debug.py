@@ -1,4 +1,4 @@
-"""``xpulpnn debug``: a program on the design in the hands of gdb."""
+"""``xpulpnn debug``: debug a program on the design with gdb."""
 
 import shutil
 import signal
@@ -31,7 +31,7 @@ _PATIENCE_S = 60.0
 _TERMINATED = 128 + signal.SIGTERM
 _READY = "Listening on port"
 _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
-"""Memory of programs, also of larger ones that gdb loads."""
+"""Memory of programs, also for larger ones that gdb loads."""
 
 
 @arguments
@@ -55,7 +55,7 @@ def debug_command(options: DebugOptions) -> int:
     config = debugged(options.simulated_target)
     executable = load_program(options, config)
     latency = 1 if options.l2_latency is None else options.l2_latency
-    linked = _LINKED[: 1 if isinstance(config, ClusterConfig) else None]  # the other memory of a cluster is its own
+    linked = _LINKED[: 1 if isinstance(config, ClusterConfig) else None]  # a cluster has its own data memory
     machine = Machine.of(options, ram=(*options.windows, *linked), l2_latency=latency, max_cycles=ALL_CYCLES[1])
     gdb = next((path for name in _GDB if (path := shutil.which(name))), None)
     if gdb is None:
@@ -65,7 +65,7 @@ def debug_command(options: DebugOptions) -> int:
     with progress_bar("compiling the model", None):
         library = model_library(engine_of(config, debugged=True), config)
     with ExitStack() as stack:
-        # what is started ends with the command, also when that is told to end
+        # end child processes also when the command is terminated
         stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)))
         debugger = stack.enter_context(serving(0, holds=True, tell=tell))
         model = Thread(
@@ -86,14 +86,14 @@ def _end(debugger: Debugger, model: Thread) -> None:
 
 
 def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
-    """Start OpenOCD; returns the port at which it serves gdb."""
+    """Start OpenOCD; return its port for gdb."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts}
     settings = [word for name, value in words.items() for word in ("-c", f"set {name} {value}")]
     line = ["openocd", *settings, "-f", str(CONFIGURATION)]
-    # a signal for gdb, such as that of Ctrl-C, is none for the server
+    # signals for gdb such as Ctrl-C must not reach the server
     server = subprocess.Popen(
         line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -113,7 +113,7 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
 
 
 def _gdb(gdb: str, port: int, options: DebugOptions) -> int:
-    # Debian's gdb takes the program for one of Linux, and then steps by breakpoints, which traps pass by
+    # Debian's gdb assumes Linux, and then steps with breakpoints, which do not follow traps
     first = ["set architecture riscv:rv32", "set osabi none", "set remotetimeout 60"]
     first.append(f"target extended-remote localhost:{port}")
     if options.batch:

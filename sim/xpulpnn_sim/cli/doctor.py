@@ -1,4 +1,4 @@
-"""``xpulpnn doctor``: which tools are there, and what the cache holds."""
+"""``xpulpnn doctor``: installed tools, and the cache."""
 
 import platform
 import re
@@ -18,11 +18,11 @@ from xpulpnn_sim.tools.yosys import printed_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    name: str  # what the user knows it by
+    name: str
     purpose: str
-    needed: bool  # whether co-simulation or Verilog generation is impossible without it
+    needed: bool  # if co-simulation or Verilog generation needs the tool
     install: str
-    find: Callable[[], tuple[str, str] | None]  # returns (version, place), or None if it is missing
+    find: Callable[[], tuple[str, str] | None]  # returns version and place, or None if the tool is missing
 
 
 def _program(*names: str, version: str = "--version") -> Callable[[], tuple[str, str] | None]:
@@ -47,12 +47,12 @@ def _package(distribution: str, module: str) -> Callable[[], tuple[str, str] | N
 
 
 def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None], package: str = "") -> Tool:
-    """A program of Debian's package of the same name unless told otherwise."""
+    """Return a program of a Debian package, which has the same name by default."""
     return Tool(name=name, purpose=purpose, needed=False, install=f"apt-get install {package or name}", find=find)
 
 
 def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: str = "") -> Tool:
-    """A Python package that an extra of this project's installs; without an extra every installation has it."""
+    """Return a Python package that is installed by an extra of this project, or always if ``extra`` is empty."""
     find = _package(distribution or name, module or (distribution or name).replace("-", "_"))
     install = f"pip install '.[{extra}]'" if extra else "pip install ."
     return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=find)
@@ -96,7 +96,7 @@ TOOLS: tuple[Tool, ...] = (
     _debian("gdb", "debugging programs", _program("gdb-multiarch"), "gdb-multiarch"),
     _debian("opensta", "static timing", _program("sta", "opensta", version="-version")),
 )
-"""In the order they are shown."""
+"""In the order shown."""
 
 
 _MB = 1e6

@@ -36,7 +36,7 @@ def explore_command(options: ExploreOptions) -> int:
         try:
             finished = explore(options, Watcher(remark=remark, expect=expect, begun=begun, done=done, left=bar.end_in))
         except InputError as error:
-            # the rule for a field begins with its name
+            # a message about a field begins with its name
             field, must, rule = str(error).partition(" must ")
             raise InputError(f"{option_name(field)}{must}{rule}" if field in _FIELDS else str(error)) from None
     write_json(options.json, finished.record())

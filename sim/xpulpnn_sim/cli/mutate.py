@@ -1,4 +1,4 @@
-"""``xpulpnn mutate units`` and ``core``: faults that benches of units, or programs on a core, would miss."""
+"""``xpulpnn mutate units`` and ``core``: search for faults that benches or programs miss."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,7 +110,7 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
 def hunt(
     names: Iterable[str], folder: Path, search: Callable[[str, Told], Sequence[Judged]]
 ) -> tuple[dict[str, Sequence[Judged]], bool]:
-    """Judge the mutants of one thing after the other, with a bar; also whether all were judged before an interrupt."""
+    """Judge the mutants of each unit or core with a progress bar; also return False after an interrupt."""
     judged: dict[str, Sequence[Judged]] = {}
     require_folder(folder, "--output")
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
@@ -125,7 +125,7 @@ def hunt(
 
 
 _ALL = "all"
-_WHOLE = ("core", "backend", "cluster_axi")  # benches of several units together, which have benches of their own
+_WHOLE = ("core", "backend", "cluster_axi")  # benches of several units, which also have benches of their own
 
 
 def _units(names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``xpulpnn net explore``: bits of the layers of a model in floating point, by accuracy and cycles."""
+"""``xpulpnn net explore``: choose bit widths for a floating-point model's layers by accuracy and cycles."""
 
 from dataclasses import field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``xpulpnn net run`` and ``reference``, and all runs of networks: targets, progress, what is told of them."""
+"""``xpulpnn net run`` and ``reference``, and options, progress and output of all network runs."""
 
 import os
 import shlex
@@ -54,8 +54,8 @@ from xpulpnn_sim.tools.dask_workers import require_dask
 from xpulpnn_sw.networks.network import Described
 from xpulpnn_sw.networks.network_file import read_network
 
-_MOST_CLASSES = 20  # of which a table is shown
-_MOST_REPORTS = 10  # Runs whose mismatches are shown
+_MOST_CLASSES = 20  # maximum of classes for a table
+_MOST_REPORTS = 10  # maximum of runs whose mismatches are shown
 
 
 @arguments
@@ -67,7 +67,7 @@ class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
     """Cycles the memory outside takes to answer."""
 
     def targets(self) -> list[CoreConfig | ClusterConfig]:
-        """The core alone, and the clusters of the numbers of cores asked for; else what the preset describes."""
+        """Return a core or cluster for each number of ``cores``, or the preset's."""
         return [self.with_cores(int(count)) for count in self.cores] or [self.with_cores(None)]
 
 
@@ -82,9 +82,11 @@ def run_networks(
     library: Library | None = None,
     paper_cycles: int | None = None,
 ) -> int:
-    """Run every network for its inputs on every target, and show and write what came of it; fails if a check does.
-    Energies of the layers on one core need a ``library``; ``paper_cycles`` are those of a row above ours. Raises
-    :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster."""
+    """Run every network for its inputs on every target, show and write the results, and return the exit code.
+
+    Energies of layers need one core and a ``library``; ``paper_cycles`` are shown in a row above ours. Raises
+    :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster.
+    """
     job = Job(tasks=tasks, targets=[_target(options, target) for target in options.targets()], check=check)
     reported = 0
     with progress_bar("making the programs", None) as bar:
@@ -148,7 +150,7 @@ def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]
 
 def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> NetworkTarget:
     is_cluster = isinstance(config, ClusterConfig)
-    # a core alone has no other memory
+    # a core without cluster has one memory
     machine = Machine.of(options, l2_latency=options.l2_latency if is_cluster else 1, max_cycles=MOST_CYCLES)
     cores = f"{config.cores} cores" if isinstance(config, ClusterConfig) else "one core"
     return NetworkTarget(config=config, machine=machine, title=f"{options.title}, {cores}")
@@ -157,7 +159,7 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Network
 def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     for record in shown:
         tell(layer_table(record), cause_legend(record), memory_table(record))
-    # by any target the answers are those of the network
+    # answers do not depend on the target
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:
         tell(answer_table(record))

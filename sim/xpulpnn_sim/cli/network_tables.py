@@ -1,4 +1,4 @@
-"""Tables of runs of networks: layers, memory, answers, the networks as a whole."""
+"""Tables of network runs: layers, memory, answers, whole networks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from xpulpnn_sim.cli.common import Columns, cells_of, quotient, record_table, ta
 _MILLION = 1e6
 _KIB = 1024
 _FJ_PER_NJ = 1e6
-_MOST_CAUSES = 8  # of lost cycles that fit into a table
-_MOST_ANSWERS = 10  # images whose answers are shown
+_MOST_CAUSES = 8  # columns for causes of lost cycles
+_MOST_ANSWERS = 10
 Record = dict[str, Any]
 
 
 def layer_table(record: Record) -> Table:
-    """Cycles of the layers and what they are lost to."""
+    """Return the cycles of the layers, and lost cycles by cause."""
     layers = record["layers"]
     causes, others = _causes(layers)
     title = f"{record['kernel']}: layers" + (f", means of {record['images']} images" if record["images"] > 1 else "")
@@ -38,7 +38,7 @@ def layer_table(record: Record) -> Table:
 
 
 def cause_legend(record: Record) -> str:
-    """Return a line that says what the columns of the layers' table count."""
+    """Return a line that explains the columns of :func:`layer_table`."""
     causes, others = _causes(record["layers"])
     count = record["cores"]
     cycles = f"from barrier to barrier on {count} cores" if count > 1 else "on one core"
@@ -50,7 +50,7 @@ def cause_legend(record: Record) -> str:
 
 
 def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """Causes of lost cycles that have columns of their own, and those that share one, if there are many."""
+    """Return the causes of lost cycles with a column, and the causes that share the column "others"."""
     totals = {cause: sum(layer["stalls"][cause] for layer in layers) for cause in layers[0]["stalls"]}
     occur = [cause for cause, total in totals.items() if total]
     if len(occur) <= _MOST_CAUSES:
@@ -66,7 +66,7 @@ def _manner(layer: Record, cores: int) -> str:
 
 
 def memory_table(record: Record) -> Table:
-    """Memory and transfers of the layers, and of the steps before and after them."""
+    """Return memory and transfers of the layers, and of the steps before and after them."""
     is_cluster = "steps" in record
     title = (
         "bytes in memory"
@@ -106,7 +106,7 @@ def class_table(classes: Sequence[Record]) -> Table:
 
 
 def answer_table(record: Record) -> Table:
-    """The greatest result of the last layer for each image: its class, its value, and the label if it is known."""
+    """Return the class and score of each image, and its label if known."""
     runs, classes = record["runs"][:_MOST_ANSWERS], record.get("classes", [])
     columns: Columns = {
         "image": "{[image]}",
@@ -121,7 +121,7 @@ def answer_table(record: Record) -> Table:
 
 
 def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
-    """The networks as a whole, below a row of ``paper_cycles``."""
+    """Return the table of whole networks; ``paper_cycles`` are a row above."""
     alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
     columns: Columns = {
         "network": "{[kernel]}",

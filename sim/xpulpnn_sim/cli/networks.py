@@ -1,4 +1,4 @@
-"""``xpulpnn net import`` and ``generate``; options about the images of networks."""
+"""``xpulpnn net import`` and ``generate``, and options for images."""
 
 import re
 import shlex
@@ -162,7 +162,7 @@ def net_import_command(request: ImportArguments) -> int:
     return OK if agreed is None or agreed.correlation >= _RELATED else FAILED
 
 
-_NEAR, _RELATED = 0.9, 0.5  # correlations below which there is a warning, and the command fails
+_NEAR, _RELATED = 0.9, 0.5  # correlations below which the command warns or fails
 
 
 def _beside_model(agreed: Agreement, classes: int) -> str:
@@ -176,7 +176,8 @@ _RANDOM_INPUTS = 8
 def _moved(
     request: ImportArguments, options: ImportOptions, fast: Described, images: Images | None
 ) -> tuple[Table, list[dict[str, object]]]:
-    """Codes that layers in 32 bits have elsewhere than those by the exact rule, for the same inputs of each layer."""
+    """Return how many results differ between 32-bit and exact requantisation, by layer, for equal inputs of the
+    layer."""
     exact = import_model(request.model, replace(options, is_fast=False, note=str))
     if images is None:
         inputs = np.stack([exact.random_input(request.seed + number) for number in range(_RANDOM_INPUTS)])
@@ -198,7 +199,7 @@ def _moved(
 
 
 def write_network(described: Described, path: Path) -> list[Path]:
-    """Write a network, its weights in the npz file beside it; returns both files."""
+    """Write a network and its weights (npz); return both paths."""
     weights = path.with_suffix(".npz")
     text, arrays = serialised(described, weights.name)
     write_bytes(weights, arrays)
@@ -281,7 +282,7 @@ def net_generate_command(request: NetGenerateOptions) -> int:
 
 
 def _own_command() -> str:
-    """The running command, as any shell in any folder finds it."""
+    """Return the running command for any shell and folder."""
     script = Path(sys.executable).with_name("xpulpnn")
     return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m xpulpnn_sim"
 

@@ -1,4 +1,4 @@
-"""``xpulpnn objdump``: what programs, objects and libraries hold, disassembled."""
+"""``xpulpnn objdump``: disassemble programs, objects and libraries."""
 
 from collections.abc import Iterator
 from dataclasses import field
@@ -59,7 +59,7 @@ def objdump_command(options: ObjdumpOptions) -> int:
 
 
 def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
-    """Raise :class:`InputError` for a section or symbol that is in no file."""
+    """Raise :class:`InputError` for a section or symbol that no file has."""
     sections = [section for item in objects for section in item.sections]
     for option, names, known in (
         ("--section", options.section, {section.name for section in sections}),
@@ -67,7 +67,7 @@ def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
     ):
         for name in names:
             if name not in known:
-                # what GCC makes of a function has its name in front
+                # GCC's clones of a function begin with its name
                 similar = sorted(symbol for symbol in known if symbol.startswith(f"{name}."))
                 parts = f"; there is {', '.join(similar)}" if similar else ""
                 raise InputError(f"{option} must be a name in the files, not {name}{parts}")
@@ -108,7 +108,7 @@ def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) 
 
 
 def _place(source: SourceLine) -> str:
-    """File, line and, where the file can be read, its text."""
+    """Return file, line and, if readable, the source line."""
     lines = _text_of(source.path)
     text = lines[source.line - 1].strip() if 0 < source.line <= len(lines) else ""
     return f"{source.path}:{source.line}  {text}".rstrip()
@@ -123,7 +123,7 @@ def _text_of(path: str) -> list[str]:
 
 
 def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
-    """The instructions and data of a section that are asked for."""
+    """Yield the selected instructions and data of a section."""
     ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in options.function]
     offset = 0
     while offset < len(section.data):
@@ -145,7 +145,7 @@ def _decoded(item: ObjectFile, section: CodeSection, offset: int) -> tuple[int, 
         size = min(WORD_BYTES, len(data) - offset)
     word = int.from_bytes(data[offset : offset + size], "little")
     insn = _ALL.decode(word) if section.is_code and size >= HALF_BYTES else None
-    # the set-up of a hardware loop reaches a stock assembler as a word of data
+    # hardware-loop setup is emitted as a data word for stock assemblers
     if insn is None or insn.size != size or (section.is_data(address) and not insn.mnemonic.startswith(_LOOPS)):
         directive = {1: ".byte", HALF_BYTES: ".half", WORD_BYTES: ".word"}.get(size, ".word")
         return size, word, f"{directive} 0x{word:0{2 * size}x}"
@@ -182,7 +182,7 @@ def _record(item: ObjectFile, sections: list[CodeSection], options: ObjdumpOptio
 
 
 def _with_source(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
-    """The lines of a section, each with its symbol and where it comes from."""
+    """Yield the lines of a section, each with symbol and source position."""
     source: SourceLine | None = None
     for line in _lines(item, section, options):
         source = section.lines.get(line["address"], source)

@@ -1,7 +1,6 @@
-"""Commands made of a function that takes options, types of options with the rules of their values, and common options.
+"""Decorators for commands and their options, option types with value checks, and common options.
 
-Options are a frozen dataclass whose fields are the arguments; the text below a field is its help. Fields of dataclasses
-that others inherit are groups of options.
+The options of a command are a frozen dataclass; the text below a field is its help. Base classes are groups of options.
 """
 
 import ast
@@ -29,13 +28,15 @@ Options = TypeVar("Options")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def arguments(kind: type[Options]) -> type[Options]:
-    """Make a class a frozen dataclass whose fields are given by name."""
+    """Make a class a frozen dataclass with keyword-only fields."""
     return dataclass(frozen=True, kw_only=True)(kind)
 
 
 def command(words: str) -> Callable[[Callable[[Any], int]], App]:
-    """Register the function of the command that ``words`` call; the fields of the options that it takes are the
-    parameters. Fields that are not keyword-only are words without a name. Its docstring ends with examples."""
+    """Register a function as the command ``words``; the fields of its options class are the parameters.
+
+    Fields that are not keyword-only are positional words. The function's docstring ends with examples.
+    """
 
     def register(run: Callable[[Any], int]) -> App:
         (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
@@ -57,13 +58,13 @@ def command(words: str) -> Callable[[Callable[[Any], int]], App]:
 
 
 def examples(run: Callable[..., Any]) -> list[tuple[str, str]]:
-    """The examples of a command, each with what it does: the lines of the docstring behind the first paragraph."""
+    """Return the examples of a command with their comments, from the docstring after its first paragraph."""
     lines = (inspect.getdoc(run) or "").partition("\n\n")[2].splitlines()
     return [(line, text) for line, _, text in (line.partition("  # ") for line in lines)]
 
 
 def _parameters(kind: type) -> list[inspect.Parameter]:
-    """Words without a name first."""
+    """Return the parameters of an options class, positional words first."""
     hints = get_type_hints(kind, include_extras=True)
     parts = kind.__mro__[-2::-1]
     helps = {name: text for part in parts for name, text in _helps(part.__module__).get(part.__name__, {}).items()}
@@ -73,7 +74,7 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
 
 @cache
 def _helps(module: str) -> dict[str, dict[str, str]]:
-    """The texts below the fields of each class of a module."""
+    """Return the texts below fields, by class of a module."""
     classes = [
         node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
     ]
@@ -104,7 +105,7 @@ def _joined(words: Sequence[Any]) -> str:
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
-    """A value that must be as ``text`` says."""
+    """Return a parameter whose value must satisfy ``holds``; the error says ``text``."""
 
     def check(_kind: type, value: Any) -> None:
         if value is not None and not holds(value):
@@ -114,12 +115,10 @@ def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
 
 
 def at_least(least: int, metavar: str = "N") -> Parameter:
-    """A number that is not smaller."""
     return rule(f"at least {least}", lambda value: value >= least, metavar)
 
 
 def between(least: int, most: int) -> Parameter:
-    """A number in a range, with both ends."""
     return rule(f"{least} to {most}", lambda value: least <= value <= most, "N")
 
 
@@ -130,7 +129,7 @@ Seconds = Annotated[float, rule("positive", lambda value: value > 0 and isfinite
 
 
 def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Parameter:
-    """Distinct words out of ``known``, which are ``what``, joined by ``+`` or commas, ``all`` standing for all."""
+    """Return a parameter for distinct words out of ``known``, joined by ``+`` or commas; ``all`` selects all."""
 
     def split(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
         names = (name for token in tokens for name in select_names(token.value, known, token.keyword or metavar))
@@ -178,10 +177,10 @@ def _existing(_kind: type, tokens: Sequence[Token]) -> Path:
     return Path(token.value)
 
 
-OldFile = Annotated[Path, Parameter(converter=_existing, metavar="FILE")]  # a file that is there
-NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]  # a file that can be written
+OldFile = Annotated[Path, Parameter(converter=_existing, metavar="FILE")]  # an existing file
+NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]  # a writable file
 NewFolder = Annotated[Path, Parameter(converter=_folder, metavar="DIR")]
-"""A folder that files can be written into, or that can be made."""
+"""A writable or new folder."""
 
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
 CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]

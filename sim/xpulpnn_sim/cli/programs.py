@@ -1,4 +1,4 @@
-"""``xpulpnn iss``, and the options, output, dumps and profiles of all commands that run a program."""
+"""``xpulpnn iss``, and options, output, memory dumps and profiles of all commands that run programs."""
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -30,7 +30,7 @@ DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
 
 
-Dump = tuple[int, int, Path]  # address and size of a piece of memory to write into a file after the run
+Dump = tuple[int, int, Path]  # address, size, and file
 
 
 @arguments
@@ -66,7 +66,7 @@ Running = TypeVar("Running", bound=ProgramOptions)
 
 
 def with_named_core(options: Running) -> Running:
-    """The options, with the core, and of a cluster the number of cores, that the program names where they name none."""
+    """Fill in the core and number of cores that the program names, where the options do not."""
     has_cores = options.cores is not None or options.preset in CLUSTER_PRESETS
     if options.preset and has_cores:
         return options
@@ -80,7 +80,7 @@ def with_named_core(options: Running) -> Running:
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
-    """The program; raises :class:`InputError` also for one for another core or another number of cores."""
+    """Load the program; raise :class:`InputError` also if it was built for another core or number of cores."""
     executable = load_for(options.program, config, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
@@ -90,7 +90,7 @@ def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) ->
 
 
 def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]) -> tuple[Dump, ...]:
-    """The pieces of memory to write; raises :class:`InputError` unless each can be."""
+    """Return the requested memory dumps; raise :class:`InputError` for unmapped ranges or unwritable files."""
     memory = windows(executable, (*options.windows, *own))
     pieces: list[Dump] = []
     for text in options.dump:
@@ -124,9 +124,9 @@ def show(printed: Output) -> None:
 def report(
     executable: Executable, ended: Exit, trapped: Trapped | None, config: CoreConfig, core: str, summary: str
 ) -> dict[str, Any]:
-    """Tell how a run ended, on the error output, for the other one is the program's; return it for machines.
+    """Print how a run ended to stderr, as stdout is the program's; return it as a record.
 
-    The last exception is told if the program did not succeed.
+    If the program failed, the last exception is included.
     """
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
@@ -136,7 +136,7 @@ def report(
         exception = trap_record(trapped, text, name_of)
         remark(f"last exception: {text}")
         fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
-    # a program that reports a failure by itself has no line of it
+    # a failure that the program reports itself has no source line
     if not ended.ok and (ended.reason is not Reason.FAIL or exception):
         line = SourceLines(executable.path).at(fault)
     if line:
@@ -158,7 +158,7 @@ OUTSIDE = "(no symbol)"
 
 
 def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Counts by instruction address, summed for each function, the largest first."""
+    """Sum counts by instruction address for each function, largest first."""
     sums: dict[tuple[str, int | None], int] = {}
     for pc, number in counts.items():
         function = executable.function_at(pc)
@@ -245,7 +245,7 @@ _PROFILE: Columns = {
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
-    """Raise :class:`InputError` for an option of one core alone with a cluster, or the other way round."""
+    """Raise :class:`InputError` for an option that needs, or excludes, a cluster."""
     if isinstance(target, CoreConfig):
         if options.quantum is not None:
             raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")
@@ -258,7 +258,7 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
 
 @contextmanager
 def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
-    """An observer that writes the trace, numbered by instruction."""
+    """Yield an observer that writes a trace, numbered by instruction."""
     blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write(trace.TRACE_HEADER + "\n")

@@ -1,4 +1,4 @@
-"""What the commands of ``prove`` share: options, tools, tables, counterexamples and records."""
+"""Common parts of the ``prove`` commands: options, tools, tables, counterexamples and records."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -28,8 +28,6 @@ from xpulpnn_sim.tools.yosys import Yosys, find_abc, find_yosys
 
 @arguments
 class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
-    """Options of all proofs about a core."""
-
     self_test: bool = False
     """Instead, put faults into the core, one by one, and see whether what must find each does."""
     listing: Annotated[bool, Parameter(name="--list")] = False
@@ -39,7 +37,7 @@ class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
 
 
 class Workplace(NamedTuple):
-    """Folder of the outcomes, and the tools that make them."""
+    """Tools and output folder of a command."""
 
     folder: Path
     yosys: Yosys
@@ -48,7 +46,7 @@ class Workplace(NamedTuple):
 
 @contextmanager
 def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
-    """The tools, and the folder of the options, which no other run uses meanwhile; raises :class:`ToolError`."""
+    """Find the tools and lock the output folder; raise :class:`ToolError`."""
     abc, yosys = find_abc(), find_yosys(options.yosys)
     folder = options.output or Path("build", name, options.preset)
     require_folder(folder, "--output")
@@ -57,27 +55,27 @@ def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
 
 
 class Result(NamedTuple):
-    """Outcome of a proof, and what it is about."""
+    """Outcome of a proof and its subject."""
 
     subject: Any  # property, check, instruction, unit or module
     outcome: Outcome
-    fault: Any = None  # fault in the design, which must be found
-    folder: Path | None = None  # gets the waveform of a counterexample
-    presets: Sequence[str] = ()  # that have the unit or module
+    fault: Any = None  # injected fault, which must be found
+    folder: Path | None = None  # for the waveform of a counterexample
+    presets: Sequence[str] = ()  # presets with the unit or module
 
     @property
     def is_found(self) -> bool:
-        """True if the proof of a faulty design fails."""
+        """Tell if the proof fails, as it must for a fault."""
         return self.outcome.verdict in (FAILED, REFUTED)
 
     @property
     def is_good(self) -> bool:
-        """True if the claim holds, or the fault is found."""
+        """Tell if the claim is proved, or the fault found."""
         return self.is_found if self.fault else self.outcome.verdict in (PROVED, PASSED, EQUAL)
 
     @property
     def shown_verdict(self) -> str:
-        """The verdict, on a fault whether it was found, as tables show it."""
+        """Return the verdict; for a fault, if it was found."""
         if self.fault is None:
             return self.outcome.verdict
         parts = f": {', '.join(self.outcome.parts)}" if self.outcome.trace and self.outcome.parts else ""
@@ -89,11 +87,11 @@ class Result(NamedTuple):
 
     @property
     def waveform(self) -> Path | None:
-        """File of the counterexample, if there is one."""
+        """Return the file of the counterexample, if any."""
         return self.folder / self.outcome.name / WAVEFORM if self.folder and self.outcome.trace else None
 
     def counterexample(self, hidden: Sequence[str] = ()) -> list[str]:
-        """What fails, and inputs or cycles that show it."""
+        """Return lines with the failing claim and the inputs or cycles that violate it."""
         outcome = self.outcome
         heading = " ".join(filter(None, (outcome.name, outcome.statement)))
         lines = [f"{heading}: {outcome.verdict}", *outcome.parts]
@@ -104,14 +102,14 @@ class Result(NamedTuple):
 
 @dataclass(kw_only=True)
 class ProofRun:
-    """Results of a command until it has ended, or was interrupted."""
+    """Results of a command up to its end or an interrupt."""
 
-    count: int  # results there are to be
+    count: int  # expected results
     results: list[Result] = field(default_factory=list[Result])
     stop: Stop = field(default_factory=Stop)
 
     def collect(self, what: str, results: Iterable[Result]) -> None:
-        """Take results with a bar of ``what`` until an interrupt; writes the waveforms of counterexamples."""
+        """Collect results with a progress bar until an interrupt; write waveforms of counterexamples."""
         with progress_bar(what, self.count) as bar, interruptible() as self.stop:
             for result in bar.each(results, lambda result: result.outcome.name):
                 self.results.append(result)
@@ -126,7 +124,7 @@ class ProofRun:
         hidden: Sequence[str] = (),
         is_good: Callable[[Result], bool] = lambda result: result.is_good,
     ) -> bool:
-        """Print the table, its foot and the counterexamples; returns whether all is as it must be."""
+        """Print the table, notes and counterexamples; return True if all results are good."""
         tell(title, record_table(columns, self.results), *foot)
         for result in self.results:
             if not is_good(result):

@@ -1,4 +1,4 @@
-"""``xpulpnn prove pipeline`` and ``riscv-formal``: what holds between instructions, and the checks of riscv-formal."""
+"""``xpulpnn prove pipeline`` and ``riscv-formal``: properties of the pipeline, and riscv-formal's checks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
@@ -20,7 +20,7 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_cut_design,
 from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
 
 _LEAST_PIPELINE_DEPTH = 5
-_FAULTS_OF = ("xpulpnn2", "xpulpnn3")  # presets whose cores have all units with faults
+_FAULTS_OF = ("xpulpnn2", "xpulpnn3")  # presets whose units have all faults
 
 
 @arguments
@@ -56,7 +56,7 @@ def _prove_pipeline(options: PipelineOptions, prover: Prover, chosen: Sequence[P
     harness = emit_harness(options.core)
     jobs: list[tuple[PipelineProperty, Any]] = [(each, None) for each in chosen]
     if options.self_test:
-        # Amaranth takes long to import
+        # slow import
         from xpulpnn_sim.proofs.faults.catalog import faults_for
 
         faults = faults_for(options.core, [each.name for each in chosen])
@@ -103,7 +103,7 @@ def _pipeline_record(result: Result) -> dict[str, Any]:
 
 
 _MOST_DEPTH = 200
-_LEAST_DEPTH = 6  # cycle in which an instruction has certainly been able to retire, and one before it
+_LEAST_DEPTH = 6  # one cycle before an instruction can retire for certain
 
 _SUITE = Parameter(
     name="--riscv-formal", help=f"Folder of riscv-formal (default: what {VARIABLE} says).", metavar="DIR"
@@ -137,7 +137,7 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
         checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
     if options.listing:
         tell(record_table(_LISTED, checks))
-        # each name in the column `cut`, with what it stands for
+        # explain the names in the column `cut`
         cuts = [(class_of(cuts), shown_cuts(cuts)) for cuts in dict.fromkeys(check.cutpoints for check in checks)]
         tell(table(("cut", "free in it"), cuts))
         return OK
@@ -170,7 +170,7 @@ def _run_checks(options: RiscvFormalOptions, core: CoreChecks, checks: list[Chec
 
 
 def _find_faults(options: RiscvFormalOptions, core: CoreChecks, checks: list[Check]) -> int:
-    # Amaranth takes long to import
+    # slow import
     from xpulpnn_sim.proofs.faults.catalog import faults_for
 
     faults = faults_for(core.config, [check.name for check in checks])

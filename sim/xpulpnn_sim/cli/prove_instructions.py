@@ -1,4 +1,4 @@
-"""``xpulpnn prove instructions``: every instruction of the core against the statements of the instruction table."""
+"""``xpulpnn prove instructions``: prove every instruction of the core against the instruction table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
@@ -26,7 +26,7 @@ from xpulpnn_sim.proofs.instructions.instruction_proofs import (
 from xpulpnn_sim.proofs.instructions.unrolling import BackendGates
 from xpulpnn_sim.tools.yosys import Yosys
 
-_STATEMENTS = "statements"  # what has the fault, if not a module
+_STATEMENTS = "statements"  # faulty part, if not a module
 
 
 @arguments
@@ -101,7 +101,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Insn], results: Sequence[Result]) -> Table:
-    """A line for each operation, with all its instructions."""
+    """Return a row for each operation, with all its instructions."""
     known = {result.outcome.name: result.outcome for result in results}
     lines: list[tuple[object, ...]] = []
     for op, group in groupby(rows, key=lambda row: row.op):
@@ -115,8 +115,8 @@ def _table(rows: Sequence[Insn], results: Sequence[Result]) -> Table:
 
 
 def _self_test(options: InstructionOptions, prover: InstructionProver, chosen: Sequence[Insn], yosys: Yosys) -> int:
-    """Print the tables; fails unless every fault is found."""
-    # Amaranth takes long to import
+    """Print the tables; fail unless every fault is found."""
+    # slow import
     from xpulpnn_sim.proofs.faults.catalog import faults_for
     from xpulpnn_sim.proofs.faults.fault import Fault
     from xpulpnn_sim.tools.components import emit_top

@@ -1,4 +1,4 @@
-"""``xpulpnn prove emitter`` and ``cluster``: modules against their RTLIL, and what parts of a cluster promise."""
+"""``xpulpnn prove emitter`` and ``cluster``: prove modules against their RTLIL, and properties of cluster units."""
 
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -114,7 +114,7 @@ class EmitterOptions(Configuration, Timeout, Json):
     """Seconds for one module."""
 
     def designs(self) -> dict[str, AnyConfig]:
-        """Configurations to emit, by preset."""
+        """Return the configurations to emit, by preset."""
         known = CLUSTER_PRESETS if self.top in CLUSTER_NAMES else PRESETS
         names = list(known) if self.preset == _ALL else [self.preset]
         return {name: replace(self, preset=name).for_top(self.top) for name in names}
@@ -152,7 +152,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
 def _new_modules(
     preset: str, config: AnyConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
 ) -> list[EmissionSource]:
-    """Modules of a preset that no earlier one has; notes in ``presets`` which modules it has."""
+    """Return modules of a preset that no earlier preset has; record the preset of all its modules in ``presets``."""
     initial, separator = options.initial == "on", options.separator
     design = emit_top(options.top, config, reset=options.reset, initial=initial, separator=separator)
     known = list(design.modules)

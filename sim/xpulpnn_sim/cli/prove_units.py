@@ -1,4 +1,4 @@
-"""``xpulpnn prove units``: units of the core against their definitions."""
+"""``xpulpnn prove units``: prove units of the core against their definitions."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +32,7 @@ from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definit
 from xpulpnn_sim.tools.name_lists import select_names
 
 DOTP, EVERY = "dotp", "all"
-_CLUSTER = "cluster"  # preset of the cluster whose parts are proved
+_CLUSTER = "cluster"  # preset of the cluster units
 
 
 @arguments
@@ -60,18 +60,18 @@ class UnitOptions(Configuration, Timeout, Json):
 
     @property
     def fixed(self) -> list[str]:
-        """Fields of the configuration that settings name."""
+        """Return the configuration fields that the settings name."""
         return [text.partition("=")[0].removeprefix("dotp.").replace("-", "_") for text in self.settings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnitStructure:
-    """A unit in one structure: the claims about it, and for each fault some about the unit with it."""
+    """A unit in one structure, its claims, and claims that its faults refute."""
 
     name: str  # unit and structure
     key: Hashable  # equal for the same unit in other configurations
     claims: Callable[[], Sequence[Claim]]
-    broken: Callable[[], Sequence[Sequence[Claim]]]  # claims that a fault refutes, for each fault
+    broken: Callable[[], Sequence[Sequence[Claim]]]  # for each fault, the claims that it refutes
 
 
 Structures = Callable[[CoreConfig, UnitOptions], Iterator[_UnitStructure]]
@@ -85,7 +85,7 @@ def _structure(name: str, top: str, config: CoreConfig, definition: Definition, 
 
     return _UnitStructure(
         name=name,
-        # without the comment that tells the configuration
+        # without the comment that names the configuration
         key=(top, verilog.partition("\n\n")[2], key),
         claims=lambda: definition.claims(unit()),
         broken=lambda: definition.broken(unit()),
@@ -93,7 +93,7 @@ def _structure(name: str, top: str, config: CoreConfig, definition: Definition, 
 
 
 def _dot_products(config: CoreConfig, options: UnitOptions) -> Iterator[_UnitStructure]:
-    # structures that multiply no words are those of a unit on its own
+    # here the dot-product unit does not multiply words
     alone = replace(config, multiplier="booth")
     suffixes = [fmt.suffix for fmt in config.dotp.formats]
     chosen = select_names("+".join(options.formats), suffixes, "--formats") if options.formats else suffixes
@@ -118,7 +118,7 @@ def _decoder(config: CoreConfig, _options: UnitOptions) -> Iterator[_UnitStructu
 
 
 def _obligation(obligation: Obligation) -> _UnitStructure:
-    """A unit that promises something of every cycle."""
+    """Return a unit whose claims are proved by induction."""
     text = obligation.emit().text
     return _UnitStructure(
         name=obligation.title,
@@ -148,18 +148,18 @@ UNITS: Mapping[str, Structures] = {
     "cluster": _cluster,
     DOTP: _dot_products,
 }
-"""Structures of each unit."""
+"""Structures by unit."""
 
 
 def _unit_structures(options: UnitOptions, describe: Callable[[str], None]) -> list[tuple[_UnitStructure, list[str]]]:
-    """The units to prove, each with the presets that have it; ``describe`` hears of what is being read."""
+    """Return the units to prove, each with its presets; ``describe`` gets the progress."""
     names = PRESETS if options.preset == EVERY else [options.preset]
     structures: dict[Hashable, tuple[_UnitStructure, list[str]]] = {}
     for unit, name in product(UNITS if options.unit == EVERY else [options.unit], names):
         describe(f"reading {unit} of {name}")
         for structure in UNITS[unit](apply_settings(preset(name), options.assignments), options):
             presets = structures.setdefault(structure.key, (structure, []))[1]
-            # two structures of a unit may have the same gates
+            # two structures may have the same gates
             if name not in presets:
                 presets.append(name)
     if not structures:

@@ -1,4 +1,4 @@
-"""``xpulpnn run``: a program on the design, compiled for simulation."""
+"""``xpulpnn run``: run a program on the simulated design."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,8 +40,7 @@ from xpulpnn_sim.tools.files import replacing, require_folder, require_writable
 
 
 def core_records(result: RunResult) -> list[dict[str, Any]]:
-    """Instructions, stalls by cause, and cycles of what was under way at the end, of each core; empty if nothing was
-    counted."""
+    """Return instructions, stalls by cause, and cycles of the unfinished instruction for each core."""
     return [
         {
             "core": core,
@@ -54,7 +53,7 @@ def core_records(result: RunResult) -> list[dict[str, Any]]:
 
 
 def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return the same for people, without causes that no core met."""
+    """Return a table of the records, without causes that no core met."""
     causes = [cause for cause in rows[0]["stalls"] if any(row["stalls"][cause] for row in rows)]
     columns = {
         "core": "{[core]}",
@@ -212,12 +211,12 @@ def _wave_window(options: RunOptions) -> tuple[int, int]:
 
 
 def _require_waves(path: Path | None) -> None:
-    """Raise :class:`InputError` unless the waveform and what goes with it can be written."""
+    """Raise :class:`InputError` unless the waveform and its save file can be written."""
     if path is None:
         return
     if path.suffix != WAVE_SUFFIX:
         raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
-    # reading the generator takes seconds, which only waveforms are worth
+    # slow import
     from xpulpnn_sim.cosimulation.model.waves import save_files
 
     save_file, folder = save_files(path)
@@ -294,7 +293,7 @@ def _stall_rows(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _conditions(conditions: dict[str, Any]) -> str:
-    """Configuration, cores and banks of a cluster, and what differs from ideal memory without interrupts."""
+    """Return configuration, cores, banks, and deviations from ideal memory without interrupts."""
     plain = asdict(Machine())
     changed = [f"{name.replace('_', ' ')} {conditions[name]}" for name in _TIMING if conditions[name] != plain[name]]
     random = [f"seed {conditions['seed']}"] if changed else []

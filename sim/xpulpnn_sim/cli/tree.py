@@ -1,4 +1,4 @@
-"""The tree of commands; the module of a command is imported when it runs."""
+"""Names and help of all commands; the module of a command is imported when it runs."""
 
 import io
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ PROGRAM = "xpulpnn"
 
 
 class Command(NamedTuple):
-    """A command: its module in this package, what it does, and the extra that installs what it needs."""
+    """Module, help and required extra of a command."""
 
     module: str
     text: str
@@ -23,7 +23,7 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Commands that share their first word; ``default`` is called where the second word is none of theirs."""
+    """Commands with a common first word; ``default`` is called if no second word is given."""
 
     text: str
     default: str = ""
@@ -123,7 +123,7 @@ COMMANDS = {
     ),
     "completion": Command("completion", "print a script that completes this command line in a shell", extra=""),
 }
-"""Commands by their words; the function of ``verify c`` is ``verify_c_command``."""
+"""Commands by name; the function of ``verify c`` is ``verify_c_command``."""
 
 GROUPS = {
     "cosim": Group("run kernels on the design, check every instruction and result, and show the cycles", "kernel"),
@@ -136,7 +136,7 @@ GROUPS = {
 
 @cache
 def app() -> App:
-    """The whole command line."""
+    """Build the command-line parser."""
     top = App(
         name=PROGRAM,
         help="Quantised-neural-network hardware for RISC-V: generate, run, check.",
@@ -163,15 +163,15 @@ def _shown(default: object) -> object:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital and a full stop."""
+    """Capitalise a text and add a full stop."""
     return f"{text[0].upper()}{text[1:]}."
 
 
-_SIMILARITY = 0.75  # of two words, 0 to 1, from which one is a misspelling of the other
+_SIMILARITY = 0.75  # similarity (0 to 1) above which a word counts as misspelt
 
 
 def expanded(words: Sequence[str]) -> list[str]:
-    """The words with the default command of a group where none is named; a misspelt one counts as named."""
+    """Insert the default command of a group unless a command, or a misspelt one, is named."""
     if not words or words[0] not in GROUPS or words[1:2] in (["--help"], ["-h"]):
         return list(words)
     group, *rest = words
@@ -186,7 +186,7 @@ def _is_misspelt(word: str, names: Sequence[str]) -> bool:
 
 
 def command_name(words: Sequence[str]) -> str:
-    """The command that words call; empty if none."""
+    """Return the command's name; empty if there is none."""
     names = (" ".join(words[:2]), " ".join(words[:1]))
     return next((name for name in names if name in COMMANDS), "")
 
@@ -195,7 +195,7 @@ _COLUMNS = 88
 
 
 def commands() -> str:
-    """A section of the guide for every command: its help as a terminal of 88 columns shows it."""
+    """Return the guide's section for every command, with its help in 88 columns."""
     texts = {name: io.StringIO() for name in COMMANDS}
     for name, text in texts.items():
         app().help_print(name.split(), console=Console(file=text, width=_COLUMNS))

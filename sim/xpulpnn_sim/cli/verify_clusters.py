@@ -1,4 +1,4 @@
-"""``xpulpnn verify cluster`` and ``litmus``: random programs and litmus tests on all cores of a cluster."""
+"""``xpulpnn verify cluster`` and ``litmus``: random programs and litmus tests on clusters."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
 def _self_test(options: ClusterPrograms) -> int:
     if options.engine != WISHBONE:
         raise InputError(f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
-    # Amaranth takes long to import
+    # slow import
     from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
     from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 

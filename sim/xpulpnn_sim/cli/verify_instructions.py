@@ -1,4 +1,4 @@
-"""``xpulpnn verify c``, ``vectors`` and ``costs``: compiled programs, results of single instructions, cycle costs."""
+"""``xpulpnn verify c``, ``vectors`` and ``costs``: compiled programs, instruction vectors, cycle costs."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -84,7 +84,7 @@ def verify_c_command(options: CProgramsOptions) -> int:
 def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
     kinds = [find_compiler(kind).kind for kind in options.compilers]
     if not kinds:
-        # those that are not installed are left out; one there must be
+        # missing compilers are left out unless none is installed
         for kind in COMPILERS:
             with suppress(ToolError):
                 kinds.append(find_compiler(kind).kind)
@@ -170,7 +170,7 @@ def _draw(options: VectorOptions, config: CoreConfig, count: int) -> None:
     write_vectors(path, config, count, options.seed)
 
 
-_SHOWN = 5  # Wrong rows listed of each group
+_SHOWN = 5  # wrong rows shown of each group
 
 
 @arguments

@@ -1,4 +1,4 @@
-"""``xpulpnn verify kernels``: every kernel, variant, precision and rule on maps of a few pixels and channels."""
+"""``xpulpnn verify kernels``: run every kernel, variant, precision and rule on small layers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 from xpulpnn_sw.kernels.catalogue import KERNELS
 
-_BATCH = 64  # combinations whose layers share a program, or a few
+_BATCH = 64  # combinations per batch; their layers share programs
 
 _COLUMNS: Columns = {
     "kernel": "{[kernel]}",
@@ -85,7 +85,7 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
 def _batches(
     chosen: Sequence[Combination], options: KernelSweepOptions
 ) -> Iterator[tuple[tuple[Combination, ...], int]]:
-    """Combinations of the same kernel on the same core, and the pass they belong to."""
+    """Yield batches of combinations of one kernel and core, with the number of their pass."""
     for number in range(options.seed, options.seed + options.passes):
         groups: dict[tuple[str, CoreConfig], list[Combination]] = {}
         for combination in of_pass(chosen, number)[number % options.every :: options.every]:

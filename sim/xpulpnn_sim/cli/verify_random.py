@@ -1,4 +1,4 @@
-"""``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, what they reach."""
+"""``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, and their coverage."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -143,7 +143,7 @@ def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
 
 
 def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
-    """Tell of a number of faults how each was found; fails if one was not."""
+    """Report how each fault was found; fail if one was not."""
     records: list[dict[str, Any]] = []
     with progress_bar("faults", number) as bar:
         for result in bar.each(results):
@@ -220,7 +220,7 @@ def _tell_failure(run: ProgramRun, options: RandomPrograms) -> None:
 def keep_failure(
     options: RandomPrograms, seed: int, text: Callable[[], str], program: BareProgram, without_folder: str
 ) -> None:
-    """Write a failing program as text and as an ELF file, or tell how to have it written."""
+    """Write a failing program as text and ELF, or print ``without_folder`` if there is no output folder."""
     if options.output is None:
         tell(without_folder)
         return
@@ -270,7 +270,7 @@ def _print(summary: dict[str, Any]) -> None:
     tell(pairs(figures | {"differences": summary["differences"]}))
 
 
-_HOLES_SHOWN = 20  # Holes told on the terminal
+_HOLES_SHOWN = 20
 
 
 @arguments
