@@ -128,7 +128,7 @@ def verify_random_command(options: RandomOptions) -> int:
 
 
 def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
-    # Amaranth takes long to import
+    # slow import
     from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 
     searches = [(faults_of(source.config, options.engine), source) for source in sources]
@@ -169,8 +169,10 @@ def run_with_bar(
     count: Callable[[ProgramRun], None] = lambda run: None,
     dask: str = "",
 ) -> RunReport:
-    """Run ``batches`` of programs, or else those of sources in turn, until there are enough instructions; ``count``
-    takes each run before the next batch."""
+    """Run ``batches`` of programs, or programs of the sources in turn, until there are enough instructions.
+
+    ``count`` is called with each run before the next batch is drawn.
+    """
     report = RunReport()
     batches = batches or [enumerate(cycle(sources), options.seed)]
     settings = {"keep_going": options.keep_going, "jobs": options.jobs, "dask": dask}
@@ -187,7 +189,7 @@ def run_with_bar(
 
 
 def exit_code(report: RunReport, *, wrong: bool = False) -> int:
-    """Tell whether the run was complete, and give the exit code, also of something else that is ``wrong``."""
+    """Report if the run was incomplete, and return the exit code; ``wrong`` counts as a failure."""
     if not report.complete:
         tell(f"INCOMPLETE: interrupted after {len(report.runs)} programs")
         if report.lost is not None:
@@ -197,7 +199,7 @@ def exit_code(report: RunReport, *, wrong: bool = False) -> int:
 
 
 def tell_report(options: RandomPrograms, sources: Sequence[CoreSource], report: RunReport) -> dict[str, Any]:
-    """Tell the failures and what was run; the same as a record."""
+    """Print failures and a summary; return the summary."""
     for failure in report.failures:
         _tell_failure(failure, options)
     summary = _summary(report, sources)
@@ -281,7 +283,7 @@ class CoverageOptions(StressedPrograms, Report):
     """No programs that aim at what is missing."""
 
     def source(self) -> CoverageSource:
-        """The core, with aims if the options have any."""
+        """Return the core, with the crosses to aim at if the options name any."""
         sources = self.sources()
         if len(sources) > 1:
             raise InputError(f"--preset must be one for coverage, not {len(sources)}")
