@@ -1,1 +1,1 @@
-"""The jobs of the subcommands as functions that return data classes; the package ``xpulpnn_sim`` names them."""
+"""The subcommands as functions that return dataclasses; ``xpulpnn_sim`` exports them."""

@@ -1,4 +1,4 @@
-"""Kernels on the design, every retirement and result checked, and the configurations that functions of the API take."""
+"""Run kernels on the design with every retirement and result checked."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +23,17 @@ from xpulpnn_sw.layers.precision import Precision
 
 @dataclass(frozen=True, slots=True)
 class CoreChoice:
-    """The core to run kernels on, and another one for the variants that it cannot run."""
+    """A core for kernels, and another core for variants that the first cannot run."""
 
     config: CoreConfig
     beyond: CoreConfig | None = None
 
     def core_for(self, kernel: Kernel, variant: str) -> CoreConfig:
-        """The core that a variant runs on: ``beyond`` if only that has the instructions; for Mac&Load of two products
-        it gets the options of XpulpNN 3. Raises :class:`~xpulpnn.errors.LayerError` for an unknown variant."""
+        """Return the core for a variant: ``beyond`` if only it has the instructions.
+
+        For Mac&Loads of pairs, ``beyond`` gets the options of XpulpNN 3. Raises :class:`~xpulpnn.errors.LayerError` for
+        an unknown variant.
+        """
         needed, beyond = kernel.variant(variant).extensions, self.beyond
         if beyond is None or needed <= self.config.extensions:
             return self.config
@@ -39,14 +42,16 @@ class CoreChoice:
         return beyond if needed <= beyond.extensions else self.config
 
     def runnable(self, kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:
-        """The variants that one of the cores can run; without any all names, for an error to be raised."""
+        """Return the variants that a core can run; if none, all names, so that the caller reports an error."""
         runnable = [name for name in names if kernel.variant(name).extensions <= self.core_for(kernel, name).extensions]
         return tuple(runnable or names)
 
 
 def resolved(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
-    """A configuration of a core or of a cluster, or that of a preset; unless ``exact`` its sums are left to the
-    simulator, which is faster and computes the same. Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
+    """Return a configuration, also for the name of a preset; unless ``exact``, with plain adders, which simulate
+    faster.
+
+    Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
     """
     chosen = CLUSTER_PRESETS.get(config) or preset(config) if isinstance(config, str) else config
     return chosen if exact else simulated(chosen)
@@ -54,7 +59,7 @@ def resolved(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) ->
 
 DEFAULT_WIDTHS = (8, 4, 2)
 
-MOST_CYCLES = 1 << 40  # No kernel is given up
+MOST_CYCLES = 1 << 40  # kernels have no cycle limit
 
 
 def cosim(
@@ -73,26 +78,24 @@ def cosim(
     jobs: int = 1,
     progress: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
-    """Run a kernel in every combination of layer, precision and variant on the RTL, and check it.
+    """Run a kernel on the RTL in every combination of layer, precision and variant, and check it.
 
-    Random tensors come from ``machine.seed``; the results in memory are compared with numpy references. The first run
-    of a configuration compiles a model, which takes about half a minute.
+    Tensors are random by ``machine.seed``; results in memory are compared with numpy references. The first run of a
+    configuration compiles a model, which takes about half a minute.
 
     Parameters
     ----------
     kernel : str
-        One of :data:`xpulpnn_sw.kernels.catalogue.KERNELS`: ``conv``, the whole convolution with im2col and
-        requantisation, ``matmul``, the MatMul alone, ...
+        One of :data:`xpulpnn_sw.kernels.catalogue.KERNELS`: ``conv``, the convolution with im2col and requantisation,
+        ``matmul``, the MatMul alone, ...
     layers : sequence of str
-        Written as the ``form`` of the kernel says, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; empty: its ``usual``
-        one.
+        Layers in the kernel's ``form``, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; default: its ``usual`` layer.
     precisions : sequence of int, str or Precision
-        One width for all, ``XxWxY`` (inputs, weights, results), or a precision.
+        One width for all operands, ``XxWxY`` (inputs, weights, results), or a precision.
     variants : sequence of str
-        Names out of the ``variants`` of the kernel; empty: those of its ``usual_variants`` that the core can run.
+        Names from the kernel's ``variants``; default: the ``usual_variants`` that the core can run.
     config : CoreConfig, str or None
-        The core, or the name of a preset; None: the preset ``xpulpnn-full``, and ``xpulpnn2`` for the variants that
-        need it.
+        The core, or the name of a preset; None: the preset ``xpulpnn-full``, or ``xpulpnn2`` for variants that need it.
     machine : Machine or None
         Memory timing, interrupts and seed; None: memory that grants at once and answers in the next cycle.
     engine : str
@@ -101,21 +104,21 @@ def cosim(
     check : bool
         Check every retirement, not only the results.
     specialise : bool
-        Kernel functions for the one layer, its sizes constants.
+        Generate kernel functions with the layer's sizes as constants.
     rule : Rule
-        How results below 32 bits come of the accumulators, in kernels that have a choice.
+        Requantisation to results below 32 bits, for kernels with a choice.
     exact : bool
-        Simulate the very adders that are emitted (slower, the same results).
+        Simulate the emitted adders instead of plain ones (slower, same results).
     jobs : int
-        Processes.
+        Number of processes.
     progress : callable or None
-        Takes each result as it is there.
+        Called with each result.
 
     Returns
     -------
     tuple of Result
-        In the order layer, precision, variant. A result is wrong if its ``record`` has ``mismatches``; its ``reports``
-        say where.
+        Results by layer, precision and variant. A result with ``mismatches`` in its ``record`` is wrong; its
+        ``reports`` describe them.
 
     Raises
     ------
@@ -167,7 +170,7 @@ def kernel_cases(
     specialise: bool,
     rule: Rule = Rule.BN32,
 ) -> list[Case]:
-    """Every combination, checked before anything runs; parameters and errors as in :func:`cosim`."""
+    """Return all combinations, checked; parameters and errors as in :func:`cosim`."""
     cases = [
         Case(
             layer=layer,
@@ -195,7 +198,7 @@ def _precision(kernel: Kernel, given: int | str | Precision) -> Precision:
 
 
 def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
-    """Run cases on ``jobs`` processes, results in order; the models are compiled first."""
+    """Yield the results of cases in order, with ``jobs`` processes; models are compiled first."""
     with executor(min(jobs, max(len(cases), 1))) as pool:
         for config in dict.fromkeys(case.config for case in cases):
             model_library(engine, config)
@@ -226,47 +229,45 @@ def cosim_cluster(
     jobs: int = 1,
     progress: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
-    """Run a kernel on clusters in every combination of what is given, and check it.
+    """Run a kernel on clusters in every combination of the arguments, and check it.
 
-    The cores share the work; operands and results lie in the TCDM. Where they do not fit, those of a layer with filters
-    lie in the memory outside, and the DMA engine moves tiles of them while others are computed. The first run of a
-    cluster compiles a model, which takes about a minute.
+    The cores share the work; operands and results are in the TCDM. If a layer with filters does not fit, its operands
+    are in external memory, and the DMA moves tiles while others are computed. The first run of a cluster compiles a
+    model, which takes about a minute.
 
     Parameters
     ----------
     kernel, layers, precisions, variants, check, specialise, rule, exact, jobs, progress
-        As of :func:`xpulpnn_sim.api.cosimulation.cosim`, but for the layers meant by none: the
-        kernel's ``usual_in_cluster``.
+        As for :func:`xpulpnn_sim.api.cosimulation.cosim`; the default layer is the kernel's ``usual_in_cluster``.
     cores, banks : sequence of int
-        1 to 16 cores, banks a power of two; empty: the banks of ``config``.
+        1 to 16 cores; banks are a power of two, by default those of ``config``.
     arbiters : sequence of str
-        Who is granted a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); empty: as
-        in ``config``.
+        Arbitration of a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); default:
+        that of ``config``.
     placements : sequence of str
-        How weight streams, and buffers and stacks of the cores, lie in the banks: ``padded``, each two banks further
-        than the one before, or ``aligned``, all from the same bank on.
+        Alignment of weight streams, buffers and stacks of the cores to banks: ``padded``, each two banks after the
+        previous one, or ``aligned``, all from the same bank.
     icache : int or None
-        Bytes of the instruction cache of each core, in front of one that all share and the program in the memory
-        outside; the figures are then those of a second pass. 0: instructions are fetched without delay. None: as
-        ``config`` says.
+        Bytes of each core's instruction cache, in front of a shared cache and external memory; figures are those of a
+        second pass. 0: fetches without delay. None: as in ``config``.
     config : ClusterConfig, CoreConfig, str or None
-        The cluster in all else; or every core of it; or the name of a preset of either. None: of cores as in
+        The cluster, or its cores, or the name of a preset of either. None: cores as in
         :func:`~xpulpnn_sim.api.cosimulation.cosim`.
     tiling : Tiling or None
-        The tiles; None: none where the layer fits into the TCDM, else as they take least time.
+        The tiles; None: no tiles if the layer fits into the TCDM, else the fastest tiles.
     machine : Machine or None
-        Seed, latency of the memory outside; None: that memory answers in the next cycle.
+        Seed and latency of external memory; None: it answers in the next cycle.
 
     Returns
     -------
     tuple of Result
-        In the order layer, precision, variant, banks, arbiter, placement, cores; their ``record`` also
-        tells of the cluster, and of layers in tiles under ``tiling``.
+        Results by layer, precision, variant, banks, arbiter, placement and cores. A ``record`` also describes the
+        cluster, and tiles under ``tiling``.
 
     Raises
     ------
     InputError, ConfigError, LayerError
-        For what does not exist, what the cores cannot run, and what does not fit into the TCDM.
+        For unknown names, for kernels that the cores cannot run, and for layers that do not fit into the TCDM.
     ToolError
         If a model cannot be built.
     """
@@ -308,10 +309,8 @@ def cluster_cases(
     icache: int | None = None,
     tiling: Tiling | None = None,
 ) -> list[Case]:
-    """Every combination on variations of ``cluster``, checked before anything runs.
-
-    Other parameters and errors as in :func:`cosim_cluster`.
-    """
+    """Return all combinations on variations of ``cluster``, checked; parameters and errors as in
+    :func:`cosim_cluster`."""
     for placement in placements:
         if placement not in PLACEMENTS:
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
@@ -335,6 +334,6 @@ def cluster_cases(
 
 
 def run_cluster_cases(cases: Sequence[Case], jobs: int) -> Iterator[Result]:
-    """Run cases on ``jobs`` processes, results in order; models are compiled as they are needed."""
+    """Yield the results of cases in order, with ``jobs`` processes; models are compiled when needed."""
     with executor(min(jobs, max(len(cases), 1))) as pool:
         yield from pool.map(run_cluster_case, cases)

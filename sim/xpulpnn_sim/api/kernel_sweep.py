@@ -1,8 +1,8 @@
-"""Every kernel, variant, precision and rule on maps of a few pixels and channels, each on the first core that has it.
+"""Run every kernel, variant, precision and rule on layers of a few pixels and channels.
 
-A pass computes four layers for each combination of widths, variant and rule, of 1x1, 1x2, 2x1 and 3x3 pixels. Signs
-take turns over the passes. Channels of inputs and outputs, from 1 to 9, form a Latin square over combinations, pixels
-and passes, and so do the ways of a call: a function for any layer or for one, computed at once or in eight shares.
+A pass computes four layers (1x1, 1x2, 2x1 and 3x3 pixels) for each combination of widths, variant and rule, on the
+first core that supports it. Signs alternate over the passes. Channels (1 to 9) form a Latin square over combinations,
+pixels and passes, and so do calls: with a general or specialised function, in one piece or eight shares.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +25,10 @@ from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 PIXELS = ((1, 1), (1, 2), (2, 1), (3, 3))  # rows and columns of the maps
-CHANNELS = 9  # most of inputs and of outputs
-WAYS = ((False, 1), (True, 8), (False, 8), (True, 1))  # whether a function is for one layer, and its shares
+CHANNELS = 9  # maximum of input and output channels
+WAYS = ((False, 1), (True, 8), (False, 8), (True, 1))  # if the function is specialised, and number of shares
 
-_SIGNS = 8  # of inputs, weights and results, at most
+_SIGNS = 8  # maximum of sign combinations of inputs, weights and results
 _WIDTHS = (16, 8, 4, 2, SIGN_BITS)
 _FORMS = {
     "conv": ("{rows}x{columns}x{inputs}:{outputs}x3x3", "{rows}x{columns}x{inputs}:{outputs}x1x1:p=0"),
@@ -43,11 +43,11 @@ _FORMS = {
     "relu": ("{rows}x{columns}x{inputs}",),
     "transpose": ("{rows}x{columns}x{inputs}",),
 }
-"""Layers of the kernels, which take turns."""
+"""Layers of the kernels, used in turn."""
 
 
 def small_layer(kernel: str, pixels: tuple[int, int], inputs: int, outputs: int, turn: int) -> str:
-    """The text of a layer with so many pixels and channels, in one of the forms of its kernel."""
+    """Return a layer of the given size in one of the forms of its kernel."""
     rows, columns = pixels
     forms = _FORMS[kernel]
     return forms[turn % len(forms)].format(
@@ -68,17 +68,17 @@ def _usual(kernel: str) -> Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """A kernel, how it is written, and the core that runs it."""
+    """A kernel with precision, variant and rule, and the core that runs it."""
 
     kernel: str
     precision: Precision
     variant: str
     rule: Rule
     config: CoreConfig
-    number: int = 0  # place in a pass
+    number: int = 0  # index in a pass
 
     def cases(self, number: int) -> Iterator[tuple[Case, int]]:
-        """The layers of a pass, each with the number of its shares."""
+        """Yield the layers of a pass with their number of shares."""
         computing = find_kernel(self.kernel)
         for place, pixels in enumerate(PIXELS):
             outputs, inputs = divmod((32 * self.number + 20 * place + number) % CHANNELS**2, CHANNELS)
@@ -86,7 +86,7 @@ class Combination:
             specialise, cores = WAYS[turn % len(WAYS)]
             channels = (inputs + 1, outputs + 1)
             texts = [small_layer(self.kernel, pixels, *channels, turn // len(WAYS) + other) for other in range(2)]
-            # one of two forms may be for signed elements alone
+            # one of two forms may need signed elements
             layer = next(layer for layer in map(computing.layer.parse, texts) if self._suits(layer))
             yield self._case(layer, Machine(seed=number), specialise), cores
 
@@ -117,7 +117,7 @@ class Combination:
 
 
 def _precisions(computing: Kernel) -> Iterator[Precision]:
-    """All precisions; where there is one operand it counts for the other."""
+    """Yield all precisions; for kernels of one operand, both widths are the same."""
     for x, w, y in product(_WIDTHS, _WIDTHS, (ACCUMULATOR_BITS, *_WIDTHS)):
         for signs in product((False, True), repeat=3):
             if not computing.has_weights and (x, signs[0]) != (w, signs[1]):
@@ -131,9 +131,10 @@ def _precisions(computing: Kernel) -> Iterator[Precision]:
 
 
 def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
-    """Everything that there is of the kernels, each on the first of the cores that has it.
+    """Yield every combination that exists, on the first of the cores that supports it.
 
-    Exact rules are there also for the first core that has their instruction. A core has ``pv.qnt`` if it can have it.
+    Exact rules are also run on the first core with their instruction. ``pv.qnt`` is enabled on all cores that can have
+    it.
     """
     searching = [*_with_qnt(cores)]
     for name in kernels:
@@ -141,7 +142,7 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
         for precision, (variant, level) in product(_precisions(computing), computing.variants.items()):
             if not level.computes(precision):
                 continue
-            # accumulators need no rule, and single bits have one alone
+            # accumulators need no rule, single bits have one only
             is_open = precision.requantised and precision.y != SIGN_BITS
             for rule in (computing.rules if is_open else ()) or (Rule.BN32,):
                 ways = set[bool]()
@@ -164,7 +165,7 @@ def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
 
 
 def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
-    """The combinations of a pass: of those that differ only by signs one."""
+    """Return the combinations of a pass, one of each group that differs only in signs."""
     groups: dict[tuple[object, ...], list[Combination]] = {}
     for combination in every:
         widths = (combination.precision.x, combination.precision.w, combination.precision.y)
@@ -178,9 +179,9 @@ def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
 @dataclass(slots=True, kw_only=True)
 class SweepResult:
     layers: int = 0
-    wrong: int = 0  # layers with wrong results, or with none
+    wrong: int = 0  # layers with wrong or missing results
     cycles: int = 0
-    refused: dict[str, int] = field(default_factory=dict[str, int])  # layers without a kernel by the reason
+    refused: dict[str, int] = field(default_factory=dict[str, int])  # layers without a kernel, by reason
     reports: list[str] = field(default_factory=list[str])
 
     def merge(self, other: "SweepResult") -> None:
@@ -193,7 +194,7 @@ class SweepResult:
 
 
 def run_combinations(chosen: Sequence[Combination], number: int) -> SweepResult:
-    """Run the layers of a pass for combinations on the same core."""
+    """Run the layers of a pass for combinations on one core."""
     total, shared = SweepResult(), list[SharedCase]()
     for case, cores in (pair for combination in chosen for pair in combination.cases(number)):
         try:

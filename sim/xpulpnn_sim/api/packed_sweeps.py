@@ -1,4 +1,4 @@
-"""Matrix products that show the use of packing operands: a table, and the sweeps of the ULPPACK paper."""
+"""Sweeps of matrix products with packed operands: a table, and the sweeps of the ULPPACK paper."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,30 +24,30 @@ USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))  # bits o
 
 USUAL_MATMUL = "32x512x8"
 
-WIDTHS = range(1, 8)  # bits of an operand that may be packed
+WIDTHS = range(1, 8)  # bits of a packed operand
 
 _BYTES = 8
 _LIBRARY = {"rv32im": (("rv32im_2x2", (8,)),), "xpulpv2": (("xpulpv2_4x2", (8,)), ("nn_4x4", (8, 4, 2)))}
-"""The library's kernels shown beside an instruction set, with their widths; the Mac&Load needs more than that."""
+"""Library kernels shown beside an instruction set, with their widths; Mac&Load needs more extensions."""
 
 _ITERATIONS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _REDUCTIONS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
-_LONGEST = 4096  # elements of a row in the overflow map at most: not all of the bounds on iterations are reached
+_LONGEST = 4096  # maximum of elements of a row in the overflow map; some bounds on iterations are higher
 
 MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
-"""Schemes and registers of the overflow map. P2 in 32 bits would need the upper half of each product."""
+"""Schemes and registers of the overflow map; P2 in 32 bits would need the upper half of the products."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    layer: MatmulLayer  # product to compute
-    pairs: Sequence[tuple[int, int]] = ()  # bits of weights and activations; empty: the usual ones
+    layer: MatmulLayer
+    pairs: Sequence[tuple[int, int]] = ()  # bits of weights and activations; default USUAL_PAIRS
     isas: Sequence[str] = ISAS
-    scheme: str | None = None  # only this scheme
-    depth: int | None = None  # only this depth
-    iterations: int | None = None  # only so many iterations
-    block: str | None = None  # only this block
-    signed: bool = False  # whether weights are signed
+    scheme: str | None = None
+    depth: int | None = None
+    iterations: int | None = None
+    block: str | None = None
+    signed: bool = False  # signed weights
 
     def plan(self, w: int, a: int, candidates: Iterable[Method]) -> PackedPlan | None:
         return best_plan(
@@ -95,7 +95,7 @@ def _library(request: SweepRequest) -> list[SweepPoint]:
 
 
 def _rivals(request: SweepRequest, w: int, a: int) -> list[SweepPoint]:
-    """Bit-serial products, of unsigned operands, where there is an instruction to count bits."""
+    """Return bit-serial products of unsigned operands, if an instruction set can count bits."""
     return [SweepPoint(layer=request.layer, w=w, a=a)] if ISAS[-1] in request.isas else []
 
 
@@ -128,7 +128,8 @@ def _illegal(request: SweepRequest, w: int, a: int) -> str:
 
 
 def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
-    """The largest legal depth of every pair, at the largest operands and as many iterations as a row has room for."""
+    """Yield the largest legal depth of every pair of widths, with the largest operands and as many iterations as
+    fit."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for scheme, register in MAPPED:
         for w in WIDTHS:
@@ -137,7 +138,7 @@ def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
                 if depth == 1:
                     continue
                 most = most_iterations(scheme, register, depth, w, a)
-                # whole words that are cut into chunks of the most iterations
+                # whole words, a multiple of the largest number of iterations
                 step = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a).words(1)
                 words = min(math.lcm(step, most), _LONGEST // (depth * step) * step)
                 layer = MatmulLayer(out_channels=2, reduction=depth * words, pixels=2)
@@ -149,7 +150,7 @@ def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
 
 
 def _best(request: SweepRequest) -> Iterator[SweepPoint]:
-    """Every pair of widths: the best of every instruction, bytes and bit-serial."""
+    """Yield the best packing for every pair of widths and instruction, bytes and bit-serial."""
     for w, a in product(WIDTHS, WIDTHS):
         yield from _packed(request, w, a)
         yield from _rivals(request, w, a)
@@ -199,13 +200,13 @@ SWEEPS: Mapping[str, Callable[[SweepRequest], Iterator[SweepPoint]]] = {
     "bits": _bits,
     "k": _reduction,
 }
-"""Sweeps that may be shown, by name."""
+"""Sweeps by name."""
 
 
 def sweep_points(names: Sequence[str], request: SweepRequest) -> list[SweepPoint]:
-    """The points of sweeps.
+    """Return the points of sweeps.
 
-    Raises :class:`InputError` for an unknown one, :class:`LayerError` if nothing that was asked for is legal.
+    Raises :class:`InputError` for an unknown sweep, :class:`LayerError` if no requested point is legal.
     """
     points: list[SweepPoint] = []
     for name in names:

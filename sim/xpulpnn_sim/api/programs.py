@@ -1,4 +1,4 @@
-"""Programs and single instructions on the design, and on the simulator or the reference models."""
+"""Run programs on the design or the simulator, and check instruction vectors on the design or the reference."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _FIRST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorReport:
-    """Outcome of vectors."""
+    """Result of checking vectors."""
 
     vectors: int  #: Executed.
     mismatches: int  #: Wrong.
@@ -41,7 +41,7 @@ class VectorReport:
     first: tuple[VectorMismatch, ...]  #: The first differences.
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON types."""
+        """Return the report as JSON types."""
         own = {member.name: getattr(self, member.name) for member in fields(self)}
         return own | {"first": [mismatch.record() for mismatch in self.first]}
 
@@ -53,7 +53,7 @@ def check_vectors(
     config: CoreConfig | str = BOTH_FORMS,
     progress: Callable[[int], None] | None = None,
 ) -> VectorReport:
-    """Execute every vector of some files and compare what it says is left behind.
+    """Execute every vector of some files and compare the results with the expected ones.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def check_vectors(
     config : CoreConfig or str
         The core, or the name of a preset.
     progress : callable or None
-        Takes the number of vectors executed since it was last called.
+        Called with the number of vectors executed since the last call.
 
     Raises
     ------
     InputError
-        For a line that is no vector, with its number; before a model is compiled if it is among the first 65,536.
+        For an invalid line, with its number; before a model is compiled if it is among the first 65,536.
     ToolError
         If the model cannot be built.
     """
@@ -88,7 +88,7 @@ def check_vectors(
         seconds += time.perf_counter() - begin
         if not batch:
             break
-        # a mistake in the file is told before a model is compiled, and compiling is not part of the speed
+        # report errors in the first lines before compiling, and leave compilation out of the speed
         check = check or (check_golden if engine == "golden" else VectorBench(chosen).check)
         begin = time.perf_counter()
         mismatches = check(batch)
@@ -107,13 +107,13 @@ def check_vectors(
     )
 
 
-DEFAULT_LIMIT = 1_000_000_000  # cycles or instructions after which a program is given up
+DEFAULT_LIMIT = 1_000_000_000  # cycles or instructions
 
 
 def _program_on(
     path: Path, config: CoreConfig | ClusterConfig | str | None, ram: Sequence[Window], *, exact: bool = True
 ) -> tuple[Executable, CoreConfig | ClusterConfig]:
-    """The program, and the core or cluster to run it on, which it names if no other is asked for."""
+    """Return the program and its core or cluster, by default the one that the program names."""
     if config is None:
         program = load(path, ram=ram)
         name, *settings = named_core(program.cores).split()
@@ -136,32 +136,32 @@ def run(
     exact: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> RunResult:
-    """Run a program on the RTL of a core or of a cluster, cycle by cycle, until it ends.
+    """Run a program on the RTL of a core or cluster, cycle by cycle, until it ends.
 
     Parameters
     ----------
     program : path
         A 32-bit RISC-V ELF file with a symbol ``tohost``.
     config : CoreConfig, ClusterConfig, str or None
-        The core or cluster, or the name of a preset; None: what the program names, else the usual core.
+        The core or cluster, or the name of a preset; None: the one that the program names, else the default core.
     machine : Machine or None
-        Further memory, its timing, interrupts, hart id and limit of cycles; None: what the program's segments cover,
-        answering in the next cycle.
+        Additional memory, memory timing, interrupts, hart id and limit of cycles; None: memory for the program's
+        segments that answers in the next cycle.
     check : bool
         Check every retirement: operands, result, memory access, next address.
     lockstep : bool
         Compare every retirement with the instruction-set simulator.
     account : bool
-        Count where the cycles go: ``stalls`` of the result.
+        Count stall cycles by cause: ``stalls`` of the result.
     exact : bool
-        Simulate the very adders that are emitted (slower, the same results).
+        Simulate the emitted adders instead of plain ones (slower, same results).
     progress : callable or None
-        Takes the count of cycles from time to time.
+        Called periodically with the number of cycles.
 
     Returns
     -------
     RunResult
-        How it ended, cycles, instructions, what it printed, final memory, differences found.
+        Exit, cycles, instructions, output, final memory, and mismatches.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
-    """Run of a program on the instruction-set simulator."""
+    """Result of a program on the instruction-set simulator."""
 
     exit: Exit  #: How it ended.
     instructions: int  #: Instructions executed.
@@ -204,9 +204,9 @@ def simulate(
     limit: int = DEFAULT_LIMIT,
     progress: Callable[[int], None] | None = None,
 ) -> SimulatedRun:
-    """Run a program on the instruction-set simulator, where an instruction counts as a cycle.
+    """Run a program on the instruction-set simulator, which counts one cycle per instruction.
 
-    On a cluster the cores take turns on one memory, always in the same order. Raises
+    The cores of a cluster take turns on one memory, always in the same order. Raises
     :class:`~xpulpnn.errors.InputError` if the file is no such program.
 
     Parameters
@@ -214,17 +214,17 @@ def simulate(
     program : path
         A 32-bit RISC-V ELF file with a symbol ``tohost``.
     config : CoreConfig, ClusterConfig, str or None
-        Decides which instructions, CSRs and cores there are; or the name of a preset; None: as in :func:`run`.
+        The core or cluster, or the name of a preset; None: as in :func:`run`.
     ram : sequence of (int, int)
-        Base and size in bytes of memory beside the program's segments.
+        Base and size in bytes of additional memory.
     hart_id : int
-        Value of mhartid; of a cluster its cores are numbered from 0.
+        Value of mhartid; the cores of a cluster are numbered from 0.
     quantum : int
-        Instructions of the turn of a core of a cluster.
+        Instructions per turn of a core in a cluster.
     limit : int
-        Instructions, of all cores together, after which it is given up.
+        Maximum of instructions, summed over all cores.
     progress : callable or None
-        Takes the count of instructions from time to time.
+        Called periodically with the number of instructions.
     """
     printed = bytearray()
 

@@ -1,8 +1,7 @@
-"""Random layers for the kernels: sizes, strides and padding that meet all their special cases, all precisions.
+"""Random layers for kernels: sizes, strides and padding that cover special cases, and all precisions.
 
-One in four has a few pixels, channels and outputs, often single ones.
-
-Operands are such that the results of a layer spread over their range, or some of them at the ends of theirs.
+A quarter of the layers has few pixels and channels, often single ones. Operands are such that results spread over their
+range, or some are at its ends.
 """
 
 from collections import Counter
@@ -23,17 +22,17 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)
 _SINGLE_BITS = ("1x1x1", "1x1xi32", "1x1x8", "1x1x4", "1x1x2", "8x1x8", "8x1x1", "1x2x1", "1x4x4", "4x4x1")
-"""Precisions with numbers of one bit that take turns with those of all widths."""
+"""Precisions with single-bit numbers, used in turn with those of all widths."""
 
-Turn = tuple[tuple[Precision, ...], str]  # precisions of the same widths, and a variant
-_TIMED = 0.25  # share of layers that run with memory that lets wait
-_EXTREME = 0.125  # share of layers whose operands are at the ends of their ranges
-_UNSURROUNDED = 0.5  # share of layers with zeros around the map, of those that may have another value there
-_SMALL = 0.25  # share of layers of a few pixels and channels
-_TRIES = 1000  # draws of a layer; more fail only if no layer has results that differ
-_FEW = 8  # results that need not differ
+Turn = tuple[tuple[Precision, ...], str]  # precisions of equal widths, and a variant
+_TIMED = 0.25  # fraction of layers with random memory timing
+_EXTREME = 0.125  # fraction of layers with operands at the ends of their ranges
+_UNSURROUNDED = 0.5  # fraction of layers with zero padding, of those that support other values
+_SMALL = 0.25  # fraction of layers with few pixels and channels
+_TRIES = 1000  # attempts per layer; all fail only if no layer has varying results
+_FEW = 8  # number of results that need not vary
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
-"""Greatest share of results that have the same value, and the same sign where that is all there is."""
+"""Maximum fraction of equal results, and of equal signs for single-bit results."""
 
 
 def random_cases(
@@ -48,13 +47,12 @@ def random_cases(
     check: bool = True,
     timing: bool = True,
 ) -> list[Case]:
-    """Cases of a kernel for random layers, the same for the same ``machine.seed``.
+    """Return cases of a kernel with random layers, determined by ``machine.seed``.
 
-    Widths and variants take :func:`turns`, of which the seed says which; everything else is drawn.
-
-    ``precisions``, ``variants`` and ``rules`` are what to choose from; without any everything that the kernel has and
-    the cores can run. With ``check`` every retirement is checked, with ``timing`` some run with random memory timing.
-    Raises :class:`InputError` for a count below 1, and if nothing that is asked for exists.
+    Widths and variants follow :func:`turns` from a start set by the seed; everything else is drawn. ``precisions``,
+    ``variants`` and ``rules`` restrict the choice; by default it is everything that the kernel has and the cores can
+    run. With ``check`` every retirement is checked, with ``timing`` some cases have random memory timing. Raises
+    :class:`InputError` for a count below 1, and if no combination is possible.
     """
     if count < 1:
         raise InputError(f"number of random layers must be at least 1, not {count}")
@@ -85,7 +83,7 @@ def random_cases(
 
 
 def _problem_of(case: Case) -> InputError | LayerError | None:
-    """Why a case cannot be run; None if it can."""
+    """Return why a case cannot be run; None if it can."""
     try:
         case.check()
     except (InputError, LayerError) as error:
@@ -101,9 +99,9 @@ def turns(
     variants: Sequence[str] = (),
     rules: Sequence[Rule] = (),
 ) -> list[Turn]:
-    """Everything that random cases of a kernel may have for widths and variant, in an order with little in common.
+    """Return the widths and variants for random cases in an order in which neighbours differ.
 
-    Parameters are those of :func:`random_cases`. Raises :class:`InputError` if there is nothing.
+    Parameters are those of :func:`random_cases`. Raises :class:`InputError` if no combination is possible.
     """
     layer, all_turns = kernel.layer.parse(kernel.usual), list[Turn]()
     problem: InputError | LayerError | None = None
@@ -130,12 +128,12 @@ def turns(
 
 
 def covered(cases: Sequence[Case]) -> int:
-    """Number of :func:`turns` that there are among cases."""
+    """Return the number of :func:`turns` among the cases."""
     return len({(case.precision.x, case.precision.w, case.precision.y, case.variant) for case in cases})
 
 
 def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
-    """All precisions, those of the same widths together; where there is one operand it counts for the other."""
+    """Return all precisions grouped by widths; for kernels of one operand (``single``), both widths are the same."""
     groups: list[tuple[Precision, ...]] = []
     for x, w, y in product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS)):
         own = (Precision(x, w, y, *signs) for signs in product((False, True), repeat=3))
@@ -144,13 +142,13 @@ def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
             tuple(precision for precision in own if not single or (x, precision.x_signed) == (w, precision.w_signed))
         )
     groups = [group for group in groups if group]
-    # kernels without products refuse them
+    # kernels without products do not support them
     return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]
 
 
 def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
-    # of its own, so that what has been drawn before stays the same
+    # a generator of its own leaves other draws unchanged
     values = Random(f"{kernel.name} {case.machine.seed} outside")
     small = Random(f"{kernel.name} {case.machine.seed} small")
     is_small = small.random() < _SMALL
@@ -169,13 +167,13 @@ def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
 
 
 def _small(kernel: str, rng: Random) -> str:
-    """A layer of a few pixels, whose channels and outputs are often single ones."""
+    """Return a layer of few pixels, often with a single input or output channel."""
     inputs, outputs = (rng.choice((1, rng.randint(1, CHANNELS))) for _ in range(2))
     return small_layer(kernel, rng.choice(PIXELS), inputs, outputs, rng.randint(0, 1))
 
 
 def _surrounded(layer: Any, precision: Precision, rng: Random) -> Any:
-    """A layer that may have padding, with any value around its map every other time."""
+    """Return the layer, every other time with a random padding value if it supports one."""
     if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer
     if rng.random() < _UNSURROUNDED:
@@ -184,9 +182,9 @@ def _surrounded(layer: Any, precision: Precision, rng: Random) -> Any:
 
 
 def _check_spread(case: Case) -> None:
-    """Raise :class:`LayerError` if a kernel that gave always the same might pass for right."""
+    """Raise :class:`LayerError` if the results vary so little that a kernel with constant results might pass."""
     results = reference(case.layer, case_tensors(case), case.precision)
-    # the fraction of the results that are equal to the most frequent one
+    # fraction of results equal to the most frequent one
     share = max(Counter(results.ravel().tolist()).values()) / results.size
     most = _MOST_SIGNS_ALIKE if case.precision.y == SIGN_BITS else _MOST_ALIKE
     if not case.extreme and results.size >= _FEW and share > most:

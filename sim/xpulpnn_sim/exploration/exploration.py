@@ -225,8 +225,7 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     Returns
     -------
     FinishedRun
-        Results by point, and combinations that cannot be built. A point that failed has an ``error``; the others are
-    complete.
+        Results by point, and combinations that cannot be built. A point that failed has an ``error``.
 
     Raises
     ------

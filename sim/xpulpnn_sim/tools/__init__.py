@@ -1,1 +1,1 @@
-"""Processes for jobs, a store of finished results, tables and pages, for every part of the product."""
+"""Processes for jobs, a store of results, tables and pages, netlists and Yosys."""

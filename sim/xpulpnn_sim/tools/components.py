@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Components that can be generated on their own, by their names on the command line."""
+"""Components that can be generated, by command-line name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "core": Core,
     "core-debug": lambda config: CoreDebug(replace(config, debug=True)),
 }
-"""Builders of the components of a core."""
+"""Constructors of core components."""
 
 UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "core-on-wishbone": CoreOnWishbone,
@@ -72,7 +72,7 @@ UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "quantiser": Quantiser,
     "requantiser": Requantiser,
 }
-"""Builders of what is proved or simulated, but not generated: parts of a core, and a core with what is around it."""
+"""Constructors of units that are proved or simulated but not generated."""
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
@@ -88,15 +88,15 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "core-wishbone": CoreWishbone,
     "cluster-wishbone": ClusterWishbone,
 }
-"""Builders of the components of a cluster."""
+"""Constructors of cluster components."""
 
 CLUSTER_UNIT_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster-on-wishbone": ClusterOnWishbone,
 }
-"""Builders of a cluster with what is around it, which is simulated but not generated."""
+"""Constructors of cluster designs that are simulated but not generated."""
 
 DEBUG_TOPS: Mapping[str, Callable[[DebugConfig], wiring.Component]] = {"dm": DebugModule, "jtag-dtm": JtagDtm}
-"""Builders of the components of external debugging."""
+"""Constructors of debug components."""
 
 AnyConfig = CoreConfig | ClusterConfig | DebugConfig
 
@@ -120,9 +120,11 @@ def emit_top(
     both_edges: bool = False,
     separator: Separator = "__",
 ) -> EmittedVerilog:
-    """Verilog and manifest of the component ``name``, one of :data:`TOPS`, :data:`UNIT_TOPS`, :data:`CLUSTER_TOPS`,
-    :data:`CLUSTER_UNIT_TOPS` or :data:`DEBUG_TOPS`. Its module is ``name`` with underscores, after ``prefix``. See
-    :func:`xpulpnn.verilog.emit` for the other options."""
+    """Emit Verilog and manifest of the component ``name``, which is a key of one of the tables above.
+
+    Its module is ``prefix`` followed by ``name`` with underscores. See :func:`xpulpnn.verilog.emit` for the other
+    options.
+    """
     return emit(
         _component(name, config),
         name.replace("-", "_"),

@@ -1,7 +1,7 @@
-"""The workers of a Dask scheduler as an executor; each call runs in a process of its own.
+"""An executor on the workers of a Dask scheduler; each call runs in its own process.
 
-Workers need this package and its tools, no files in common: arguments and results travel as bytes. Dask runs a call
-again elsewhere if its worker is lost.
+Workers need this package and its tools, but no shared files: arguments and results are sent as bytes. Dask repeats a
+call elsewhere if its worker is lost.
 """
 
 import hashlib
@@ -26,21 +26,23 @@ from xpulpnn_sim.tools.pool import Call, Pool, Result, Versions
 from xpulpnn_sim.tools.worker_process import CallError, Shared, WorkerAnswer, WorkerProcess, pack_object
 
 _CONNECT_S = 5.0
-_CHECK_S = 60.0  # time in which every worker must have told its versions
-_VERSIONS_S = 120.0  # longest time in which the process that tells the versions of a worker must have ended
-_LOOK_S = 2.0  # time between looks for workers
-_LONELY_S = 60.0  # time without any worker after which a run gives up
+_CHECK_S = 60.0  # time for all workers to report their versions
+_VERSIONS_S = 120.0  # time limit of the process that determines a worker's versions
+_LOOK_S = 2.0  # polling interval
+_LONELY_S = 60.0  # time without any worker after which a run is abandoned
 
 _ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
 
 
 class WorkersLostError(ToolError):
-    """The scheduler or all its workers are gone."""
+    """The scheduler or all its workers are lost."""
 
 
 def require_dask(address: str) -> Any:
-    """The package ``distributed``. Raises :class:`ToolError` with the command that installs it, :class:`InputError` if
-    nothing listens at ``address``."""
+    """Return the package ``distributed``.
+
+    Raises :class:`ToolError` with the command that installs it, :class:`InputError` if nothing listens at ``address``.
+    """
     try:
         distributed = import_module("distributed")
     except ImportError:
@@ -58,9 +60,9 @@ def require_dask(address: str) -> Any:
 
 @contextmanager
 def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generator[Pool]:
-    """The workers of the scheduler at ``address``, which all have the same versions as this process."""
+    """Yield the workers of the scheduler at ``address``, which must have the same versions as this process."""
     distributed = require_dask(address)
-    # what it logs of lost workers is told by our own messages
+    # our messages report lost workers
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
@@ -105,7 +107,7 @@ class _DaskPool(Pool):
             if isinstance(argument, _Sent):
                 parts.append(self._shared[argument.place])
                 args = (*args[:at], _Sent(len(parts) - 1), *args[at + 1 :])
-        # the function is loaded by the process alone: a worker keeps nothing of ours in memory
+        # only the call's process loads the function, so that a worker keeps no state
         packed = pickle.dumps((pickle.dumps(fn), pickle.dumps(args), pickle.dumps(kwargs)))
         call: Call[Result] = Call()
         call.set_running_or_notify_cancel()
@@ -127,7 +129,7 @@ class _DaskPool(Pool):
         return _Sent(len(self._shared) - 1)
 
     def check_workers(self) -> None:
-        """Raise :class:`InputError` unless there are workers and all of them have our versions."""
+        """Raise :class:`InputError` unless there are workers and all have the same versions as this process."""
         workers = self._workers()
         if not workers:
             raise InputError(f"Dask address must be that of a scheduler with workers, not {self._address} without any")
@@ -142,18 +144,18 @@ class _DaskPool(Pool):
                 text = future.result(timeout=_CHECK_S)
             except TimeoutError:
                 text = f"answer within {_CHECK_S:g} s, not stay silent"
-            except Exception as error:  # whatever a worker without our package runs into
+            except Exception as error:  # anything that a worker without this package raises
                 text = f"be able to run xpulpnn, not fail with: {' '.join(str(error).split())}"
             if text:
                 raise InputError(f"every Dask worker must {text} (worker {worker})")
 
     def stop(self) -> None:
-        """End all calls; their processes and tools are killed on the workers."""
+        """Cancel all calls; the workers kill their processes and tools."""
         self._stopped.set()
         try:
             self._executor.shutdown(wait=False)
             self._client.cancel(list(self._shared.values()), force=True)
-        except Exception as error:  # the scheduler may be what is gone
+        except Exception as error:  # the scheduler may be lost
             logging.getLogger(__name__).debug("not cancelled: %s", error)
 
     def _key(self, name: str) -> str:
@@ -179,7 +181,7 @@ class _DaskPool(Pool):
             call.settle(done.result())
 
     def watch(self) -> None:
-        """Let all calls fail once the scheduler or its workers are gone for good."""
+        """Fail all calls once the scheduler or its workers are lost for good."""
         lonely_s = 0.0
         while not self._stopped.wait(_LOOK_S):
             try:
@@ -227,7 +229,7 @@ def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bo
 
 @cache
 def _versions_here(versions: bytes) -> Mapping[str, str]:
-    """The versions of this worker, asked once; raises what the process that tells them runs into."""
+    """Return the versions of this worker, cached; raise the error of the process that determines them."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
         answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
     if answer.error is not None:
@@ -248,7 +250,7 @@ def _tell_versions(versions: bytes) -> dict[str, str]:
 
 
 def _task_check() -> Callable[[], bool]:
-    """A function that tells whether the call that this thread runs is still wanted by somebody."""
+    """Return a function that tells if a client still waits for the task of this thread."""
     worker = import_module("distributed").get_worker()
     key = worker.get_current_task()
 

@@ -1,4 +1,4 @@
-"""Writing of files in one step, folders that can be written, and one run at a time in a folder."""
+"""Atomic writing of files, checks of output paths, and a lock for folders."""
 
 import fcntl
 import os
@@ -12,15 +12,17 @@ from typing import TextIO
 
 from xpulpnn.errors import InputError
 
-STANDARD_OUTPUT = Path("-")  # stands for the standard output in the place of a file
+STANDARD_OUTPUT = Path("-")  # stands for stdout
 
-LOCK = ".lock"  # file in the folder that says who uses it; there is none when nobody does
+LOCK = ".lock"  # file in a folder that names the process using it
 
 
 @contextmanager
 def folder_lock(folder: Path, option: str) -> Generator[None]:
-    """Keep other runs out of ``folder``, which exists; what a killed run held is free. Raises :class:`InputError`
-    naming ``option`` and who uses the folder, if somebody does."""
+    """Lock an existing folder against other runs; locks of killed processes are free.
+
+    Raises :class:`InputError` with ``option`` and the owner if the folder is locked.
+    """
     path = folder / LOCK
     file = _opened(path, option)
     file.truncate()
@@ -30,7 +32,7 @@ def folder_lock(folder: Path, option: str) -> Generator[None]:
     try:
         yield
     finally:
-        # while it is locked: whoever comes later makes a new one
+        # remove it while locked: the next run makes a new file
         with suppress(OSError):
             path.unlink()
         file.close()
@@ -54,14 +56,13 @@ def _opened(path: Path, option: str) -> TextIO:
         with suppress(FileNotFoundError):
             if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                 return file
-        # its last owner removed it between our opening and locking it
+        # the previous owner removed it between our open and lock
         file.close()
 
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """A temporary file that takes the place of ``path``, whose folder is made if it does not exist, when it is
-    complete, and goes away if it is not."""
+    """Yield a temporary file that replaces ``path`` when the block succeeds; missing folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -75,20 +76,19 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: readers see the old content or the new one. Unchanged files are left alone. The folder
-    is made if it does not exist."""
+    """Write a file atomically, making its folder; a file with the same content is left alone."""
     write_bytes(path, text.encode())
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write files by their names in a folder, each as :func:`write_text` does; returns their paths."""
+    """Write files by name into a folder with :func:`write_text`; return their paths."""
     for name, text in texts.items():
         write_text(folder / name, text)
     return [folder / name for name in texts]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """As :func:`write_text`, for bytes."""
+    """Write bytes as :func:`write_text` does text."""
     if path.is_file() and path.read_bytes() == content:
         return
     with replacing(path) as temporary:
@@ -96,7 +96,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def require_folder(folder: Path, option: str) -> None:
-    """Raise :class:`InputError` unless files can be created in ``folder``, which is made if it does not exist."""
+    """Make ``folder`` if needed; raise :class:`InputError` unless files can be created in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -108,14 +108,14 @@ def require_folder(folder: Path, option: str) -> None:
 
 
 def require_place(folder: Path, option: str) -> None:
-    """Raise :class:`InputError` unless ``folder`` can be written into, or be made; makes nothing."""
+    """Raise :class:`InputError` unless ``folder`` is writable or can be made; create nothing."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)) or there.is_relative_to("/proc"):
         raise InputError(f"{option} must be in a writable folder, not {folder}")
 
 
 def require_writable(path: Path | None, option: str) -> None:
-    """Raise :class:`InputError` unless the file ``path`` can be created, before any work is spent on its content."""
+    """Raise :class:`InputError` unless the file can be created; None always passes."""
     if path is None:
         return
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""Lists of names in the text of options, joined by ``+`` or commas."""
+"""Parse lists of names in options, joined by ``+`` or commas."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from xpulpnn.errors import InputError
 
 
 def split_names(text: str, option: str) -> list[str]:
-    """Distinct names in a list; raises :class:`InputError` for an empty one among them."""
+    """Return the distinct names in a list; raise :class:`InputError` for an empty name."""
     names = [name.strip() for name in re.split("[,+]", text)]
     if "" in names:
         raise InputError(f"{option} must be a list of words such as A+B, not {text or 'empty'}")
@@ -15,7 +15,7 @@ def split_names(text: str, option: str) -> list[str]:
 
 
 def select_names(text: str, known: Sequence[str], option: str) -> list[str]:
-    """Distinct members of ``known`` named in ``text``, ``all`` standing for all of them."""
+    """Return the distinct names in ``text``, all in ``known``; ``all`` selects all of them."""
     names = list(known) if text == "all" else [name.strip() for name in re.split("[,+]", text)]
     for name in names:
         if name not in known:

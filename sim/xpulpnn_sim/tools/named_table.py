@@ -1,4 +1,4 @@
-"""Tables as data, headings, rows and remarks; and as the terminal shows them, as wide as it is."""
+"""Tables as data (headings, rows and notes), and their output in a terminal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,35 +10,33 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-LESS, MORE = "\u2193", "\u2191"  # tell which way is better
+LESS, MORE = "\u2193", "\u2191"  # direction of improvement
 
 _ARROWS = {"less": LESS, "more": MORE}
 
-TableCell = str | float | int | None  # text, a number that its column formats, or nothing
+TableCell = str | float | int | None  # text, number, or empty
 
-POINT, ERROR = "point", "error"  # names of the columns of labels, and of the reasons why points failed
+POINT, ERROR = "point", "error"  # columns of point labels, and of errors of points
 
-MISSING = "-"  # Shown where there is no figure
+MISSING = "-"  # shown for an empty cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Heading of a column."""
-
-    name: str  # what the column holds
-    unit: str = ""  # unit of its numbers, shown in the heading
-    group: str = ""  # heading over neighbouring columns of the same group
-    digits: int | None = None  # decimals of its numbers; None for a column of text
-    signed: bool = False  # show the sign of positive numbers too
-    better: Literal["", "less", "more"] = ""  # `less` or `more`: which numbers are better; empty if neither is
-    grouped: bool = False  # show thousands apart
+    name: str
+    unit: str = ""  # shown in the heading
+    group: str = ""  # heading over neighbouring columns
+    digits: int | None = None  # decimals of numbers; None for text
+    signed: bool = False  # show a plus sign
+    better: Literal["", "less", "more"] = ""  # direction of improvement; empty if neither
+    grouped: bool = False  # separate thousands
     commands: bool = False  # each line of a cell is a command
-    # how texts are set off on a page: `good` or `bad`
+    # `good` or `bad` for texts that a page highlights
     tones: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def heading(self) -> str:
-        """The name, with an arrow in the direction that is better."""
+        """Return the name, with an arrow in the direction of improvement."""
         return f"{self.name} {_ARROWS[self.better]}" if self.better else self.name
 
     def show(self, cell: TableCell) -> str:
@@ -50,39 +48,37 @@ class Column:
 
 
 def text_columns(*names: str) -> list[Column]:
-    """Columns of texts."""
     return [Column(name=name) for name in names]
 
 
 def number_columns(*names: str, digits: int, unit: str = "", group: str = "") -> list[Column]:
-    """Columns of numbers alike in all but their names."""
     return [Column(name=name, digits=digits, unit=unit, group=group) for name in names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """A table, shown the same in the terminal and in the HTML report."""
+    """A table for terminal and HTML report."""
 
-    title: str  # heading of the table
+    title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[TableCell]]  # as many cells as columns in each
-    notes: Sequence[str] = ()  # conditions and remarks, printed with the table
-    # columns that tell what a row is of; none: those before the first group, without groups the first one
+    rows: Sequence[Sequence[TableCell]]
+    notes: Sequence[str] = ()  # conditions and remarks
+    # number of columns that identify a row; 0: those before the first group, or one without groups
     lead: int = 0
-    marked: frozenset[int] = frozenset()  # rows in bold, such as the baseline's
-    failed: frozenset[int] = frozenset()  # rows in red: what failed
+    marked: frozenset[int] = frozenset()  # bold rows, such as the baseline
+    failed: frozenset[int] = frozenset()  # red rows
 
 
 _ERROR_WIDTH = 44
 _COMMAND_WIDTH = 40
 _GROUP_WIDTH = 16
-_GAP = 2  # characters: a line of an error, of a command, of a group's heading; the space between columns
+_GAP = 2  # in characters: line of an error, line of a command, line of a group's heading, space between columns
 
 
 class TerminalTable:
-    """A table for a rich console of any width: units and groups in the headings, notes below.
+    """A table for a rich console of any width, with units and groups in the headings and notes below.
 
-    Columns that do not fit go to further tables below the first, which repeat those that tell what a row is of.
+    Columns that do not fit go to further tables below, which repeat the columns that identify a row.
     """
 
     def __init__(self, table: NamedTable) -> None:
@@ -97,7 +93,7 @@ class TerminalTable:
 
 
 def _headings(table: NamedTable, column: int) -> list[str]:
-    """Lines of a heading without its group."""
+    """Return the lines of a heading without its group."""
     lines = [table.columns[column].heading]
     if any(other.unit for other in table.columns):
         unit = table.columns[column].unit
@@ -110,7 +106,7 @@ def _lines(text: str, width: int = _GROUP_WIDTH) -> list[str]:
 
 
 def _width(table: NamedTable, column: int, folded: int | None) -> int:
-    """Characters that a column needs, with the gap after it; headings and texts may be ``folded``."""
+    """Return the width of a column with the gap after it; headings and texts may be folded to ``folded`` characters."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
     if heading.name == ERROR or heading.commands:
@@ -122,9 +118,10 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
-    """Columns of each of the tables that fit ``width`` characters, with texts ``folded`` to as many if they may be.
+    """Split columns into tables of at most ``width`` characters, with texts folded to ``folded`` characters if
+    given.
 
-    Those of a group stay together if they fit. Each table begins with the columns that tell what a row is of.
+    A group stays together if it fits. Each table begins with the columns that identify a row.
     """
     places = range(len(table.columns))
     parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]

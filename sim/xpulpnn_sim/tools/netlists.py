@@ -1,4 +1,4 @@
-"""Netlists as Yosys writes them (``write_json``), and the order in which their gates can be evaluated."""
+"""Read netlists that Yosys writes with ``write_json``, and sort gates in order of evaluation."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from xpulpnn.errors import ToolError
 
-ZERO, ONE, DONT_CARE = 0, 1, -1  # nets of the constants: Yosys numbers its own from 2 on
+ZERO, ONE, DONT_CARE = 0, 1, -1  # constant nets; Yosys numbers nets from 2
 
 GATES: Mapping[str, tuple[str, int]] = {
     "$_AND_": ("AB", 0b1000),
@@ -25,7 +25,7 @@ GATES: Mapping[str, tuple[str, int]] = {
     "$_NOT_": ("A", 0b01),
     "$_BUF_": ("A", 0b10),
 }
-"""Gates of Yosys with one output bit, Y: input pins, and the truth table over them, the first pin lowest."""
+"""Yosys gates with output Y: input pins and truth table, first pin least significant."""
 
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": DONT_CARE, "z": DONT_CARE}
 _SKIPPED = "$scopeinfo"
@@ -35,7 +35,7 @@ _Gate = TypeVar("_Gate")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetlistCell:
-    """A cell: name, type, nets of each pin (lowest bit first), parameters, and which pins Yosys knows to be outputs."""
+    """A cell: nets of each pin (lowest bit first), parameters, and output pins."""
 
     name: str
     type: str
@@ -54,7 +54,7 @@ class NetlistCell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetlistWire:
-    """A named word of nets, lowest bit first; ``hidden`` if Yosys made the name up."""
+    """A named vector of nets, lowest bit first; ``hidden`` if Yosys generated the name."""
 
     name: str
     nets: list[int]
@@ -63,7 +63,7 @@ class NetlistWire:
 
     @property
     def bits(self) -> Iterator[tuple[str, int]]:
-        """Name, such as ``rs1[3]``, and net of each bit."""
+        """Yield name, such as ``rs1[3]``, and net of each bit."""
         if len(self.nets) == 1:
             yield self.name, self.nets[0]
         else:
@@ -72,7 +72,7 @@ class NetlistWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetlistModule:
-    """A module: ports and wires by name, its cells, and the initial values of nets that have one."""
+    """A module: ports and wires by name, cells, and initial values of nets."""
 
     name: str
     inputs: dict[str, NetlistWire]
@@ -83,12 +83,12 @@ class NetlistModule:
 
 
 def read_module(path: Path, name: str) -> NetlistModule:
-    """The module ``name`` of a file; raises :class:`ToolError` if the file or the module is not there."""
+    """Return the module ``name``; raise :class:`ToolError` if file or module is missing."""
     return read_modules(path, [name])[0]
 
 
 def read_modules(path: Path, names: Iterable[str]) -> list[NetlistModule]:
-    """The modules ``names`` of a file; raises :class:`ToolError` if the file or one of them is not there."""
+    """Return the modules ``names``; raise :class:`ToolError` if the file or a module is missing."""
     required = list(names)
     name = required[0]
     modules: list[NetlistModule] = []
@@ -150,8 +150,8 @@ def _cell(name: str, described: dict[str, Any]) -> NetlistCell:
 def in_order(
     gates: Sequence[_Gate], read: Callable[[_Gate], Iterable[int]], driven: Callable[[_Gate], Iterable[int]]
 ) -> list[_Gate]:
-    """Gates sorted so that each comes after those that drive the nets it reads. Raises :class:`ToolError` if there is
-    no such order."""
+    """Sort gates topologically by the nets that they read and drive; raise :class:`ToolError` for a combinational
+    loop."""
     drivers = {net: number for number, gate in enumerate(gates) for net in driven(gate)}
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(gates)), ()))
     for number, gate in enumerate(gates):

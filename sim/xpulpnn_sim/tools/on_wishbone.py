@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Core and cluster with Wishbone ports on memory with OBI ports: programs run in lock step through their bridges."""
+"""Core and cluster whose Wishbone ports are converted back to memory ports, so that programs test their bridges."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +19,13 @@ _CACHE_BYTES = 512
 
 
 class _OnWishbone(Component):
-    """A design behind its bridges; the ports are those of the design without them.
+    """A design with Wishbone bridges inside, and the memory ports of the design without bridges.
 
-    Each transfer is an access of a port, of one word of it, and ends with its response.
+    Each Wishbone transfer becomes an access to one word of a memory port, and ends with its response.
     """
 
     def __init__(self, config: Any, inner: Any, served: Mapping[str, tuple[str, PortSignature]]) -> None:
-        self.inner, self._served = inner, served  # name and kind of the port by the Wishbone port that it serves
+        self.inner, self._served = inner, served  # memory port name and signature by Wishbone port
         ports = {name: member for name, member in inner.signature.members.items() if name not in served}
         super().__init__(config, ports | {name: Out(signature) for name, signature in served.values()})
 
@@ -38,7 +38,7 @@ class _OnWishbone(Component):
         return m
 
     def _serve(self, m: Module, bus: Any, port: Any, requested: Signal) -> None:
-        """Make an access of each transfer, which is ``asked`` for until it is answered."""
+        """Turn each transfer into an access; ``requested`` is set between grant and response."""
         words = len(port.rdata) // XLEN
         word = bus.adr[: (words - 1).bit_length()]
         set_and_clear(m, requested, port.req & port.gnt, port.rvalid)
@@ -60,7 +60,7 @@ class _OnWishbone(Component):
 
 
 class CoreOnWishbone(_OnWishbone):
-    """The core, with a small instruction cache."""
+    """The core with bridges and a small instruction cache."""
 
     def __init__(self, config: CoreConfig) -> None:
         inner = CoreWishbone(ClusterConfig(core=config, icache_private=_CACHE_BYTES))
@@ -69,7 +69,7 @@ class CoreOnWishbone(_OnWishbone):
 
 
 class ClusterOnWishbone(_OnWishbone):
-    """The cluster."""
+    """The cluster with bridges."""
 
     def __init__(self, config: ClusterConfig) -> None:
         inner = ClusterWishbone(config)
@@ -79,7 +79,7 @@ class ClusterOnWishbone(_OnWishbone):
     def elaborate(self, platform: object) -> Module:
         m: Any = super().elaborate(platform)
         if self.config.rvfi:
-            # the core whose access is under way, not the one that asks for the next; that is granted in such a cycle
+            # the hart of the current access, since the next request may be granted in the cycle of its end
             bus, outside = self.inner.ext, vars(self)["ext_hart"]
             with m.If(~bus.cyc | bus.ack | bus.err):
                 m.d.sync += outside.eq(self.inner.ext_hart)

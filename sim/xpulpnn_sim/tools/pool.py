@@ -1,4 +1,4 @@
-"""Executors that know how many calls to have submitted, and share arguments of many calls."""
+"""Executors with a suggested number of submitted calls, and shared arguments."""
 
 import platform
 from abc import abstractmethod
@@ -16,12 +16,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Versions = Callable[[], Mapping[str, str]]
-"""Returns all that results depend on besides the arguments: workers on other machines must have the same."""
+"""Returns everything but the arguments that results depend on; remote workers must agree."""
 
 
 class Call(Future[Result], Generic[Result]):
     output: str = ""
-    """Output of its process and its tools, once it has ended; of a call in this very process nothing."""
+    """Output of the call's process and tools after its end; empty for calls in this process."""
 
     def settle(self, answer: WorkerAnswer) -> None:
         self.output = answer.output
@@ -37,18 +37,18 @@ class Pool(Executor):
     @property
     @abstractmethod
     def ahead(self) -> int:
-        """Number of calls to have submitted at a time, so that no process waits."""
+        """Return the number of calls to have submitted, so that no process idles."""
 
     @abstractmethod
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
-        """Have a function called that can be imported by its name."""
+        """Submit a call of an importable function."""
 
     @abstractmethod
     def share(self, value: Any) -> Any:
-        """An argument of many calls, which travels once; to be given to :meth:`submit` in place of the value."""
+        """Return a stand-in for an argument of many calls, which is sent once."""
 
     def map(self, fn: Callable[..., Result], *iterables: Iterable[Any], **_: Any) -> Iterator[Result]:
-        """Results in order; arguments are taken as they are needed, so that there may be no end of them."""
+        """Yield results in order; arguments are consumed lazily and may be infinite."""
         calls = zip(*iterables, strict=False)
         running: deque[Call[Result]] = deque()
         try:
@@ -69,8 +69,10 @@ def completed(
     *more: Any,
     named: Callable[[Item], str] | None = None,
 ) -> Iterator[tuple[Item, Result]]:
-    """Items and what the function returns for each of them and ``more``, as they come; an error cancels all others. The
-    error of a call whose process was lost begins with what ``named`` calls its item."""
+    """Yield items with their results as they complete; an error cancels all other calls.
+
+    The error of a lost process begins with the item's name by ``named``.
+    """
     waiting = iter(items)
     running: dict[Call[Result], Item] = {}
     try:
@@ -93,7 +95,7 @@ def completed(
 
 
 def versions_of(*packages: str) -> dict[str, str]:
-    """Versions that workers on other machines must share: Python, the sources of this project, these packages."""
+    """Return the versions that remote workers must share: Python, sources of this project, and packages."""
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "sources of xpulpnn": sources_digest()[:12],

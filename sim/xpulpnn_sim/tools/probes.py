@@ -1,7 +1,7 @@
-"""Probes: names of inner nets of the design, for proofs, cutpoints, faults and mutants.
+"""Names of internal nets of the design, for proofs, cutpoints, faults and mutants.
 
-No other module spells a net inside a component. A line such as ``ex_done=done`` gives the probe ``ex_done`` of the net
-``done``; without ``=`` both have the same name. Nets have their names in the emitted Verilog.
+No other module names nets inside a component. An entry ``ex_done=done`` defines the probe ``ex_done`` of the net
+``done``; without ``=`` probe and net have the same name. Nets have their names in the emitted Verilog.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ CORE_NETS: Mapping[str, str] = {
     "core.backend.rvfi_tap": "has_ex=ex_valid has_wb=wb_valid id_leaves=id_issue ex_ready ex_insn ex_pc_rdata"
     " ex_pc_wdata ex_trap ex_cause ex_intr ex_rs1_rdata ex_rs2_rdata ex_rd_rdata ex_nn_act_rdata ex_nn_wgt_rdata"
     " wb_rd_we wb_rd_addr wb_rd_wdata wb_base_we wb_base_addr wb_base_wdata",
-    # the old value of an access may share a register with the unit that requantises, whose name it then has
+    # the old value of an access may share a register with the requantiser, and then has that name
     "core.backend.wb_stage": "wb_late_we=wb__we wb_late_addr=wb__addr wb_old=old wb_old=requantiser_old"
     " wb_old_addr=old_addr wb_wrote=wrote wb_restores=restores wb_loads=nn_pending wb_loads=wb_is_base"
     " wb_pair=wb__pair",
@@ -50,7 +50,7 @@ CORE_NETS: Mapping[str, str] = {
     "core.if_stage.prefetch": "if_pc=pc fetch_count=count fetch_live=live fetch_drops=drops fetch_current=current"
     " fetch_held=held fetch_stale=stale fetch_running=running fetch_exact=exact",
 }
-"""Probes of the properties between instructions, by the instance. Of a probe given twice a core has one of the nets."""
+"""Probes for properties of the pipeline, by instance; of a probe that is listed twice, a core has one net."""
 
 _NN_WORDS = [*(f"act{index}" for index in range(NNRF_ACTIVATIONS)), *(f"wgt{index}" for index in range(NNRF_WEIGHTS))]
 _LATER_PAIR = [f"act{NNRF_ACTIVATIONS + index}" for index in range(NNRF_ACTIVATIONS)]
@@ -62,7 +62,7 @@ CORE_WORDS: Mapping[str, list[str]] = {
     "nn_words": [f"{_NNRF}.nn_{name}" for name in (*_NN_WORDS, "kappa", "lambda")],
     "nn_later_pair": [f"{_NNRF}.nn_{name}" for name in _LATER_PAIR],
 }
-"""Probes of several nets, lowest bits first; each net has one of some names."""
+"""Probes of several nets, lowest bits first; each net has one of the alternative names."""
 
 _ID_STAGE, _WB_STAGE = "core.backend.id_stage", "core.backend.wb_stage"
 ONLY_WITH: Mapping[str, tuple[str, ...]] = {
@@ -83,7 +83,7 @@ ONLY_WITH: Mapping[str, tuple[str, ...]] = {
     ),
     "requantise": (f"{_NNRF}.nn_kappa", f"{_NNRF}.nn_lambda", f"{_ID_STAGE}.id_ex__requantise"),
 }
-"""Beginnings of the nets that a core need not have, by the setting without which it need not."""
+"""Prefixes of nets that are absent without a setting, by setting."""
 
 BACKEND_NETS: Mapping[str, str] = _table(
     # instruction in ID
@@ -103,13 +103,13 @@ BACKEND_NETS: Mapping[str, str] = _table(
     " late_addr=id_stage.id_ex__wb_addr wb_we=id_stage.wb__we wb_addr=id_stage.wb__addr"
     " wb_wrote=wb_stage.wrote wb_old_addr=wb_stage.old_addr"
 )
-"""Probes of the proofs of instructions, by their places in the back end."""
+"""Probes for proofs of instructions, by path in the back end."""
 
 EX_REGISTERS = ("id_stage.id_ex__", "rvfi_tap.ex_", BACKEND_NETS["ex_valid"])
 WB_REGISTERS = ("wb_stage.", "rvfi_tap.wb_", "rvfi_tap.rvfi__", "lsu.wb_")
-"""Beginnings of the names of the registers of the back end that follow an instruction through EX, and through WB."""
+"""Name prefixes of the back end's registers that follow an instruction through EX and through WB."""
 
-NNRF_NETS = "ex_stage.nnrf.nn_"  # what the names of the entries of the NN-RF begin with in the back end
+NNRF_NETS = "ex_stage.nnrf.nn_"  # prefix of NN-RF entries in the back end
 
 UNIT_INSTANCES: Mapping[str, str] = {
     "alu": "ex_stage.alu",
@@ -122,11 +122,11 @@ UNIT_INSTANCES: Mapping[str, str] = {
     "widener": "id_stage.widener",
     "lsu": "lsu",
 }
-"""Units by their places in the back end."""
+"""Units by path in the back end."""
 
 CUT_WIRES: Mapping[str, Mapping[str, str]] = {
     "fetched words": {"prefetch_buffer": "first second has_first has_second first_error second_error"},
-    # the wildcard stands for what Yosys makes of an array
+    # the wildcard matches names that Yosys makes for an array
     "registers": {"reg_file": "*mem2reg_rd*DATA"},
     "forwarded results": {"id_stage": "ex_result wb__data wb__odd wb_wdata"},
     "products": {"ex_stage": "mult_result mult_done dotp_result dotp2_result", "id_stage": "nn_act nn_wgt"},
@@ -148,13 +148,13 @@ CUT_WIRES: Mapping[str, Mapping[str, str]] = {
     "targets": {"immediates": "offset[31:1]"},
     "constants and targets": {"id_stage": "insn__payload__pc target_sum", "immediates": "imm offset"},
 }
-"""Wires of the cutpoints of riscv-formal, by their modules."""
+"""Cutpoint wires of riscv-formal, by module."""
 
 IDLE_LOOPS: Mapping[str, str] = {
     **{f"hw_loops/{name}{loop}": "32'h00000000" for name in ("lpstart", "lpend", "lpcount") for loop in range(2)},
     "hw_loops/late": "2'h0",
 }
-"""Registers of the hardware loops, and their values while no loop is set up."""
+"""Hardware-loop registers and their values without an active loop."""
 
 PIPELINE_CUTS: Mapping[str, tuple[str, ...]] = {
     "units": ("ex_stage/mult", "ex_stage/div", "ex_stage/dotp", "ex_stage/dotp2", "wb_stage/requantiser"),
@@ -167,11 +167,11 @@ PIPELINE_CUTS: Mapping[str, tuple[str, ...]] = {
     "loaded": ("lsu/w:aligned",),
     "loops": ("hw_loops/w:lp*",),
 }
-"""Instances and wires that the properties between instructions cut, as Yosys selects them."""
+"""Cutpoint instances and wires for properties of the pipeline, as Yosys selections."""
 
 LOOP_REGISTERS = {"start": "hw_loops/w:lpstart", "end": "hw_loops/w:lpend", "count": "hw_loops/w:lpcount"}
 NNRF_REGISTERS = "nn_rf/w:nn_*"
-"""Registers that begin with any value in proofs; the number of the loop follows."""
+"""Registers with arbitrary initial values in proofs; the loop's number follows."""
 
 UNIT_NETS: Mapping[str, Mapping[str, str]] = {
     unit: _table(text)
@@ -201,4 +201,4 @@ UNIT_NETS: Mapping[str, Mapping[str, str]] = {
         "WishboneBridge": "ended last under_way word",
     }.items()
 }
-"""Nets that faults read or change, by the component; of a component itself its ports have their own names."""
+"""Nets that faults read or change, by component; a component's own ports have their own names."""

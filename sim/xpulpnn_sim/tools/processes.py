@@ -1,8 +1,4 @@
-"""Copies of this very process, side by side, where forking is what makes work fast: what is set up is shared; and an
-interrupt that lets a run tidy up.
-
-Only processes of a single thread are copied.
-"""
+"""Forked copies of this single-threaded process, which share its state; and interrupts that let a run clean up."""
 
 import os
 import signal
@@ -16,7 +12,7 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def single_interrupt() -> Generator[None]:
-    """Turn the first Ctrl-C or SIGTERM into :class:`KeyboardInterrupt`; ignore all others until the block is left."""
+    """Turn the first Ctrl-C or SIGTERM into :class:`KeyboardInterrupt`; ignore further ones until the block is left."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -38,14 +34,14 @@ Tag = TypeVar("Tag")
 
 
 class Forks(Generic[Tag]):
-    """At most ``jobs`` copies at a time; ``ended`` hears the tag and the exit code of each."""
+    """At most ``jobs`` forks at a time; ``ended`` is called with tag and exit code of each."""
 
     def __init__(self, jobs: int, ended: Callable[[Tag, int], None] | None = None) -> None:
         self._jobs, self._ended = jobs, ended
         self._running: dict[int, Tag] = {}
 
     def start(self, tag: Tag) -> bool:
-        """Start a copy, once there is room for it; returns True in the copy, which must end by :func:`os._exit`."""
+        """Fork when there is room; return True in the child, which must end with :func:`os._exit`."""
         while len(self._running) >= self._jobs:
             self._wait()
         child = os.fork()
@@ -54,7 +50,7 @@ class Forks(Generic[Tag]):
         return not child
 
     def wait(self) -> list[int]:
-        """Wait for the end of all copies; returns their exit codes."""
+        """Wait for all forks; return their exit codes."""
         return [self._wait() for _ in range(len(self._running))]
 
     def _wait(self) -> int:
@@ -68,13 +64,13 @@ class Forks(Generic[Tag]):
 
 
 def silence() -> None:
-    """Drop all that this process prints from now on."""
+    """Discard all further output of this process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
 
 
 def limit_computing(seconds: float) -> None:
-    """End this process by SIGPROF once it has computed that long, however busy the machine is."""
+    """End this process by SIGPROF after this CPU time."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,7 +1,7 @@
-"""The one store of finished results, so that a run that was interrupted goes on where it was.
+"""A store of results on disk, with which interrupted runs continue.
 
-A record is a file of JSON with a name and the key of all that determines it. A record under another key is not found,
-and is replaced by the next one of its name, so that no result ever goes out of date.
+A record is a JSON file with a name and a key of everything that determines the value. A record with another key counts
+as missing and is replaced, so that no result is outdated.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from xpulpnn_sim.tools.files import replacing, write_text
 
 @cache
 def sources_digest(without: frozenset[str] = frozenset()) -> str:
-    """Hash of all sources but those in folders named in ``without``, and of the version of the hardware language."""
+    """Return a hash of all sources except folders named in ``without``, and of Amaranth's version."""
     digest = hashlib.sha256(metadata.version("amaranth").encode())
     for root in (
         *(Path(package.__file__ or "").parent for package in (xpulpnn, xpulpnn_sw)),
@@ -47,7 +47,7 @@ _LOOK_S = 0.5
 
 
 class Results:
-    """Records in a folder of their own; with ``fresh`` those of earlier runs are removed first."""
+    """Records in a folder; with ``fresh``, records of earlier runs are removed."""
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
         self.folder = folder
@@ -55,8 +55,10 @@ class Results:
             self.remove()
 
     def find(self, name: str, key: str = "") -> Any | None:
-        """Return the value kept with this name and key; None if there is none. A name that is a digest of all that
-        determines the value needs no key."""
+        """Return the value with this name and key, or None.
+
+        A name that is a digest of everything that determines the value needs no key.
+        """
         path = self._path(name)
         if not counts(path):
             return None
@@ -67,15 +69,15 @@ class Results:
             return None
 
     def keep(self, name: str, value: Any, key: str = "", files: Mapping[str, str] | None = None) -> None:
-        """Keep a JSON value in place of the one with this name, and texts in files of these names beside it."""
+        """Store a JSON value under a name, replacing the old one, and text files in a folder of that name."""
         for file, text in (files or {}).items():
             write_text(self.folder / _file_name(name) / file, text)
-        # it counts from now on, even if it is the old one
+        # the record counts as new from now on, even with the same value
         with replacing(self._path(name)) as file:
             file.write_text(json.dumps({"key": key, "value": value}, default=list))
 
     def retain(self, names: Collection[str]) -> None:
-        """Remove all records but those with these names."""
+        """Remove all records except these names."""
         retained = {self._path(name) for name in names}
         for path in self.folder.glob("*.json"):
             if path not in retained:
@@ -85,7 +87,7 @@ class Results:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __len__(self) -> int:
-        """Number of records, whatever their keys."""
+        """Return the number of records with any key."""
         return sum(1 for _ in self.folder.glob("*.json"))
 
     def _path(self, name: str) -> Path:
@@ -98,7 +100,7 @@ def _file_name(name: str) -> str:
 
 @contextmanager
 def watched(results: Results, report: Callable[[int], None]) -> Generator[None]:
-    """Tell the number of records now and then while something else writes them."""
+    """Call ``report`` periodically with the number of records while the block runs."""
     ended = Event()
 
     def watch() -> None:
@@ -115,13 +117,17 @@ def watched(results: Results, report: Callable[[int], None]) -> Generator[None]:
 
 
 def cached_results(folder: str) -> Results:
-    """Records in a folder of the user's cache, by names that are digests of all that determines them."""
+    """Return the store in a folder of the user's cache, whose names are digests of everything that determines a
+    value."""
     return Results(cache_directory() / folder)
 
 
 def digest(*parts: object) -> str:
-    """Return 32 hex digits that are the same in every process exactly if the parts are equal. Parts may be plain
-    values, arrays, enumerations, records and collections of these; a module or package stands for its sources."""
+    """Return 32 hex digits that are equal for equal parts in every process.
+
+    Parts may be plain values, arrays, enumerations, records and collections; a module or package stands for its
+    sources.
+    """
     sha = hashlib.sha256()
     for part in parts:
         _add(sha, part)

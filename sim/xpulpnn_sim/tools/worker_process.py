@@ -1,7 +1,7 @@
-"""A process that answers calls one after the other, and ends with all the tools that they started.
+"""A process that answers calls in turn, and dies with all tools that they started.
 
-The process leads a process group. The group is killed when a call takes too long, when the process ends, when whoever
-started it asks for that, and when whoever started it is gone, however that came about.
+The process leads a process group, which is killed when a call exceeds its time limit, when the process ends, on
+request, and when the parent process dies.
 """
 
 import os
@@ -22,9 +22,9 @@ from typing import Any
 
 from xpulpnn.errors import ToolError, XpulpnnError
 
-_GRACE_S = 5.0  # time in which a process that says nothing more ends by itself
+_GRACE_S = 5.0  # time for a silent process to end by itself
 
-_LOOK_S = 0.5  # time between looks whether anybody still wants the result
+_LOOK_S = 0.5  # polling interval for cancelled calls
 
 _BOOTSTRAP = (
     "import sys; sys.path[:] = {path!r}; from xpulpnn_sim.tools.worker_process import serve; serve({alive}, {calls})"
@@ -32,12 +32,12 @@ _BOOTSTRAP = (
 
 
 class CallError(ToolError):
-    """A call that did not return: its process was killed, crashed or took too long."""
+    """A call whose process was killed, crashed or timed out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An argument of many calls, read from a file once in each process."""
+    """An argument of many calls, which each process reads from a file once."""
 
     path: Path
 
@@ -45,15 +45,15 @@ class Shared:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAnswer:
     value: Any = None
-    error: Exception | None = None  # what the call raised, or a CallError
-    output: str = ""  # what the process and its tools printed meanwhile
+    error: Exception | None = None  # exception of the call, or a CallError
+    output: str = ""  # output of the process and its tools
 
 
 class WorkerProcess:
-    """A fresh interpreter: neither threads nor the main script of whoever started it are in it."""
+    """A fresh interpreter without the parent's threads and main script."""
 
     def __init__(self, folder: Path) -> None:
-        # the folder gets what the process prints and the temporary files of its tools
+        # for output of the process and temporary files of its tools
         self._output = folder / "output"
         self._lock = Lock()
         self._code: int | None = None
@@ -86,7 +86,7 @@ class WorkerProcess:
         return self._code is not None
 
     def call(self, call: bytes, timeout_s: float, is_wanted: Callable[[], bool] | None = None) -> WorkerAnswer:
-        """Have the process answer a call of :func:`pack_object`; it is gone afterwards if it did not answer in time."""
+        """Let the process answer a call of :func:`pack_object`; it is killed if it does not answer in time."""
         began = self._output.stat().st_size
         deadline = monotonic() + timeout_s
         answer = None
@@ -113,12 +113,12 @@ class WorkerProcess:
         self._end(0.0)
 
     def _end(self, grace_s: float) -> int | None:
-        """Kill the group; returns the exit code of a process that had ended by itself within the grace, else None."""
+        """Kill the process group; return the exit code if the process ended by itself within ``grace_s``, else None."""
         with self._lock:
             if self._code is not None:
                 return self._code
             until = monotonic() + grace_s
-            # its number stays its own as long as nobody has asked for its exit code
+            # the pid is not reused before the exit status is collected
             how = os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
             while not (ended := os.waitid(*how) is not None) and monotonic() < until:
                 sleep(0.01)
@@ -140,14 +140,14 @@ def _why(code: int | None) -> str:
 
 
 def pack_object(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
-    """A call as bytes; arguments that are :class:`Shared` are replaced by what their files hold."""
+    """Pickle a call; :class:`Shared` arguments are replaced by the contents of their files when it runs."""
     return pickle.dumps((function, arguments, named))
 
 
 def serve(alive: int, calls: int) -> None:
-    """Answer calls until there are no more; ends at once with whoever started this process."""
+    """Answer calls until there are no more; end with the parent process."""
     for end in (alive, calls):
-        # tools must not inherit what tells that this process has ended
+        # tools must not inherit the pipes by which the parent notices the end
         os.set_inheritable(end, False)
     Thread(target=_end_with, args=(alive,), daemon=True).start()
     with Connection(calls) as connection:
@@ -180,7 +180,7 @@ def _answer(call: bytes) -> bytes:
         try:
             answer = pickle.dumps((None, error))
             pickle.loads(answer)
-        except Exception:  # an exception that does not travel
+        except Exception:  # an exception that cannot be pickled
             return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
         return answer
 

