@@ -1,1 +1,1 @@
-"""Proofs: one engine, and what it proves of units, emitter, instructions, pipeline and cluster."""
+"""Formal proofs: an engine, and proofs of units, emitter, instructions, pipeline and cluster."""

@@ -1,1 +1,1 @@
-"""Claims about the parts of a cluster as gates beside them."""
+"""Claims about units of a cluster, written as gates beside them."""

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the arbiter of a bank."""
+"""Claims about the arbiter of a TCDM bank."""
 
 from amaranth.hdl import Mux, Signal
 from amaranth.lib.wiring import In
@@ -19,7 +19,7 @@ _ARBITER_CLAIMS = {
 
 
 class ArbiterClaims(Obligation):
-    """The claims about an arbiter with at least two inputs; those of ``fixed`` include one that does not hold."""
+    """Claims about an arbiter of at least two inputs; for ``fixed`` one of them must be refuted."""
 
     def __init__(self, inputs: int, kind: ArbiterKind):
         index = ceil_log2(inputs)
@@ -53,5 +53,5 @@ class ArbiterClaims(Obligation):
         if unit.kind == "counter":
             m.d.comb += self.valid.eq(self.state < unit.inputs)
         elif unit.kind == "strict":
-            # from some input on all ones
+            # a suffix of ones
             m.d.comb += self.valid.eq((~self.state & self.state << 1) == 0)

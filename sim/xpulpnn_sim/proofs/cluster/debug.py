@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about debugging: the way to the debug module's memory, its system bus, and cores that wait and halt."""
+"""Claims about debugging: the path to the debug module's memory, system bus accesses, and halts of waiting cores."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.transport import TransportClaims
 
 _PLACES = 2
-_MOST = 7  # accesses that a way keeps under way
+_MOST = 7  # maximum of outstanding accesses
 
 _WAY_CLAIMS = {
     "one": "at most one place is asked, and only for what the hart asks",
@@ -34,7 +34,8 @@ _WAY_CLAIMS = {
 
 
 class WayClaims(Obligation):
-    """A way to the debug module's memory or elsewhere, and counts of the answers that each place owes."""
+    """A demultiplexer to the debug module's memory or elsewhere, and counts of the outstanding responses of each
+    target."""
 
     def __init__(self):
         ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}
@@ -71,7 +72,7 @@ _BUS_CLAIMS = {
 
 
 class SystemBusClaims(Obligation):
-    """The debug module's access to the system's bus, and a record of its request and of the answer that is owed."""
+    """The debug module's system bus access, and a record of its request and outstanding response."""
 
     def __init__(self):
         registers = {"state": ("state", 2), "error": ("error", SBERROR_BITS)}
@@ -113,7 +114,7 @@ _HALT_CLAIMS = {
 
 
 class HaltClaims(CoreUnitClaims):
-    """A core's part of the event unit with debug mode, and a record of the access that was broken off."""
+    """A core's part of the event unit with debug mode, and a record of the aborted access."""
 
     def __init__(self, config):
         self.config = config

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the debug module: who has its memory, harts that halt and resume, and abstract commands."""
+"""Claims about the debug module: sharing of its memory, harts that halt and resume, and abstract commands."""
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -30,7 +30,7 @@ _SHARE_CLAIMS = {
 
 
 class ShareClaims(Obligation):
-    """Fetches and data accesses of a hart at the module's memory, which answers in the next cycle."""
+    """Fetches and data accesses of a hart to the module's memory, which responds in the next cycle."""
 
     def __init__(self):
         super().__init__("memory of the debug module", MemoryShare(), _SHARE_CLAIMS, {})
@@ -62,7 +62,7 @@ _HART_CLAIMS = {
 
 
 class HartClaims(Obligation):
-    """State of two harts, and a record for each of them by what is written and what it says."""
+    """State of two harts, and a record of each from the accesses to its registers."""
 
     def __init__(self):
         registers = {name: (name, _HARTS) for name in ("mask", "resume_ack")} | {"hasel": ("hasel", 1)}
@@ -113,9 +113,9 @@ _COMMAND_CLAIMS = {
 
 
 class CommandClaims(Obligation):
-    """Abstract commands for two harts, and a record of the cycle before and of the command that is under way.
+    """Abstract commands for two harts, and a record of the previous cycle and of the running command.
 
-    Only while one is, a hart says that it has begun or met an exception.
+    A hart reports a begin or an exception only while a command runs.
     """
 
     def __init__(self):

@@ -26,7 +26,7 @@ _CORE_CLAIMS = {
 
 
 class CoreUnitClaims(Obligation):
-    """A core's part of the event unit, and a record of its events, its mask and its access."""
+    """A core's part of the event unit, and a record of its events, mask and access."""
 
     def __init__(self, config):
         self.config = config
@@ -43,7 +43,7 @@ class CoreUnitClaims(Obligation):
         loads = Signal()
         m.d.comb += [granted.eq(port.req & port.gnt), loads.eq(granted & ~port.we)]
         offset = offset_of(port)
-        # of the access that was granted last
+        # fields of the last granted access
         with m.If(granted):
             m.d.sync += [
                 events_asked.eq(loads & (self._waiting(offset) | self._clearing(offset))),
@@ -69,7 +69,7 @@ class CoreUnitClaims(Obligation):
         self._events(m, open_ & events_asked, clears)
 
     def _events(self, m, waiting, clears):
-        """The events that came and were neither cleared nor told, one cycle later, when it is known what is told."""
+        """Return the events that arrived and were neither cleared nor reported, one cycle later."""
         port = self.unit.port
         arrived, cleared, before, mask = (Signal(XLEN, name=name) for name in ("arrived", "cleared", "before", "model"))
         active = Signal(XLEN)
@@ -131,7 +131,7 @@ class CoreUnitClaims(Obligation):
 
 
 def offset_of(port):
-    """Offset within the private view, of an aligned address."""
+    """Return the offset of an aligned address in the private address range."""
     return Cat(Const(0, ceil_log2(WORD_BYTES)), port.addr[ceil_log2(WORD_BYTES) : ceil_log2(BLOCK_BYTES)])
 
 
@@ -164,7 +164,7 @@ class DispatchClaims(Obligation):
             known = Signal(name=f"known_{core}")
             moved = (place - before)[: len(place)]
             m.d.sync += [before.eq(place), got.eq(unit.popped[core]), known.eq(1)]
-            # the word passed in the last cycle is gone now
+            # subtract the word that was passed in the last cycle
             now = Signal.like(count, name=f"now_{core}")
             m.d.comb += now.eq(Mux(known, count - moved, 0))
             m.d.sync += count.eq(now + unit.pushed.any())
@@ -189,7 +189,7 @@ _BARRIER_CLAIMS = {
 
 
 class BarrierClaims(Obligation):
-    """A barrier, and a record of who has triggered since it was last complete."""
+    """A barrier, and a record of the cores that triggered since it was last complete."""
 
     def __init__(self, config):
         super().__init__(f"barrier, {config.cores} cores", BarrierUnit(config), _BARRIER_CLAIMS, {})
@@ -198,7 +198,7 @@ class BarrierClaims(Obligation):
         state, events = self.unit.state, self.unit.events
         cores = self.unit.cores
         came = Signal(cores)
-        # those whose last trigger has had its event; after a reset nobody has triggered
+        # cores whose last trigger has completed a barrier; after reset no core has triggered
         spent = Signal(cores, init=-1)
         triggers = Signal(cores)
         complete = Signal()
@@ -214,7 +214,7 @@ class BarrierClaims(Obligation):
         m.d.sync += [came.eq(Mux(complete, 0, came) | triggers), spent.eq((spent | used) & ~triggers)]
 
     def _triggers(self, cores):
-        """Cores that trigger in this cycle."""
+        """Return the cores that trigger in this cycle."""
         requests = 0
         base = EventRegister.BARRIER + BARRIER_BYTES * self.unit.number
         for core, access in enumerate(self.unit.accesses):
@@ -234,7 +234,7 @@ _MUTEX_CLAIMS = {
 
 
 class MutexClaims(Obligation):
-    """A mutex, and a record of whether somebody has it."""
+    """A mutex, and a record of its lock."""
 
     def __init__(self, config):
         registers = {"locked": ("locked", 1)}

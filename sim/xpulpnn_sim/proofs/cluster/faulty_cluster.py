@@ -1,4 +1,4 @@
-"""A cluster that goes wrong on request."""
+"""A cluster with faults that a program can enable."""
 
 from enum import IntEnum
 
@@ -8,53 +8,53 @@ from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.isa.cluster import NO_MASTER, TCDM_BASE, EventLine
 
-FAULT_WORD = TCDM_BASE + 0xF7FC  # a store of the number of a fault by core 0 begins it
+FAULT_WORD = TCDM_BASE + 0xF7FC  # core 0 enables a fault by storing its number here
 
-_SELDOM = 5  # Low bits of a word that select the accesses that go wrong now and then
+_SELDOM = 5  # bits of an address that select the accesses for intermittent faults
 
 
 class ClusterFault(IntEnum):
     NONE = 0
     LOST_EVENT = 1
-    """Core 1 is not told of barriers."""
+    """Core 1 gets no barrier events."""
     EARLY_BARRIER = 2
-    """Barrier 0 takes the trigger of core 1 for that of core 2 too."""
+    """Barrier 0 counts the trigger of core 1 also for core 2."""
     DROPPED_GRANT = 3
     """Requests of core 3 do not reach the TCDM."""
     SWAPPED_BANKS = 4
-    """Banks 0 and 1 are exchanged."""
+    """Banks 0 and 1 are swapped."""
     WRONG_STORE = 5
-    """The lowest bit of what is written into bank 2 is inverted."""
+    """The lowest bit of writes to bank 2 is inverted."""
     UNMARKED = 6
-    """A test&set marks nothing."""
+    """Test-and-set does not write."""
     SILENT_ACCESS = 7
-    """Now and then bank 1 grants an access and does not make it."""
+    """Bank 1 sometimes grants an access without making it."""
     LOST_MARK = 8
-    """The mark of a test&set is lost now and then."""
+    """The write of a test-and-set is sometimes lost."""
     DMA_BYTE = 9
-    """Now and then the DMA engine leaves a byte out."""
+    """The DMA sometimes omits a byte."""
     DMA_EVENT = 10
-    """The DMA engine tells nobody of the end of a transfer."""
+    """The DMA does not signal the end of a transfer."""
     DMA_STATUS = 11
-    """Identifiers of transfers under way look as if these had ended."""
+    """Identifiers of running transfers read as finished."""
     TIMER_STEP = 12
-    """The timer tells of its end a cycle early."""
+    """The timer expires a cycle early."""
     ANY_MUTEX = 13
-    """Mutex 0 is given to whoever waits, taken or not."""
+    """Mutex 0 is granted to any waiting core, even while locked."""
     DMA_ENDLESS = 14
-    """Identifiers of transfers look for ever as if these were under way."""
+    """Identifiers of transfers read as running forever."""
     STALE_LINES = 15
-    """Instruction caches ignore that they are to forget their lines."""
+    """Instruction caches ignore flushes."""
 
 
 EVENT_FAULTS = ClusterFault.EARLY_BARRIER
-"""Faults up to this one are those of the event unit, which sees them on its lines from outside the cluster."""
+"""The last fault of the event unit, which gets its number on the external event lines."""
 
 
 class FaultyEventUnit(EventUnit):
-    """Loses the barrier's events of a core, or takes the trigger of one core for that of another too.
+    """An event unit that loses barrier events of a core, or counts the trigger of one core for another.
 
-    Which, the events from outside the cluster say, which nobody waits for.
+    The external event lines, for which no program waits, select the fault.
     """
 
     def elaborate(self, platform):
@@ -75,7 +75,8 @@ class FaultyEventUnit(EventUnit):
 
 
 class FaultyCluster(Cluster):
-    """A cluster of at least four cores that goes wrong once core 0 has stored a :class:`Fault` at :data:`FAULT_WORD`.
+    """A cluster of at least four cores that shows a :class:`ClusterFault` once core 0 has stored it at
+    :data:`FAULT_WORD`.
 
     Parameters and members are those of the cluster.
     """
@@ -129,7 +130,7 @@ class FaultyCluster(Cluster):
             demux = getattr(m.submodules, f"demux{number}")
             told = dma.cores[number].rdata
             with m.If(fault == ClusterFault.DMA_STATUS):
-                # what has no allocated identifiers is an identifier
+                # a value with zero upper half is an identifier
                 m.d.comb += demux.dma.rdata.eq(Mux(told[16:].any(), told & 0xFFFF_0000, told))
             with m.If(fault == ClusterFault.DMA_ENDLESS):
                 m.d.comb += demux.dma.rdata.eq(told | told[16:])

@@ -1,4 +1,4 @@
-"""Obligations: what is to be proved of a unit, with all its ports at the outside."""
+"""Proof obligations: a unit with claims about it."""
 
 from abc import ABC, abstractmethod
 
@@ -8,9 +8,9 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.verilog import EmittedVerilog, emit
 
-TOP = "claims"  # module of the component
+TOP = "claims"  # module name
 
-PROVED, REFUTED = "proved", "refuted"  # verdicts: holds in every cycle after a reset; does not, as cycles show
+PROVED, REFUTED = "proved", "refuted"  # holds in every cycle after reset; violated by a counterexample
 
 
 class Obligation(wiring.Component, ABC):
@@ -19,21 +19,21 @@ class Obligation(wiring.Component, ABC):
     Parameters
     ----------
     title : str
-        The unit for readers.
+        Name of the unit for readers.
     unit : wiring.Component
         The unit.
     claims : dict[str, str]
-        What each output means.
+        Statement of each claim, by output.
     registers : dict[str, tuple[str, int]]
-        Inputs that are to show a register of the unit, the register's name and its width.
+        Inputs that read a register of the unit, with the register's name and width.
     ports : dict[str, Member]
-        Further ports, in place of ``io``, all those of the unit.
+        Ports in place of ``io``, which has all ports of the unit.
     number : tuple[str, int]
-        An input that stays the same, and how many values it has; none if its name is empty.
+        A constant input and its number of values; none if the name is empty.
     depth : int
-        Cycles that a proof by induction looks back.
+        Depth of the induction in cycles.
     refuted : set[str]
-        Claims that do not hold, and must not.
+        Claims that must not hold.
     """
 
     def __init__(self, title, unit, claims, registers, *, ports=None, number=("", 1), depth=1, refuted=()):
@@ -58,12 +58,11 @@ class Obligation(wiring.Component, ABC):
 
     @abstractmethod
     def claim(self, m):
-        """Build the logic that says whether the claims hold."""
+        """Build the logic of the claims."""
 
     def expected(self, claim: str) -> str:
-        """Verdict that the proof of a claim must end with."""
         return REFUTED if claim in self.refuted else PROVED
 
     def emit(self) -> EmittedVerilog:
-        """Verilog of component and unit, without initial values: proofs begin with a reset, or anywhere."""
+        """Emit component and unit without initial values, since proofs begin with a reset or in any state."""
         return emit(self, TOP, config={}, initial=False)

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The parts of a cluster that something is proved of."""
+"""Parts of a cluster with claims."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
@@ -27,4 +27,4 @@ PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
     "event-unit": _event_unit,
     "debug": debug_obligations,
 }
-"""Claims about each part: arbiters of a bank, of all kinds in the sizes there are, the event unit, debugging."""
+"""Constructors of the claims of each part: arbiters of all kinds and occurring sizes, event unit, debugging."""

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the way from the test access port to the debug module, whose clocks have any ratio."""
+"""Claims about the debug transport, whose clocks have any ratio."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
 _ACCESS_BITS = 1 + XLEN + DMI_ADDRESS_BITS
-_TICKS, _ROUNDS = 3, 5  # ticks of both clocks that are a round, and rounds until both sides are at rest
+_TICKS, _ROUNDS = 3, 5  # ticks of both clocks per round, and rounds until both sides are idle
 
 
 class TapStep(enum.Enum, shape=2):
@@ -27,21 +27,22 @@ class TapStep(enum.Enum, shape=2):
 
 
 class TickingDtm(JtagDtm):
-    """The transport with clocks that tick and sides that are reset when told, and with any test access port."""
+    """The debug transport with both clocks as enables of one clock, a reset for each side, and a free test access
+    port."""
 
     port_ticks: In(1)  #: TCK ticks.
-    module_ticks: In(1)  #: The module's clock ticks.
-    port_reset: In(1)  #: The side of the port is reset.
-    module_reset: In(1)  #: That of the module is.
-    step: In(TapStep)  #: Step of the port.
-    instruction: In(TapRegister)  #: Its instruction.
+    module_ticks: In(1)  #: The debug module's clock ticks.
+    port_reset: In(1)  #: Reset of the JTAG side.
+    module_reset: In(1)  #: Reset of the debug module's side.
+    step: In(TapStep)  #: Step of the test access port.
+    instruction: In(TapRegister)  #: Instruction of the test access port.
 
     def elaborate(self, platform):
-        """Put both clocks on one, and inputs into the place of the test access port."""
+        """Move both clocks to one, and replace the test access port by inputs."""
         fragment = Fragment.get(super().elaborate(platform), platform)
         tap = next(each for part, *_ in fragment.subfragments for each in part.origins or () if isinstance(each, Tap))
         fragment.subfragments[:] = [entry for entry in fragment.subfragments if tap not in (entry[0].origins or ())]
-        # the pins of the port are left out
+        # without the pins of the test access port
         outside = {name: getattr(self, name) for name in ("tdo", "tdo_enable")}.values()
         inside = [
             statement
@@ -71,9 +72,9 @@ _CLAIMS = {
 
 
 class TransportClaims(Obligation):
-    """The transport, and records of the access that was taken last and what has become of it.
+    """The debug transport, and a record of the last access and its progress.
 
-    After a reset of one side alone no access is asked for until both sides are at rest.
+    After a reset of one side only, no access is requested until both sides are idle.
     """
 
     def __init__(self):
@@ -137,7 +138,7 @@ class TransportClaims(Obligation):
         self._hurry(m, takes, does, rests, made, ~fair | upset)
 
     def _settle(self, m, ring, resets, rests, beside):
-        """After a reset changes pass through the ring of both sides, and no new one begins."""
+        """Let changes pass through both sides after a reset, and begin no new ones."""
         by_module, by_port = signals(range(_TICKS + 1), "by_module by_port")
         rounds = Signal(range(_ROUNDS + 1), name="rounds")
         over = (by_module == _TICKS) & (by_port == _TICKS)
@@ -151,7 +152,7 @@ class TransportClaims(Obligation):
             m.d.sync += rounds.eq(0)
 
         def behind(number, ticks, count):
-            """The clock has ticked a number of times in a round, or the round is over."""
+            """Tell if the clock has ticked ``count`` times in round ``number``, or the round is over."""
             return (rounds > number) | (rounds == number) & (ticks >= count)
 
         follows = [~first | second for first, second in pairwise(ring)]
@@ -163,7 +164,7 @@ class TransportClaims(Obligation):
         m.d.comb += self.settles.eq(beside | Cat(holds).all())
 
     def _hurry(self, m, takes, does, rests, made, beside):
-        """Count the ticks that an access waits, of the module's clock until it is made and of TCK behind that."""
+        """Count the ticks that an access waits: of the module's clock until it is made, then of TCK."""
         module, port = signals(range(_TICKS + 1), "waits_for_module waits_for_port")
         with m.If(takes):
             m.d.sync += module.eq(0)

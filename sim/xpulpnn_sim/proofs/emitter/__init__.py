@@ -1,1 +1,1 @@
-"""Proofs that the emitted Verilog is what Amaranth describes."""
+"""Proofs that the emitted Verilog is equivalent to Amaranth's RTLIL."""

@@ -1,12 +1,12 @@
-"""Equality of two modules with registers, by induction over the clock edges.
+"""Sequential equivalence of two modules by induction over clock edges.
 
-Register bits of both modules are put into classes whose members shall always be equal. They are if all members of a
-class start with the same value and if, supposed that they are equal before a clock edge, they are equal after it. Then
-outputs that are equal for all inputs and all such states are always equal. Registers of the same name begin in a class
-of their own; the others, arrays and renamed registers, are told apart by what they become in random states (C. A. J.
-van Eijk, Sequential Equivalence Checking Based on Structural Similarities, 2000).
+Register bits of both modules form classes of bits that shall be equal. The members of a class are equal if they start
+equal, and if equality before a clock edge implies equality after it. The modules are equivalent if their outputs are
+equal for all inputs and all states in which classes are equal. Registers of equal names start in a class of their own;
+others (arrays, renamed registers) are distinguished by their next values in random states (C. A. J. van Eijk,
+Sequential Equivalence Checking Based on Structural Similarities, 2000).
 
-A module is seen between its registers: what goes in, what comes out, and what each register bit becomes.
+A module is treated as combinational logic between its registers and instances.
 """
 
 import random
@@ -22,22 +22,22 @@ from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule
 
 _REGISTER = re.compile(r"\$_DFF_(?P<edge>[NP])(?:(?P<active>[NP])(?P<value>[01]))?_")
 
-Pin = tuple[str, str]  # Instance (empty: the module itself) and port
+Pin = tuple[str, str]  # instance (empty for the module itself) and port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBit:
-    # wires that have the bit, and its number in each, those with a name of the source first
+    # wires and bit numbers of the bit, source names first
     names: tuple[tuple[str, int], ...]
-    start: int | None  # initial value, None if it has none
-    # net of an asynchronous reset, the value of that net that resets, and the value that the bit then has
+    start: int | None  # initial value, or None
+    # asynchronous reset: net, active value, and value after reset; or None
     reset: tuple[int, int, int] | None
-    clock: tuple[int, int]  # net of the clock and the value it has after the active edge
-    next: int  # net of the value at the next edge
+    clock: tuple[int, int]  # net of the clock, and its value after the active edge
+    next: int  # net of the next value
 
 
 class ModuleLogic:
-    """A module with its registers and its instances of other modules cut out."""
+    """A module with its registers and submodule instances cut out."""
 
     def __init__(self, module: NetlistModule, directions: Mapping[str, Mapping[str, str]]) -> None:
         self.inputs: dict[Pin, list[int]] = {("", name): wire.nets for name, wire in module.inputs.items()}
@@ -74,7 +74,7 @@ class ModuleLogic:
 
 
 def _names(module: NetlistModule) -> dict[int, list[tuple[str, int]]]:
-    """Wires and bit numbers of each net, wires with a name of the source first."""
+    """Return the wires and bit numbers of each net, source names first."""
     names: dict[int, list[tuple[str, int]]] = {}
     for wire in sorted(module.wires.values(), key=lambda wire: wire.hidden):
         for place, net in enumerate(wire.nets):
@@ -82,19 +82,19 @@ def _names(module: NetlistModule) -> dict[int, list[tuple[str, int]]]:
     return names
 
 
-DEFINITION, IMAGE = 0, 1  # Sides: the module that defines, and the one that shall be equal to it
+DEFINITION, IMAGE = 0, 1  # sides: the reference module, and the module that shall be equal
 
-StateBit = tuple[int, int]  # Side and net of a register bit
+StateBit = tuple[int, int]  # side and net of a register bit
 
 Prover = Callable[[GateGraph, Sequence[tuple[int, int]]], frozenset[int] | None]
-"""Given pairs of literals: None if each is proved equal, else the inputs (literals) that are 1 where one is not."""
+"""Proves pairs of literals equal: returns None, or the input literals that are 1 in a counterexample."""
 
 _CASES = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A port of the definition, the port of the image that it is, and whether that one is inverted."""
+    """Corresponding ports of both sides, and if the image's port is inverted."""
 
     definition: Pin
     image: Pin
@@ -103,24 +103,24 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetDifference:
-    """Signal that is not equal."""
+    """A signal that differs, with a counterexample."""
 
-    signal: str  # Output, or register at the next clock edge
-    # its value in the definition and in the image
+    signal: str  # output, or register at the next clock edge
+    # values of both sides
     expected: int
     found: int
-    given: dict[str, int]  # values of the inputs and registers it depends on, by name
-    alone: tuple[str, ...] = ()  # registers of the definition that are equal to none of the image
+    given: dict[str, int]  # inputs and registers that the signal depends on, by name
+    alone: tuple[str, ...] = ()  # registers of the definition without an equal register in the image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrespondenceTask:
     definition: ModuleLogic
     image: ModuleLogic
-    # ports that belong together; inputs of one module alone may be anything
+    # corresponding ports; inputs of one module only are free
     inputs: Sequence[Pair]
     outputs: Sequence[Pair]
-    starts: bool = True  # whether initial values belong to what must be equal
+    starts: bool = True  # if initial values must be equal
 
     @property
     def sides(self) -> tuple[ModuleLogic, ModuleLogic]:
@@ -135,16 +135,16 @@ class CorrespondenceTask:
 
 
 def net_difference(task: CorrespondenceTask, prover: Prover) -> NetDifference | None:
-    """None if the image is proved equal to the definition, else where it is not."""
+    """Return None if the image is proved equal to the definition, else a difference."""
     difference = _Induction(task, prover, named=True).run()
     if difference is None:
         return None
-    # names may have been given to other registers
+    # names may belong to other registers
     return difference if _Induction(task, prover, named=False).run() is not None else None
 
 
 class _Word:
-    """Literals that must be equal, place by place, under one name."""
+    """Pairs of literals of a signal that must be equal, by bit."""
 
     def __init__(self, signal: str) -> None:
         self.signal = signal
@@ -158,7 +158,7 @@ class _Word:
 
 
 class _Gates:
-    """Both modules in one graph with the same inputs."""
+    """Both modules in one graph with common inputs."""
 
     def __init__(self, task: CorrespondenceTask, state: Mapping[StateBit, int]) -> None:
         self.graph = GateGraph()
@@ -198,7 +198,7 @@ class _Gates:
         return self.graph.mux(resets ^ active ^ 1, following, value)
 
     def random_values(self, patterns: Sequence[Mapping[int, int]], generator: random.Random) -> dict[int, int]:
-        """Cases of every variable: those of ``patterns``, then random ones."""
+        """Return values of all variables: those of ``patterns``, then random ones."""
         values: dict[int, int] = {}
         for node, gate in enumerate(self.graph.nodes):
             if gate.kind is GateKind.INPUT:
@@ -211,12 +211,12 @@ class _Gates:
 
 
 def pin_name(pin: Pin) -> str:
-    """``instance.port``, or the port of the module itself."""
+    """Return ``instance.port``, or the port of the module itself."""
     return ".".join(filter(None, pin))
 
 
 class _Induction:
-    """One attempt: classes that only get finer."""
+    """One attempt of induction, in which classes are refined."""
 
     def __init__(self, task: CorrespondenceTask, prover: Prover, *, named: bool) -> None:
         self._task = task
@@ -246,7 +246,7 @@ class _Induction:
                 return difference
 
     def _wrong_start(self) -> NetDifference | None:
-        """A register of the same name with another initial value."""
+        """Return a register whose namesake has another initial value."""
         for (_, net), (_, other) in self._same_names() if self._named and self._task.starts else ():
             register, image = self._task.definition.registers[net], self._task.image.registers[other]
             if register.start != image.start:
@@ -258,7 +258,7 @@ class _Induction:
         return None
 
     def _first_classes(self) -> dict[StateBit, int]:
-        """Class of each bit: registers of one name below 0, where they stay; others by clock and initial value."""
+        """Return the class of each bit: by name (negative, never refined), or by clock, initial value and reset."""
         keys: dict[StateBit, tuple[object, ...]] = {}
         cleared = self._cleared()
         for bit in self._bits:
@@ -276,7 +276,7 @@ class _Induction:
         return {bit: numbers[key] for bit, key in keys.items()}
 
     def _cleared(self) -> set[StateBit]:
-        """Bits that must be reset at once: those of the definition that an inverted input clears."""
+        """Return the definition's bits that an inverted (active-low) input resets."""
         resets = [pin_name(pair.definition) for pair in self._task.inputs if pair.inverted and not pair.definition[0]]
         values = self._free.random_values((), self._generator)
         mask = (1 << _CASES) - 1
@@ -286,7 +286,7 @@ class _Induction:
         return {bit for bit, value in zip(bits, following, strict=True) if value in (0, mask)}
 
     def _same_names(self) -> Iterable[tuple[StateBit, StateBit]]:
-        """Register bits of both sides that bear the same name."""
+        """Yield pairs of register bits of equal names."""
         images: dict[tuple[str, int], int] = {}
         for net, register in self._task.image.registers.items():
             for name in register.names:
@@ -300,7 +300,7 @@ class _Induction:
                 yield (DEFINITION, net), (IMAGE, net_of_image)
 
     def _refine(self) -> None:
-        """Split classes whose members become different in random states, until none does."""
+        """Split classes whose members get different next values in random states, until none is split."""
         count = 0
         while count != (count := len(set(self._classes.values()))):
             graph = self._free.graph
@@ -369,7 +369,7 @@ class _Induction:
         }
 
     def _given(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
-        """Inputs and registers that a word depends on, as numbers."""
+        """Return the inputs and registers that a word depends on, as numbers."""
         needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))
         given: dict[str, int] = {}
         for name, literals in gates.ports.items():

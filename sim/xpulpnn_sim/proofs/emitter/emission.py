@@ -1,4 +1,4 @@
-"""Each module of emitted Verilog against Amaranth's RTLIL of the same component."""
+"""Compare each emitted Verilog module with Amaranth's RTLIL of the same component."""
 
 import re
 import tempfile
@@ -46,17 +46,17 @@ write_json netlist.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmissionSource:
-    """A module to prove: its RTLIL, its Verilog, and what is known of the modules it contains."""
+    """A module to prove: its RTLIL, its Verilog, and the interfaces of its submodules."""
 
-    name: str  # name of the Verilog module
-    rtlil: str  # their texts, of one module each
-    verilog: str  # their texts, of one module each
-    instances: tuple[tuple[str, str], ...]  # name and module of each instance, in the order of the Verilog
-    ports: tuple[tuple[str, str, str], ...]  # Module, port and direction of everything instantiated
+    name: str  # Verilog module
+    rtlil: str  # text of one module
+    verilog: str  # text of one module
+    instances: tuple[tuple[str, str], ...]  # name and module of each instance, in Verilog order
+    ports: tuple[tuple[str, str, str], ...]  # module, port and direction of all submodules
 
 
 def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
-    """The modules of a design; one that stands for several components once for each RTLIL they have."""
+    """Return the modules of a design; a module that several components share occurs once for each RTLIL."""
     modules = design.manifest["modules"]
     sources: list[EmissionSource] = []
     for name, described in modules.items():
@@ -73,11 +73,11 @@ def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
     return sources
 
 
-Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # a source and the logic of its RTLIL and its Verilog
+Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # source, logic of the RTLIL, and logic of the Verilog
 
 
 def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
-    """Logic of modules of one design; raises :class:`ToolError` if Yosys does not understand a text."""
+    """Yield the logic of modules of one design; raise :class:`ToolError` if Yosys rejects a text."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
         folder = Path(name)
         definitions = [f"{source.name}$definition{number}" for number, source in enumerate(sources)]
@@ -97,7 +97,7 @@ def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
 
 
 def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Directions of ports by the names they may have in the RTLIL."""
+    """Return port directions under all names that a port may have in RTLIL."""
     return {
         module: {port.removesuffix(end): direction for port, direction in ports.items() for end in ("_n", "_", "")}
         for module, ports in directions.items()
@@ -105,10 +105,10 @@ def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, 
 
 
 def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
-    """Compare the two texts of a module.
+    """Compare RTLIL and Verilog of a module.
 
-    Facts of the outcome: ``bits`` of outputs and registers, operands of instances among the outputs; those that the
-    SAT solver had to decide, ``bits_by_sat``; the ``reason`` why they differ, and the case as ``counterexample``.
+    Facts of the outcome: ``bits`` is the number of compared outputs, register bits and submodule inputs,
+    ``bits_by_sat`` of those decided by the SAT solver; ``reason`` and ``counterexample`` describe a difference.
     """
     began = time.monotonic()
     source, definition, _ = elaborated
@@ -158,7 +158,7 @@ def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str
 
 
 class _UnequalError(Exception):
-    """Ports or instances that differ."""
+    """Ports or instances that do not correspond."""
 
 
 def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
@@ -174,7 +174,7 @@ def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
 
 
 def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, str]:
-    """Name in the Verilog of each instance; the empty name is the module itself."""
+    """Return the Verilog name of each RTLIL instance; the empty name is the module itself."""
     written = {match["name"]: match["type"] for match in _INSTANCE.finditer(source.rtlil)}
     order = [name for name, _ in source.instances if name in emitted]
     if sorted(written.values()) != sorted(emitted.values()) or len(order) != len(emitted):
@@ -191,13 +191,13 @@ def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, 
 def _pairs(
     definition: Mapping[Pin, list[int]], image: Mapping[Pin, list[int]], names: Mapping[str, str], *, required: bool
 ) -> Iterator[Pair]:
-    """Ports that belong together; all must do so, except outputs of instances that nothing reads."""
+    """Yield corresponding ports; all must correspond, except unused outputs of instances."""
     left = set(image)
     for (instance, port), nets in definition.items():
         if not nets:
             continue
         place = names[instance]
-        # ports of the top module may have single underscores, and a reset may be active low
+        # top ports may have single underscores, and an active-low reset
         spellings = [port_name(port)] + [port_name(port, "_")] * (not instance)
         candidates = [(place, name) for name in spellings + [f"{port}_n"] * port.endswith("rst")]
         pin = next((pin for pin in candidates if pin in image), None)

@@ -1,1 +1,1 @@
-"""Graphs of gates, and the ways to prove claims about them."""
+"""Gate graphs, and methods to prove claims about them."""

@@ -1,7 +1,7 @@
-"""Gate graphs that keep their full adders visible, and final adders of any structure, proved to be plain ones.
+"""Gate graphs that keep full adders visible, and recognition of final adders of any structure.
 
-Majorities, the carries of full adders, are nodes of their own also where the netlist writes them as ANDs and ORs: what
-the algebra of :mod:`~xpulpnn_sim.proofs.engine.algebra` needs. Decision diagrams tell equal carries.
+Majorities (carries of full adders) are nodes even if the netlist has them as ANDs and ORs, as
+:mod:`~xpulpnn_sim.proofs.engine.algebra` needs. Decision diagrams prove carries equal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKin
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
 Cut = tuple[tuple[int, ...], int]
-"""Up to three nodes and the truth table of a node over them: bit i for the values i of the leaves, first one lowest."""
+"""A cut: up to three leaf nodes and the truth table of a node over them, first leaf least significant."""
 
 _LEAF_TABLES = (0b10101010, 0b11001100, 0b11110000)
 _ALL = 0b11111111
@@ -21,7 +21,7 @@ _MOST_CUTS = 8
 
 @cache
 def _table(function: int, where: tuple[int, ...]) -> int:
-    """Truth table ``function`` over leaves that are at the places ``where`` of a longer list."""
+    """Return the truth table ``function`` over leaves at the positions ``where`` of a longer list."""
     table = 0
     for row in range(8):
         index = sum((row >> place & 1) << number for number, place in enumerate(where))
@@ -30,7 +30,7 @@ def _table(function: int, where: tuple[int, ...]) -> int:
 
 
 def _majority_tables() -> dict[int, tuple[int, int, int]]:
-    """Truth tables of majorities, with the inversions of the three leaves."""
+    """Return the truth tables of majorities, with the inversions of the three leaves."""
     tables: dict[int, tuple[int, int, int]] = {}
     for pattern in range(8):
         flips = (pattern & 1, pattern >> 1 & 1, pattern >> 2)
@@ -43,7 +43,7 @@ _MAJORITIES = _majority_tables()
 
 
 class AdderGraph(GateGraph):
-    """A gate graph that finds majorities, and knows of each node its level and its functions of few others."""
+    """A gate graph that detects majorities, and knows level and cuts of each node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,21 +51,21 @@ class AdderGraph(GateGraph):
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
     def level(self, node: int) -> int:
-        """Return how many gates are below a node at most, and itself; 0 for an input."""
+        """Return the longest distance from an input, 0 for an input."""
         return self._levels.get(node, 0)
 
     def cuts(self, node: int) -> tuple[Cut, ...]:
-        """Ways to write a node as a function of up to three others."""
+        """Return the known functions of a node over up to three others."""
         return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
 
     def has_majority(self, operands: Iterable[int]) -> bool:
-        """Say whether a node computes the majority of three literals or its inverse."""
+        """Tell if a node computes the majority of three literals or its inverse."""
         x, y, z = sorted(operands)
         flip = x & 1
         return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
 
     def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
-        """Say whether a node is the conjunction of two upright literals, or of both of them inverted."""
+        """Tell if a node is the AND of two non-inverted literals, or of both inverted."""
         x, y = sorted(operand & ~1 for operand in operands)
         return (GateKind.AND, (x | inverted, y | inverted)) in self._known
 
@@ -104,7 +104,7 @@ _MOST_NODES = 200_000
 
 
 class Diagrams:
-    """Binary decision diagrams; 0 and 1 are the constants, equal functions are equal numbers."""
+    """Binary decision diagrams; 0 and 1 are the constants, equal numbers are equal functions."""
 
     def __init__(self) -> None:
         self._nodes: list[tuple[int, int, int]] = [(1 << 60, 0, 0), (1 << 60, 1, 1)]
@@ -113,7 +113,7 @@ class Diagrams:
         self._order: dict[int, int] = {}
 
     def variable(self, name: int) -> int:
-        """The function that is variable ``name``; variables are ordered as they are first asked for."""
+        """Return the function of variable ``name``; variables are ordered by first use."""
         return self._node(self._order.setdefault(name, len(self._order)), 0, 1)
 
     def choose(self, condition: int, high: int, low: int) -> int:
@@ -125,7 +125,7 @@ class Diagrams:
         known = self._results.get(key)
         if known is None:
             top = min(self._nodes[condition][0], self._nodes[high][0], self._nodes[low][0])
-            # without loops: this is called millions of times
+            # loop-free, since it is called millions of times
             if_low, if_high = self._halves(condition, top)
             high_low, high_high = self._halves(high, top)
             low_low, low_high = self._halves(low, top)
@@ -134,7 +134,7 @@ class Diagrams:
         return known
 
     def inverted(self, function: int, flip: int) -> int:
-        """The function, or its complement if ``flip`` is 1."""
+        """Return the function, or its complement if ``flip`` is 1."""
         return self.choose(function, 0, 1) if flip else function
 
     def majority(self, x: int, y: int, z: int) -> int:
@@ -147,7 +147,7 @@ class Diagrams:
         return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
 
     def of(self, graph: GateGraph, literal: int, known: dict[int, int]) -> int | None:
-        """The function of a literal over nodes that are known; None if it depends on any other input."""
+        """Return the function of a literal over known nodes; None if it depends on other inputs."""
         stack = [literal >> 1]
         while stack:
             node = stack[-1]
@@ -184,15 +184,15 @@ class Diagrams:
 _MOST_READINGS = 8
 
 
-_Column = tuple[int, ...]  # operands of an adder's column, up to two literals, as they are added
+_Column = tuple[int, ...]  # up to two literals
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """An adder as recognised so far.
+    """A partly recognised adder.
 
-    ``carry`` is the carry into the next column as a decision diagram over the operands below it, ``functions`` has the
-    diagram of each node known, ``columns`` the operands.
+    ``carry`` is the carry into the next column as a decision diagram over lower operands, ``functions`` has the diagram
+    of each known node, ``columns`` the operands.
     """
 
     carry: int
@@ -201,14 +201,15 @@ class _Chain:
 
 
 class _Recogniser:
-    """Follows the carries of an adder from the lowest column up."""
+    """Follows the carries of an adder from the lowest column."""
 
     def __init__(self, graph: GateGraph) -> None:
         self._graph = graph
         self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
-        """Columns of the adder whose lowest sum bit is the first one, in each way to read them; empty if it is none."""
+        """Return the columns of the adder that starts at the first bit, for each interpretation; empty if it is no
+        adder."""
         if not self._is_sum(bits[0]):
             return []
         x, y = self._graph.nodes[bits[0] >> 1].operands
@@ -218,7 +219,7 @@ class _Recogniser:
         return [chain.columns for chain in chains]
 
     def _column(self, chain: _Chain, bit: int) -> Iterator[_Chain]:
-        """The chain one column on, for each way to read the column's operands."""
+        """Yield the chain with one more column, for each interpretation of the column's operands."""
         whole = self._diagrams.of(self._graph, bit, chain.functions)
         if whole is not None and chain.carry in (whole, self._diagrams.inverted(whole, 1)):
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))
@@ -253,7 +254,7 @@ class _Recogniser:
         x, y = (*values, 0, 0)[:2]
         yield _Chain(self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, column))
         if len(column) == 2:
-            # operands may be added inverted, both of them: the sum bit does not tell
+            # both operands may be inverted, which the sum bit does not show
             x, y = (self._diagrams.inverted(value, 1) for value in values)
             yield _Chain(
                 self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, (column[0] ^ 1, column[1] ^ 1))
@@ -261,12 +262,12 @@ class _Recogniser:
 
 
 def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:
-    """Variants of ``bits`` in which the adder that ends in them is a row of full adders.
+    """Yield variants of ``bits`` in which the final adder is a ripple-carry adder of full adders.
 
-    A column of an adder is an exclusive-or of its operands and of the carry into it. From the lowest column up, each
-    carry is shown to equal the majority of the column below by decision diagrams, with the adder's operands as free
-    variables; a variant is therefore the same function. Prefix adders of any kind are recognised. There are several
-    variants if the columns can be read in several ways, and none if ``bits`` do not end in an adder.
+    A column of an adder is the XOR of its operands and its carry-in. From the lowest column up, decision diagrams over
+    the adder's operands prove each carry equal to the majority of the column below, so that a variant is the same
+    function. All kinds of prefix adders are recognised. Several interpretations of the columns give several variants;
+    without a final adder there is none.
     """
     for start in range(len(bits) - 1):
         try:

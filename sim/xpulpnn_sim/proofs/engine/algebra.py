@@ -1,11 +1,10 @@
-"""Proof that a word of gates is a given polynomial of its inputs, modulo ``2**n`` of its n bits, 64 at most.
+"""Prove that a word of gates equals a polynomial of its inputs modulo ``2**n``, for n bits up to 64.
 
-The word is the sum of its bits times powers of two. From the outputs down, each exclusive-or of two or three operands
-is replaced by their sum minus twice their carry, a node that the netlist usually adds one column higher: both cancel,
-adders vanish without a product of sums ever being formed, and what is left are products of input bits. A Boolean
-function has one polynomial without squares, hence the word is right if and only if the polynomial is the wanted one.
-This decides also wide multipliers, where SAT does not finish. It gives up, and says so, if the polynomial grows too
-large.
+The word is the sum of its bits times powers of two. From the outputs down, each XOR of two or three operands is
+replaced by their sum minus twice their carry. The netlist usually adds this carry one column higher, where both cancel:
+adders vanish without products of sums, and products of input bits remain. As the polynomial without squares of a
+Boolean function is unique, the word is right if and only if it is the expected one. This decides wide multipliers too,
+for which SAT does not finish. It gives up if the polynomial grows too large.
 """
 
 import heapq
@@ -25,10 +24,10 @@ _MOST_GATES = 128
 
 
 def constant_gates(graph: GateGraph, bits: Sequence[int]) -> dict[int, int]:
-    """Nodes below ``bits`` that are proved to have the same value for all inputs, and those values.
+    """Return nodes below ``bits`` that are proved constant, with their values.
 
-    Random inputs leave few nodes over, decision diagrams prove those of them that depend on few gates. Other nodes may
-    be constant as well.
+    Random inputs leave few candidates; decision diagrams prove those that depend on few gates. Other nodes may be
+    constant too.
     """
     cone = graph.cone(bits)
     generator = random.Random(1)
@@ -57,12 +56,12 @@ Monomial = frozenset[int]  # product of nodes; the empty one is 1
 
 Polynomial = dict[Monomial, int]  # coefficient of each monomial, modulo the word size
 
-_MODULO = 1 << 64  # of coefficients; a word of fewer bits counts modulo its own size
-MOST_TERMS = 6_000  # terms that the dot products need
+_MODULO = 1 << 64  # of coefficients; shorter words count modulo their own size
+MOST_TERMS = 6_000  # needed for dot products
 
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))
-"""Half adders, with upright or inverted carries, that are preferred to full ones."""
+"""Interpretations of XORs as half adders, with plain or inverted carries, instead of full adders."""
 
 _XOR3 = frozenset({0b10010110, 0b01101001})
 
@@ -91,7 +90,7 @@ def times(x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
-    """Value of a word of literals, lowest first."""
+    """Return the value of a word of literals, lowest first."""
     weights = [1 << place for place in range(len(bits))]
     if signed:
         weights[-1] = -weights[-1]
@@ -108,7 +107,7 @@ class _Reduction:
     modulo: int
     deadline: float
     most_terms: int
-    products: Mapping[tuple[int, int], Polynomial]  # known beforehand
+    products: Mapping[tuple[int, int], Polynomial]  # of known nodes
     terms: Polynomial = field(default_factory=Polynomial)
     _having: dict[int, set[Monomial]] = field(default_factory=dict[int, set[Monomial]])
     _queue: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
@@ -166,7 +165,7 @@ class _Reduction:
         return plus([(1, times(x, y)), (1, times(x, z)), (1, times(y, z)), (-2, times(times(x, y), z))])
 
     def _sum(self, node: int) -> Polynomial:
-        """The operands minus twice their carry; of three operands if their majority exists, else of two."""
+        """Return operands minus twice their carry; of three operands if their majority exists, else of two."""
         leaves, inverted = self.graph.nodes[node].operands, 0
         carry = None
         is_half = any(self.graph.has_half_adder(leaves, inverted=is_inverted) for is_inverted in self.halves)
@@ -184,7 +183,7 @@ class _Reduction:
         return plus([(1, {_ONE: 1}), (-1, total)]) if inverted else total
 
     def _conjunction(self, x: int, y: int) -> Polynomial:
-        """A product, or in terms of the node with both operands upright, the one that half adders have as carry."""
+        """Return a product, in terms of the AND of the non-inverted operands, which half adders have as carry."""
         if not (x | y) & 1:
             return self.products.get((x, y)) or times(literal(x), literal(y))
         both = (-1, literal(self.graph.and_(x & ~1, y & ~1)))
@@ -194,7 +193,7 @@ class _Reduction:
 
 
 def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
-    """Products of upright literals that are sums because their conjunction with some inversions never holds."""
+    """Return products of non-inverted literals that are sums, since their AND with some inversions is constant 0."""
     products: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
         kind, operands = graph.nodes[node]
@@ -209,7 +208,7 @@ def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tup
 def prove(
     graph: AdderGraph, bits: Sequence[int], expected: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
 ) -> frozenset[int] | None:
-    """None if the word ``bits`` is the polynomial ``wanted`` for all inputs, else inputs for which it is not."""
+    """Return None if the word equals the polynomial ``expected`` for all inputs, else inputs of a counterexample."""
     constants = constant_gates(graph, bits)
     reduction = partial(
         _Reduction,
@@ -220,7 +219,7 @@ def prove(
         most_terms=most_terms,
         products=_known_products(graph, constants),
     )
-    # where an exclusive-or may be the sum of a full adder or of a half adder, either can be what the netlist means
+    # an XOR may belong to a full adder or to a half adder
     for halves, variant in product(_READINGS, chain([list(bits)], plain_adders(graph, bits))):
         try:
             rest = reduction(halves=halves).run(plus([(1, word(variant)), (-1, expected)]))

@@ -1,4 +1,4 @@
-"""Gate graphs of emitted Verilog: one clock cycle, or a design with its registers from its first cycle on."""
+"""Gate graphs of emitted Verilog, for one clock cycle or for all cycles from reset."""
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ _REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME = "$_DFF_P_", "$anyconst", "$anyse
 
 
 class ClockedGates:
-    """Single-bit gates, word adders and word multipliers, operands first, with registers on one clock.
+    """Single-bit gates, word adders and word multipliers in topological order, with registers on one clock.
 
     Raises :class:`ToolError` for combinational loops.
     """
@@ -42,9 +42,9 @@ class ClockedGates:
         of = {kind: [cell.pins for cell in module.cells if cell.type == kind] for kind in (_REGISTER, _CONSTANT)}
         self.registers = {pins["Q"][0]: pins["D"][0] for pins in of[_REGISTER]}
         self.registers |= {net: net for pins in of[_CONSTANT] for net in pins["Y"]}
-        #: Value of registers after reset; those that are not there have any.
+        #: Reset values of registers; missing registers have any value.
         self.initial = module.initial
-        #: Nets of each claim and assumption, and of its being made.
+        #: Nets of each assertion and assumption, and of its enable.
         self.asserted, self.assumed = (
             [(cell.pins["A"][0], cell.pins["EN"][0]) for cell in module.cells if cell.type == kind]
             for kind in (_ASSERT, _ASSUME)
@@ -58,12 +58,12 @@ class ClockedGates:
 
 @cache
 def clocked_gates(verilog: str, module: str) -> ClockedGates:
-    """The gates of a module; raises :class:`ToolError` if Yosys does not make them."""
+    """Return the gates of a module; raise :class:`ToolError` if Yosys fails."""
     return gates_between(verilog, module, (), find_yosys())
 
 
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
-    """The same without modules ``left_out``: the pins of their instances are ports, like all signals inside."""
+    """Return the gates without the modules ``left_out``, whose pins become ports, as do all signals inside."""
     cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
@@ -74,7 +74,7 @@ def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Y
 
 
 class ClockCycle:
-    """One clock cycle of gates as nodes of a graph, made when asked for."""
+    """One clock cycle of gates as graph nodes, made on demand."""
 
     def __init__(
         self, graph: GateGraph, gates: ClockedGates, inputs: Mapping[str, Sequence[int]], state: Mapping[int, int]
@@ -90,16 +90,17 @@ class ClockCycle:
         return self.nets(self._gates.ports[name])
 
     def next_state(self) -> dict[int, int]:
-        """Literal of each register bit after the cycle."""
+        """Return the literal of each register bit after the cycle."""
         registers = self._gates.registers
         return dict(zip(registers, self.nets(registers.values()), strict=True))
 
     def variables(self) -> dict[int, int]:
-        """Literals of the nets met so far that no gate drives."""
+        """Return the literals of undriven nets met so far."""
         return {net: literal for net, literal in self._known.items() if net not in self._gates.drivers}
 
     def nets(self, nets: Iterable[int]) -> list[int]:
-        """Literals of nets. Those that nobody drives are variables, and each undefined bit one of its own."""
+        """Return the literals of nets; undriven nets are variables, and every undefined bit is a variable of its
+        own."""
         targets = list(nets)
         known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
         cone: set[int] = set()
@@ -127,11 +128,11 @@ class ClockedGraph(GateGraph):
         super().__init__()
         self.latches: dict[int, tuple[int, int]] = {}
         self._kept: dict[int, int] = {}
-        self.first = self.register(1)  # literal of the first cycle
+        self.first = self.register(1)  # literal that is 1 in the first cycle
         self.follow(self.first, FALSE)
 
     def register(self, reset: int | None) -> int:
-        """Return a new register, 0 or 1 at first, or any of them; :meth:`follow` says what comes then."""
+        """Return a new register with the reset value 0, 1 or (None) any; :meth:`follow` sets its next value."""
         latch = value = self.input()
         self.latches[latch] = (FALSE, reset or 0)
         if reset is None:
@@ -140,12 +141,12 @@ class ClockedGraph(GateGraph):
         return value
 
     def follow(self, register: int, following: int) -> None:
-        """Set what a register takes at the end of each cycle."""
+        """Set the next value of a register."""
         latch = self._kept.get(register, register)
         self.latches[latch] = (following, self.latches[latch][1])
 
     def constants(self, width: int) -> Word:
-        """A word of inputs that stay what they are in the first cycle."""
+        """Return a word of inputs that keep their value of the first cycle."""
         word = [self.register(None) for _ in range(width)]
         for literal in word:
             self.follow(literal, literal)
@@ -154,7 +155,7 @@ class ClockedGraph(GateGraph):
     def place(
         self, gates: ClockedGates, given: Mapping[str, Sequence[int]], starts: Mapping[int, int | None]
     ) -> ClockCycle:
-        """Any cycle of a netlist with registers of its own, at first as in ``starts`` or anything."""
+        """Add an instance of a netlist with its own registers; ``starts`` are initial values, all others are any."""
         state = {net: self.register(starts.get(net)) for net in gates.registers}
         cycle = ClockCycle(self, gates, given, state)
         for net, following in cycle.next_state().items():
@@ -162,16 +163,15 @@ class ClockedGraph(GateGraph):
         return cycle
 
     def after_reset(self, gates: ClockedGates, reset: str) -> dict[int, int]:
-        """Registers that a cycle of reset gives a value, whatever they and the inputs were, and that value."""
+        """Return the registers that a reset cycle sets from any state, and their values."""
         following = ClockCycle(self, gates, {reset: [TRUE]}, {}).next_state()
         return {net: literal for net, literal in following.items() if literal <= TRUE}
 
     def aiger(self, outputs: Sequence[int]) -> Aiger:
-        """Return what some literals depend on as a file."""
         return to_aiger(self, outputs, self.latches)
 
     def replay(self, frames: Iterable[Collection[int]], signals: Mapping[str, Word]) -> list[dict[str, int]]:
-        """Values of signals in each cycle from reset, given the inputs that are 1 in it."""
+        """Return signal values in each cycle from reset, given the inputs that are 1."""
         values_of_cycles: list[dict[str, int]] = []
         for given in cycles_from_reset(self, self.latches, frames):
             values = iter(self.evaluate(given, [literal for word in signals.values() for literal in word]))
@@ -182,7 +182,7 @@ class ClockedGraph(GateGraph):
 
 
 def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
-    """Literals of the output of a gate, an adder or a multiplier of Yosys, given those of nets."""
+    """Return the output literals of a Yosys gate, adder or multiplier, given the literals of nets."""
     if cell.type in OPERATIONS:
         pins, operation = OPERATIONS[cell.type]
         return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]

@@ -1,7 +1,7 @@
-"""Graphs of gates: conjunctions, exclusive-ors and majorities, the only ones that proofs and simulations need.
+"""Graphs of AND, XOR and majority gates, for proofs and simulation.
 
 A literal is an integer: twice the number of a node, plus one if it is inverted. Equal gates are one node, constants are
-folded away, inversions are moved out of exclusive-ors.
+folded, inversions are moved out of XORs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Word = list[int]  # literals, lowest bit first
 
 
 class GateKind(IntEnum):
-    """Function of a node. Exclusive-ors precede the carries that algebra makes of them."""
+    """Function of a node. XORs precede the carries in their algebraic replacement."""
 
     CONSTANT = 0
     INPUT = 1
@@ -94,7 +94,7 @@ class GateGraph:
         return (self._gate(GateKind.MAJORITY, operands) if known is None else known << 1) ^ flip
 
     def all(self, literals: Iterable[int]) -> int:
-        """Every one, as a balanced tree."""
+        """Return the AND of all literals, as a balanced tree."""
         level = list(literals)
         while len(level) > 1:
             odd = level[len(level) & ~1 :]
@@ -102,18 +102,18 @@ class GateGraph:
         return level[0] if level else TRUE
 
     def any(self, literals: Iterable[int]) -> int:
-        """At least one of several, as a balanced tree."""
+        """Return the OR of all literals, as a balanced tree."""
         return self.all(literal ^ 1 for literal in literals) ^ 1
 
     def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
         return self.all(self.xor(bit, other) ^ 1 for bit, other in zip(x, y, strict=True))
 
     def is_value(self, word: Iterable[int], value: int) -> int:
-        """A word is a number."""
+        """Return the literal of a word being equal to a number."""
         return self.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
-        """Sum of two words and a carry, modulo the width of the longer one, as a row of full adders."""
+        """Return the sum of two words and a carry, modulo the longer width, as a row of full adders."""
         width = max(len(x), len(y))
         total: list[int] = []
         for bit, other in zip(extended(x, width), extended(y, width), strict=True):
@@ -122,14 +122,14 @@ class GateGraph:
         return total
 
     def subtract(self, x: Sequence[int], y: Sequence[int]) -> list[int]:
-        """Difference of two words of the same width, modulo it."""
+        """Return the difference of two words of equal width, modulo that width."""
         return self.add(x, [bit ^ 1 for bit in y], TRUE)
 
     def choose(self, condition: int, word: Sequence[int], other: Sequence[int]) -> list[int]:
         return [self.mux(condition, low, high) for high, low in zip(word, other, strict=True)]
 
     def multiply(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
-        """Product of two unsigned words modulo ``2**width``, as an array of full adders."""
+        """Return the product of two unsigned words modulo ``2**width``, as an array of full adders."""
         total = [FALSE] * width
         for place, bit in enumerate(y[:width]):
             end = min(place + len(x), width)
@@ -138,10 +138,10 @@ class GateGraph:
         return total
 
     def evaluate(self, values: Mapping[int, Any], literals: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
-        """Values of literals, given those of the inputs (as literals; others are 0).
+        """Return the values of literals, given those of input literals (others are 0).
 
-        A value is an integer whose bits are independent cases, as many as ``ones`` has; or anything else with the
-        operators of one.
+        A value is an integer whose bits are independent cases, as many as ``ones`` has, or any type with the same
+        operators.
         """
         known: dict[int, Any] = {0: zeros}
 
@@ -163,7 +163,7 @@ class GateGraph:
         return [literal(target) for target in targets]
 
     def replaced(self, literals: Sequence[int], values: Mapping[int, int]) -> list[int]:
-        """Literals with other literals in the place of some inputs."""
+        """Return literals with some inputs replaced by other literals."""
         known = {0: FALSE}
         make = {GateKind.AND: self.and_, GateKind.XOR: self.xor, GateKind.MAJORITY: self.majority}
 
@@ -179,7 +179,7 @@ class GateGraph:
         return list(map(literal, literals))
 
     def random_case(self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random) -> frozenset[int] | None:
-        """Inputs that are 1 in a case in which two literals of a pair differ, if random values of all show one."""
+        """Return the inputs that are 1 in a random case where a pair differs; None if no case shows a difference."""
         flat = [literal for pair in pairs for literal in pair]
         values = {variable: generator.getrandbits(cases) for variable in self.variables(flat)}
         results = self.evaluate(values, flat, (1 << cases) - 1)
@@ -190,17 +190,17 @@ class GateGraph:
         return frozenset(variable for variable, value in values.items() if value >> case & 1) if wrong else None
 
     def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
-        """Value of a word where the input literals ``ones`` are 1 and the others are 0."""
+        """Return the value of a word where the input literals ``ones`` are 1 and others are 0."""
         return self.numbers(ones, [word])[0]
 
     def numbers(self, ones: Iterable[int], words: Iterable[Iterable[int]]) -> list[int]:
-        """The same of several words, in one pass over the graph."""
+        """Return the values of words where the input literals ``ones`` are 1, in one pass over the graph."""
         word_lists = [list(word) for word in words]
         bits = iter(self.evaluate(dict.fromkeys(ones, 1), [literal for word in word_lists for literal in word]))
         return [sum(next(bits) << place for place in range(len(word))) for word in word_lists]
 
     def cone(self, literals: Iterable[int]) -> list[int]:
-        """Nodes that ``literals`` depend on, operands first."""
+        """Return the nodes that ``literals`` depend on, in topological order."""
         seen: set[int] = set()
         stack = [literal >> 1 for literal in literals]
         while stack:
@@ -211,7 +211,7 @@ class GateGraph:
         return sorted(seen)
 
     def variables(self, literals: Iterable[int]) -> list[int]:
-        """Inputs, as literals, that ``literals`` depend on."""
+        """Return the input literals that ``literals`` depend on."""
         return [node << 1 for node in self.cone(literals) if self.nodes[node].kind is GateKind.INPUT]
 
     def _gate(self, kind: GateKind, operands: tuple[int, ...]) -> int:
@@ -222,7 +222,7 @@ class GateGraph:
 
 
 def counting_pattern(place: int, cases: int) -> int:
-    """Bit ``place`` of the numbers of the cases."""
+    """Return a word of ``cases`` bits, where bit i is bit ``place`` of i."""
     period = 2 << place
     return ((1 << (1 << place)) - 1 << (1 << place)) * (((1 << cases) - 1) // ((1 << period) - 1))
 
@@ -232,16 +232,16 @@ def literals_of(value: int, width: int) -> list[int]:
 
 
 def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
-    """Literals of a word as long as ``width``: continued by its sign or by zeros, or cut."""
+    """Extend a word to ``width`` by its sign or zeros, or truncate it."""
     fill = word[-1] if signed and word else FALSE
     return [*word, *[fill] * (width - len(word))][:width]
 
 
-Operation = Callable[..., int]  # literal of a cell's output, given the graph and the literals at its input pins
+Operation = Callable[..., int]  # returns the output literal of a cell, given the graph and the literals of its pins
 
 
 def _operation(table: int, inputs: int) -> Operation:
-    """Operation with a truth table: of one input, of two, or the choice by a third one between two."""
+    """Return the operation of a truth table with one input, with two, or of a multiplexer."""
     if inputs == 1:
         flip = table & 1
         return lambda graph, a: a ^ flip
@@ -251,7 +251,7 @@ def _operation(table: int, inputs: int) -> Operation:
     if table.bit_count() == 2:
         flip = table & 1
         return lambda graph, a, b: graph.xor(a, b) ^ flip
-    # a conjunction, with some of its operands and its result inverted
+    # an AND with some operands and its result inverted
     flip = int(table.bit_count() == 3)
     row = (table ^ 0b1111 * flip).bit_length() - 1
     x, y = row & 1 ^ 1, row >> 1 ^ 1
@@ -261,4 +261,4 @@ def _operation(table: int, inputs: int) -> Operation:
 OPERATIONS: Mapping[str, tuple[str, Operation]] = {
     name: (pins, _operation(table, len(pins))) for name, (pins, table) in GATES.items()
 }
-"""Input pins and operation of each gate of one bit that Yosys knows, by its type."""
+"""Input pins and operation of each single-bit Yosys gate, by type."""

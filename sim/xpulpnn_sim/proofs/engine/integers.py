@@ -1,7 +1,7 @@
-"""Exact integers of gates: two's complement words that grow so that nothing is ever lost.
+"""Exact integers of gates: two's complement words that grow so that no bit is lost.
 
-A number is a list of literals, lowest bit first; the last one is the sign, which continues without end. ``width`` and
-``bits`` in the functions are numbers of bits.
+A number is a list of literals, lowest bit first; the last one is the sign, which repeats without end. Arguments
+``width`` are numbers of bits.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 
 _CASES = 64
 
-Number = list[int]  # literals of an exact integer; never empty
+Number = list[int]  # literals of an exact integer, never empty
 
 
 def trimmed(number: Sequence[int]) -> Number:
-    """A number without repetitions of its sign."""
+    """Remove repetitions of the sign."""
     end = len(number)
     while end > 1 and number[end - 1] == number[end - 2]:
         end -= 1
@@ -34,27 +34,26 @@ def known(number: Sequence[int]) -> int | None:
 
 
 def unsigned(literals: Sequence[int]) -> Number:
-    """Bits as an unsigned integer."""
     return trimmed([*literals, FALSE])
 
 
 def low(number: Sequence[int], width: int) -> list[int]:
-    """The low ``width`` bits."""
+    """Return the low ``width`` bits."""
     return [*number, *[number[-1]] * (width - len(number))][:width]
 
 
 class Integers:
     def __init__(self, graph: GateGraph, *, opaque_products: bool = False) -> None:
         self.graph = graph
-        self._opaque_products = opaque_products  # products are functions that nothing is said of, of 64 bits
+        self._opaque_products = opaque_products  # products are free functions of their operands, with 64 bits
         self._opaque: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Number] = {}
 
     def is_true(self, number: Sequence[int]) -> int:
-        """Literal of a number that is not 0."""
+        """Return the literal of a number being nonzero."""
         return reduce(self.graph.or_, number, FALSE)
 
     def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:
-        """``x + y``, and 1 more with ``carry``."""
+        """Return ``x + y``, plus 1 with ``carry``."""
         width = max(len(x), len(y)) + 1
         return trimmed(self.graph.add(low(x, width), low(y, width), carry))
 
@@ -70,7 +69,7 @@ class Integers:
         return trimmed([gate(bit, other) for bit, other in zip(low(x, width), low(y, width), strict=True)])
 
     def multiply(self, x: Number, y: Number) -> Number:
-        """``x * y``: a row of the longer number for each bit of the other, whatever their order."""
+        """Return ``x * y``, with a row of the longer number for each bit of the other."""
         x, y = sorted((x, y), key=lambda number: (-len(number), self._cases(number), number))
         if self._opaque_products:
             return self.opaque("product", x, y, 64)
@@ -87,14 +86,14 @@ class Integers:
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
     def left(self, x: Number, places: Number) -> Number:
-        """``x << places``; ``places`` is not negative."""
+        """Return ``x << places`` for non-negative ``places``."""
         for index, bit in enumerate(places[:-1]):
             moved = [FALSE] * (1 << index) + x
             x = self.choose(bit, moved, x)
         return x
 
     def right(self, x: Number, places: Number) -> Number:
-        """``x >> places``, rounded down; ``places`` is not negative."""
+        """Return ``x >> places``, rounded down, for non-negative ``places``."""
         for index, bit in enumerate(places[:-1]):
             x = self.choose(bit, x[1 << index :] or x[-1:], x)
         return x
@@ -120,11 +119,11 @@ class Integers:
         return self.choose(x[-1], self.add(self.invert(x), constant(1)), x)
 
     def extended(self, bits: Sequence[int], signed: int) -> Number:
-        """Bits as a number, signed if a literal says so."""
+        """Return bits as a number that is signed if the literal ``signed`` is 1."""
         return trimmed([*bits, self.graph.and_(bits[-1], signed)])
 
     def zero_extended(self, x: Number, width: Number) -> Number:
-        """The low ``width`` bits as an unsigned integer."""
+        """Return the low ``width`` bits as an unsigned integer."""
         size = known(width)
         if size is not None:
             return unsigned(low(x, size))
@@ -132,24 +131,24 @@ class Integers:
         return self.bitwise("&", unsigned(low(x, most)), self.ones(width))
 
     def sign_extended(self, x: Number, width: Number) -> Number:
-        """The low ``width`` bits as a signed integer."""
+        """Return the low ``width`` bits as a signed integer."""
         size = known(width)
         if size is not None:
             return trimmed(low(x, size))
         sign = self.right(self.ones(width), constant(1))
-        # the sign has the place value of the highest bit that is left
+        # the sign bit has the weight of the highest remaining bit
         value = self.zero_extended(x, width)
         negative = self.is_true(self.bitwise("&", value, self.bitwise("^", self.ones(width), sign)))
         return self.choose(negative, self.bitwise("|", value, self.invert(self.ones(width))), value)
 
     def ones(self, count: Number) -> Number:
-        """``2 ** count - 1``; ``count`` is not negative."""
+        """Return ``2 ** count - 1`` for non-negative ``count``."""
         return self.subtract(self.left(constant(1), count), constant(1))
 
     def opaque(self, name: str, x: Number, y: Number, width: int = 33) -> Number:
-        """Some function of two numbers, whose values have ``width`` bits.
+        """Return a free function ``name`` of two numbers, with values of ``width`` bits.
 
-        Of one name and equal numbers it is the same number again: enough where a unit with another proof computes it.
+        Equal arguments give the equal result, which suffices for a unit that is proved elsewhere.
         """
         key = (name, tuple(x), tuple(y))
         if key not in self._opaque:
@@ -162,6 +161,6 @@ class Integers:
         return self._opaque[key]
 
     def power(self, exponent: Number) -> Number:
-        """``2 ** exponent`` where the exponent is not negative, anything where it is."""
+        """Return ``2 ** exponent``; any value for a negative exponent."""
         size = known(exponent)
         return constant(1 << max(size, 0)) if size is not None else self.left(constant(1), exponent)

@@ -1,4 +1,4 @@
-"""Outcomes of proofs, a store in which they outlast a run, and counterexamples for readers."""
+"""Outcomes of proofs, their storage on disk, and readable counterexamples."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,38 +16,39 @@ from xpulpnn_sim.tools.results import Results
 from xpulpnn_sw.assembly.disasm import disassemble
 
 PROVED, PASSED, FAILED, REFUTED, UNDECIDED = "proved", "passes", "FAILS", "REFUTED", "time is up"
-"""Verdicts: holds in every cycle; in those searched; does not, as cycles or a single case show; no answer in time."""
+"""Verdicts: proved for every cycle; no violation in the searched cycles; violated; refuted by a single case;
+timeout."""
 
-VACUOUS = "assumptions cannot be met"  # verdict: nothing is claimed of any case
+VACUOUS = "assumptions cannot be met"  # verdict: the assumptions are contradictory
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Verdict on a claim, a property, an instruction or a module."""
+    """Verdict on a claim, property, instruction or module."""
 
     name: str
     verdict: str
-    seconds: float  # time of the search, without Yosys
-    statement: str = ""  # what is claimed of `name`, if several things are
+    seconds: float  # search time without Yosys
+    statement: str = ""  # claim, if ``name`` has several
     method: str = ""
-    # the cycle after reset in which it fails; else the last one that was searched to its end, or -1
+    # first failing cycle after reset; else the last fully searched one, or -1
     cycle: int = -1
-    parts: Sequence[str] = ()  # what is wrong, if it fails
-    trace: Sequence[Mapping[str, int]] = ()  # counterexample: signals by name in each cycle
-    # where induction fails: parts and invariants that some state, reachable or not, does not keep
+    parts: Sequence[str] = ()  # failing parts
+    trace: Sequence[Mapping[str, int]] = ()  # counterexample: signal values by name in each cycle
+    # parts and invariants that induction fails for, in a reachable or unreachable state
     broken: Sequence[str] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])  # further results of a family of proofs, for JSON
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])  # further results for JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Outcomes stored in a folder, each under a key of all that it follows from."""
+    """Outcomes in a folder, each under a key of everything that determines it."""
 
     folder: Path
-    timeout_s: float  # limit of each search: an outcome that ran into a shorter one is searched again
-    resume: bool  # whether outcomes of earlier runs count
+    timeout_s: float  # search limit; stored timeouts of shorter limits are retried
+    resume: bool  # if outcomes of earlier runs count
 
     def find(self, name: str, key: str) -> Outcome | None:
         row = Results(self.folder).find(name, key) if self.resume else None
@@ -69,7 +70,8 @@ class Ledger:
         key: Callable[[Item], str],
         jobs: int = 1,
     ) -> Iterator[Outcome]:
-        """Outcomes of earlier runs, then those of ``prover(item, shared)`` for the other items, as they come."""
+        """Yield outcomes of earlier runs, then those of ``prover(item, shared)`` for the other items as they
+        complete."""
         open_items: list[Item] = []
         for item in items:
             outcome = self.find(name(item), key(item))
@@ -82,11 +84,11 @@ class Ledger:
                 yield self.store(outcome, key(item))
 
 
-WAVEFORM = "example.vcd"  # file with the waveform of a counterexample, in the folder of the check
+WAVEFORM = "example.vcd"  # waveform of a counterexample, in the folder of the check
 
 
 def counterexample_lines(outcome: Outcome, hidden: Sequence[str] = ("clk",)) -> list[str]:
-    """Lines for a counterexample: instructions that retire in it, or ports that are not 0 in each cycle."""
+    """Return a counterexample as lines: its retiring instructions, or the nonzero ports of each cycle."""
     if outcome.trace and "rvfi_valid" in outcome.trace[0]:
         return retirements(outcome.trace)
     lines: list[str] = []
@@ -99,7 +101,7 @@ def counterexample_lines(outcome: Outcome, hidden: Sequence[str] = ("clk",)) -> 
 
 
 def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
-    """A line for each instruction that retires in a counterexample, with the fields of the retirement port."""
+    """Return a line with the retirement port's fields for each retiring instruction."""
     lines: list[str] = []
     for cycle, values in enumerate(trace):
         if not values.get("rvfi_valid"):

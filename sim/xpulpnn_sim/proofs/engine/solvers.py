@@ -1,6 +1,6 @@
-"""Questions to ABC and to the SAT solver in Yosys: is a literal ever 1, in any case, or from reset on?
+"""Solve with ABC or Yosys' SAT solver if a literal can be 1, in a single case or in cycles from reset.
 
-Both get gate graphs with registers as files in the AIGER format; answers are inputs of the graph.
+Graphs with registers are passed as AIGER files; a counterexample consists of inputs of the graph.
 """
 
 import re
@@ -17,18 +17,18 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKin
 from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
 Latches = Mapping[int, tuple[int, int]]
-"""Literals of the next value and the reset value, 0 or 1, of each register, by the variable that stands for it."""
+"""Next-value literal and reset value of each register, by its literal."""
 
 
 class Aiger(NamedTuple):
-    """A binary file, and the literals of its inputs in the graph that it is of."""
+    """A binary AIGER file, and the graph literals of its inputs."""
 
     content: bytes
     inputs: Sequence[int]
 
 
 def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None = None) -> Aiger:
-    """Return what some literals depend on, with the inputs and registers among that."""
+    """Write the cone of the outputs, with its inputs and registers, as AIGER."""
     registers = latches or {}
     needed: dict[int, None] = {}
     cone: set[int] = set()
@@ -69,7 +69,7 @@ def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None =
 
 
 class _Conjunctions(GateGraph):
-    """A graph of conjunctions: its nodes and literals are the variables and literals of a file."""
+    """A graph of ANDs, whose nodes and literals are those of an AIGER file."""
 
     def xor(self, x: int, y: int) -> int:
         return self.and_(self.and_(x, y) ^ 1, self.and_(x ^ 1, y ^ 1) ^ 1)
@@ -81,7 +81,7 @@ class _Conjunctions(GateGraph):
 def cycles_from_reset(
     graph: GateGraph, latches: Latches, frames: Iterable[Collection[int]]
 ) -> Iterator[dict[int, int]]:
-    """Values of inputs and registers in each cycle from reset, given the inputs that are 1 in it."""
+    """Yield values of inputs and registers in each cycle from reset, given the inputs that are 1."""
     state = {literal: reset for literal, (_, reset) in latches.items()}
     for ones in frames:
         given = state | dict.fromkeys(ones, 1)
@@ -91,16 +91,16 @@ def cycles_from_reset(
 
 
 def read_outputs(path: Path) -> list[int]:
-    """Literals of the outputs in a binary file: 0 is an output that is never 1."""
+    """Return the output literals in a binary AIGER file; literal 0 is constant 0."""
     header, *lines = path.read_bytes().split(b"\n")
     latches, outputs = map(int, header.split()[3:5])
     return list(map(int, lines[latches : latches + outputs]))
 
 
 def read_witness(text: str, inputs: Sequence[int]) -> list[frozenset[int]]:
-    """Inputs that are 1 in each cycle of a counterexample of ABC: the state at reset, then a line for each cycle.
+    """Return the inputs that are 1 in each cycle of ABC's counterexample (reset state, then a line per cycle).
 
-    Raises :class:`ToolError` if it has another number of inputs.
+    Raises :class:`ToolError` if the number of inputs differs.
     """
     _state, *lines = text.splitlines() or [""]
     frames: list[frozenset[int]] = []
@@ -114,30 +114,30 @@ def read_witness(text: str, inputs: Sequence[int]) -> list[frozenset[int]]:
     return frames
 
 
-WITNESS = "counterexample.aiw"  # file with the inputs of a counterexample as ABC writes it
+WITNESS = "counterexample.aiw"  # counterexample written by ABC
 
-_START_S = 60  # seconds Yosys may take besides solving
+_START_S = 60  # seconds for Yosys besides solving
 
 _GRACE_S, _LONG_GRACE_S = 15.0, 120.0
-"""Seconds beyond the limit in which ABC may read, simplify and end; and those on the graph of a core."""
+"""Seconds beyond the limit for ABC to read, simplify and end; the second is for whole cores."""
 
 _NO_STATE, _ALL_STATES = "Does not work for combinational networks", "reachable states are visited"
 
-_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"  # commands of ABC that make one gate of those it proves equal
+_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"  # ABC commands that merge equivalent gates
 
 
 class GaveUpError(Exception):
-    """Time ran out, or what is computed grew too large; nothing is known."""
+    """The time limit or a size limit was exceeded without a result."""
 
 
 class VacuousError(Exception):
-    """The assumptions of a claim hold in no case; nothing is known."""
+    """The assumptions of a claim are contradictory."""
 
 
 def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
-    """None if commands of ABC prove that the only output is never 1, else inputs that are 1 in each cycle until it is.
+    """Return None if ABC proves the output constant 0, else the inputs that are 1 in each cycle of a counterexample.
 
-    Raises :class:`GaveUpError` if time is up.
+    Raises :class:`GaveUpError` on timeout.
     """
     with tempfile.TemporaryDirectory(prefix="xpulpnn-abc-") as name:
         folder = Path(name)
@@ -156,12 +156,12 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[
             raise GaveUpError
         if status[1] == "1":
             return None
-        # without inputs the file has no line for a cycle
+        # without inputs the file has no line per cycle
         return read_witness((folder / WITNESS).read_text(), aiger.inputs) or [frozenset()]
 
 
 def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> frozenset[int] | None:
-    """None if a literal is never 1, else inputs that are 1 in a case in which it is; as :func:`ask_abc`."""
+    """Return None if the literal is constant 0, else inputs for which it is 1; see :func:`ask_abc`."""
     if literal <= TRUE:
         return frozenset() if literal else None
     frames = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
@@ -170,7 +170,7 @@ def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class CycleSearch:
-    """Runs of ABC on graphs of a core in a folder, until a time."""
+    """Runs of ABC on graphs of a core in a folder, up to a deadline."""
 
     abc: str
     folder: Path
@@ -182,10 +182,10 @@ class CycleSearch:
         return max(1.0, self.ends - time.monotonic())
 
     def search(self, read: str, first: int, last: int) -> tuple[int | None, int]:
-        """Search some cycles from reset on: that in which an output is 1, and the last one searched to its end, or -1.
+        """Search cycles from reset; return the cycle with an output of 1, and the last fully searched one, or -1.
 
-        ``read`` are the commands that read the graph. The inputs that make an output 1 are in :data:`WITNESS`. Raises
-        :class:`ToolError` if ABC ends before its time without an answer.
+        ``read`` are the commands that read the graph. The inputs of a counterexample are written to :data:`WITNESS`.
+        Raises :class:`ToolError` if ABC ends early without an answer.
         """
         (self.folder / WITNESS).unlink(missing_ok=True)
         limit = round(self._left_s)
@@ -198,7 +198,7 @@ class CycleSearch:
         if _ALL_STATES in text:
             return None, last
         if _NO_STATE in text:
-            # nothing is left to search: the graph as it was has the answer
+            # the simplified graph has no state to search
             return None, -1
         if deepest < last and time.monotonic() < self.ends - 1:
             lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -206,7 +206,7 @@ class CycleSearch:
         return None, deepest
 
     def simplify(self, read: str, write: str) -> list[int]:
-        """Make one gate of equal gates and registers; returns the outputs of the graph that is left."""
+        """Merge equivalent gates and registers; return the outputs of the remaining graph."""
         commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
         run_abc(self.abc, commands, self.folder, timeout_s=self._left_s + _LONG_GRACE_S)
         if not (self.folder / write).exists():
@@ -217,7 +217,7 @@ class CycleSearch:
 def prove_equal(
     graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
 ) -> frozenset[int] | None:
-    """None if two words are always equal, else inputs that are 1 in a case in which they are not, by Yosys alone."""
+    """Return None if two words are always equal, else inputs for which they differ; use Yosys only."""
     differs = graph.any(graph.xor(bit, other) for bit, other in zip(*words, strict=True))
     if differs == FALSE:
         return None
@@ -241,11 +241,11 @@ def prove_equal(
     return frozenset(map(int, re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)))
 
 
-_CASES = 1 << 10  # random cases that are tried before a solver is asked
+_CASES = 1 << 10  # random cases tried before the solver
 
 
 def require_met(graph: GateGraph, assumed: int, *, timeout_s: int) -> None:
-    """Raise :class:`VacuousError` if a literal is 1 in no case, and :class:`GaveUpError` if time is up."""
+    """Raise :class:`VacuousError` if a literal is constant 0, and :class:`GaveUpError` on timeout."""
     if (
         graph.random_case([(assumed, FALSE)], _CASES, Random(1)) is None
         and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None

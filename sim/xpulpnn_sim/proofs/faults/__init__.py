@@ -1,1 +1,1 @@
-"""Designs that go wrong on request, to see whether checks find it."""
+"""Faults that are injected into designs, to test the checks."""

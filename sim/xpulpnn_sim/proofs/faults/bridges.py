@@ -1,4 +1,4 @@
-"""Faults of core and cluster with Wishbone ports, of bridges and caches, that random programs must find."""
+"""Faults of Wishbone bridges and caches that random programs must find."""
 
 from amaranth.hdl import Cat
 
@@ -19,7 +19,7 @@ _cluster = _of(ClusterWishbone)
 
 
 def _next(field, port="core.data"):
-    """Show a field of the request at the port, not of the access under way."""
+    """Return a field of the port's next request in place of the current access."""
     return lambda _, u: u(f"{port}.{field}")
 
 

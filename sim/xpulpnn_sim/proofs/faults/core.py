@@ -1,4 +1,4 @@
-"""Faults of a core that checks of riscv-formal, or properties between instructions, must find."""
+"""Faults of a core that checks of riscv-formal or properties of the pipeline must find."""
 
 from amaranth.hdl import Cat, Const, Mux
 
@@ -24,7 +24,7 @@ from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
 def _expands(quadrant, funct3, wrong, further=lambda word: 1):
-    """Make the expansion of some compressed instructions wrong."""
+    """Change the expansion of some compressed instructions."""
 
     def changed(right, u):
         word = u("word")
@@ -48,7 +48,7 @@ _HALF_OF_LOAD = where(".wb_size", MemSize.HALF, lambda _, u: Cat(u(".aligned")[:
 
 
 def _waits_for_registers(_, u):
-    """Nothing else than the registers that an instruction uses can keep it waiting."""
+    """Ignore all reasons to wait but the registers that an instruction uses."""
     uses = {"rs1_read": "rs1_used", "rs2_read": "rs2_used", "rs3_read": "rd_used"}
     waits = Cat(u(f"decoder.ctrl.{used}") & ~u(f"{read}.ready") for read, used in uses.items())
     return waits != 0
@@ -294,4 +294,4 @@ CORE_FAULTS = (
         needs="reads_factor requantise_exact",
     ),
 )
-"""Faults that checks of riscv-formal, or properties between instructions, must find."""
+"""Faults that checks of riscv-formal or properties of the pipeline must find."""

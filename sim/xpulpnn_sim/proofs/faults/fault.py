@@ -1,4 +1,4 @@
-"""A fault by structure: what is assigned to a named signal of a unit is something else."""
+"""Structural faults: a named signal of a unit is assigned another value."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -14,20 +14,20 @@ from xpulpnn.emit.names import snake_case
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.probes import UNIT_NETS
 
-Wrong = Callable[[Any, Any], Any]  # makes of the value that is assigned, and a _Unit, the one of the faulty unit
+Wrong = Callable[[Any, Any], Any]  # computes the faulty value from the correct one and a _Unit
 
 
 CHOICE, CHOICE_BITS = "chosen_fault", 8
-"""Register of a unit with several faults, which inverts itself as long as nobody gives it a value."""
+"""Register that selects a fault; simulators set it, and unset it inverts itself."""
 
 
 def lost_reset(right: Value, _: "_Unit") -> Value:
-    """Stand for the fault of a register that is not reset."""
+    """Mark the fault that a register is not reset."""
     return right
 
 
 class _Unit:
-    """An elaborated unit: its signals by their names, in the words of its description."""
+    """An elaborated unit, with its signals by source name."""
 
     def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
         self._component = component
@@ -41,10 +41,11 @@ class _Unit:
                     self._inside.setdefault(signal.name, signal)
 
     def __call__(self, path: str) -> Any:
-        """Return the value of a path: a port, or ``.name``, a probe of a net inside; then members, or ports of a child.
+        """Return the value of a path: a port, or a probe ``.name`` of an internal net; then members, or ports of a
+        submodule.
 
-        ``ctrl.fmt`` is a field of the unit's port ``ctrl``, ``rs1_read.addr`` the port of a submodule. Bits may follow,
-        such as ``moved[16:24]``. Raises :class:`ToolError` if there is nothing of that name.
+        ``ctrl.fmt`` is a field of the port ``ctrl``, ``rs1_read.addr`` a port of a submodule. Bits may follow, such as
+        ``moved[16:24]``. Raises :class:`ToolError` for an unknown name.
         """
         path, _, bits = path.partition("[")
         inside = path.startswith(".")
@@ -69,7 +70,7 @@ class _Unit:
 
 
 class Seeded(Elaboratable):
-    """A unit whose assignments are changed once it is elaborated; with a ``number`` while a register has this value."""
+    """A unit with changed assignments; with a ``number``, only while the register :data:`CHOICE` has this value."""
 
     def __init__(
         self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong], number: int | None = None
@@ -79,13 +80,13 @@ class Seeded(Elaboratable):
         self._chosen = None if self._choice is None else self._choice == number
 
     def elaborate(self, platform: Any) -> Fragment:
-        """Elaborate the unit and put the fault in; raises :class:`ToolError` if it has no such signal."""
+        """Elaborate the unit with the fault; raise :class:`ToolError` for an unknown signal."""
         fragment = Fragment.get(self._elaborated, platform)
-        # it is the component that the fragment stands for
+        # the fragment stands for the component
         fragment.origins = None
         unit = _Unit(self._component, fragment)
         if self._choice is not None:
-            # whoever simulates it gives it another value
+            # simulators overwrite this register
             fragment.add_statements("sync", self._choice.eq(~self._choice))
         for path, wrong in self._wrong.items():
             if wrong is lost_reset:
@@ -102,20 +103,20 @@ class Seeded(Elaboratable):
         return wrong(right, unit) if self._chosen is None else Mux(self._chosen, wrong(right, unit), right)
 
     def _lose_reset(self, fragment: Fragment, register: Signal) -> None:
-        """Let the register keep its value at a reset, or take its initial one as before where nothing is chosen."""
+        """Let the register ignore resets; with a choice of faults, only while this fault is selected."""
         register._reset_less = True
         if self._chosen is not None:
-            # the second cycle of a reset and those behind it, to the first without one
+            # 1 from the second cycle of a reset; the first cycle still resets the register
             runs = Signal(name="runs")
             resets = Switch(~runs & ~self._chosen, [(("1",), [register.eq(register.init)], None)])
             fragment.add_statements("sync", [runs.eq(1), resets])
 
 
-_Place = tuple[int, int, int]  # identity of a signal, and the first of its bits and the one behind the last
+_Place = tuple[int, int, int]  # id() of a signal, first bit, and end of the bits
 
 
 class _Change:
-    """Another value for all that is assigned to some bits of a signal."""
+    """Replaces the value that is assigned to some bits of a signal."""
 
     def __init__(self, place: _Place | None, wrong: Callable[[Value], Any]) -> None:
         self._place, self._wrong = place, wrong
@@ -144,16 +145,16 @@ def _place(value: Value) -> _Place | None:
     return (id(value), 0, len(value)) if isinstance(value, Signal) else None
 
 
-PROGRAMS, COSTS = "verify random", "verify costs"  # checks of programs
+PROGRAMS, COSTS = "verify random", "verify costs"  # checks that are programs
 
 
 class Fault:
     """A fault of one unit.
 
-    ``wrong`` has by the signal what is assigned instead, of the right value and of the unit's signals, see
-    :class:`_Unit`. ``checks`` are all that must find it: a check of riscv-formal, a property between instructions, the
-    mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` are the settings of a core that can have
-    it, those with ``!`` off.
+    ``wrong`` maps signals to functions of the correct value and the :class:`_Unit` that return the faulty value.
+    ``checks`` are all checks that must find the fault: a check of riscv-formal, a property of the pipeline, an
+    instruction's mnemonic, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` are the settings that a core must have, or with
+    ``!`` must not have.
     """
 
     def __init__(self, name: str, unit: type[Any], wrong: Mapping[str, Wrong], *checks: str, needs: str = "") -> None:
@@ -168,8 +169,11 @@ class Fault:
 
     @contextmanager
     def seeded(self, number: int | None = None) -> Generator[None]:
-        """Give the fault to every unit of this type that is elaborated meanwhile; with a ``number`` it shows only while
-        the unit's register :data:`CHOICE` has this value, so that a design may have any number of faults."""
+        """Inject the fault into every unit of this type that is elaborated in the block.
+
+        With a ``number`` it is active only while the unit's register :data:`CHOICE` has this value, so that a design
+        may have many faults.
+        """
         elaborate = self.unit.elaborate
         self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong, number)
         try:
@@ -179,5 +183,5 @@ class Fault:
 
 
 def where(signal, value, wrong):
-    """Make something wrong where a signal of the unit has a value."""
+    """Return a fault that is active while a signal of the unit has a value."""
     return lambda right, u: Mux(u(signal) == value, wrong(right, u), right)

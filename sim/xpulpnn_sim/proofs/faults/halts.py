@@ -1,4 +1,4 @@
-"""Faults of debug mode, each of which the property of halts, steps and resumptions must find."""
+"""Faults of debug mode, which the property ``halts`` must find."""
 
 from amaranth.hdl import Mux
 
@@ -7,7 +7,7 @@ from xpulpnn_sim.proofs.faults.fault import Fault, Wrong
 
 
 def _dpc(condition: str, wrong: str) -> dict[str, Wrong]:
-    """Give dpc another address in the cycles of a condition."""
+    """Write another address to dpc while a condition holds."""
     return {".access_pc": lambda right, u: Mux(u(condition), u(wrong)[-len(right) :], right)}
 
 

@@ -25,7 +25,7 @@ from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
 def _format(u, fmt):
-    """Bit of the lane format that is 1 for this element format and narrower ones."""
+    """Return the lane-format bit that is 1 for this element format and narrower ones."""
     return Value.cast(u("fmt"))[fmt]
 
 
@@ -45,7 +45,7 @@ def _other_weight(right, u):
 
 
 def _swapped_signs(right, u):
-    """Invert both signs where they differ, whether the control word is assigned or one of them."""
+    """Invert both signs where they differ, in the whole control word or in a single sign."""
     differ = u("decoder.ctrl.ex.dotp.a_signed") ^ u("decoder.ctrl.ex.dotp.b_signed")
     signs = Const.cast(DotpCtrl.const({"a_signed": 1, "b_signed": 1})).value
     return right ^ (differ if len(right) == 1 else Mux(differ, signs, 0))
@@ -271,4 +271,4 @@ INSTRUCTION_FAULTS = (
         needs="mixed_weights",
     ),
 )
-"""Faults that the proof of an instruction must find, by its mnemonic."""
+"""Faults that the proof of an instruction must find, by mnemonic."""

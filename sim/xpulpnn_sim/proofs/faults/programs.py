@@ -1,4 +1,4 @@
-"""Faults of a core that random programs or the cycle costs must find."""
+"""Faults of a core that random programs or cycle costs must find."""
 
 from amaranth.hdl import Mux, Value
 
@@ -25,13 +25,13 @@ from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
 
 def _event(name, value):
-    """Let an event of the counters be another value of one bit."""
+    """Replace the bit of a performance event."""
     bit = 1 << PERFORMANCE_EVENTS.index(name)
     return {"csr_file.events": lambda right, u: Mux(value(u), right | bit, right & ~bit)}
 
 
 def _called(cause, other, signal="cause"):
-    """Tell a cause of waits under the name of another."""
+    """Report a stall cause as another one."""
     return {signal: lambda right, _: Mux(right == cause, other, right)}
 
 

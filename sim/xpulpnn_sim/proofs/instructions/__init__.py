@@ -1,1 +1,1 @@
-"""Every instruction against the statements of the instruction table: formal models made of them, and their proofs."""
+"""Formal models of instructions from the instruction table, and proofs of the core against them."""

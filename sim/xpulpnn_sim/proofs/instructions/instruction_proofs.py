@@ -1,6 +1,6 @@
-"""Every instruction of a core against its statements, right or seeded with a fault; verdicts outlast a run.
+"""Prove every instruction of a core against its statements in the instruction table.
 
-By the statements follows what must be equal when the instruction retires.
+The statements determine what must be equal when the instruction retires.
 """
 
 import ast
@@ -24,13 +24,13 @@ from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.results import digest
 
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
-"""Codes of the set-up instructions that write each register of a loop."""
+"""Operation codes of the set-up instructions that write each loop register."""
 
-_SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions that the controller hears of
+_SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions for the controller
 
 
 def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
-    """All that must be equal when an instruction retires."""
+    """Return everything that must be equal when an instruction retires."""
     insn = unrolling.insn
     effects = execute_statements(
         insn, definition(insn) if body is None else body, unrolling.before(), unrolling.integers
@@ -46,7 +46,7 @@ def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> 
 
 
 def _identity(unrolling: Unrolling) -> list[Equality]:
-    """It is this instruction that retires."""
+    """Return equalities for the retiring instruction to be this one."""
     issue, leave = unrolling.issue, unrolling.leave
     full = issue.bit("insn__payload__compressed") ^ 1
     return [
@@ -59,7 +59,7 @@ def _identity(unrolling: Unrolling) -> list[Equality]:
 
 
 def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Any register but x0 changes as the statements say. Of those that a retirement reports the base does not stay."""
+    """Return equalities for any register but x0; of two writes to one register, rd wins over the base."""
     graph, z, leave = unrolling.graph, unrolling.integers, unrolling.leave
     watched = graph.inputs(5)
     is_register = z.is_true(watched)
@@ -75,7 +75,7 @@ def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
         got = z.choose(hits["rd1"], leave.word("rvfi__rd2_wdata"), got)
     written, value = FALSE, [FALSE] * XLEN
     for name, condition, new in effects.registers:
-        # with x0 as the first register of two both are dropped
+        # with x0 as the first of two registers, both writes are dropped
         dropped = z.is_true(numbers["rd"]) ^ 1 if name == "rd1" else FALSE
         hit = graph.all([condition, dropped ^ 1, graph.equal(numbers[name], watched)])
         written = graph.or_(written, hit)
@@ -105,7 +105,7 @@ def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """The entry of the NN-RF that is loaded, if any."""
+    """Return equalities for the NN-RF entry that is loaded."""
     leave = unrolling.leave
     results = [
         Equality(
@@ -122,7 +122,7 @@ def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Address that follows: jumps are asked for by ID, branches by EX; else the front end says."""
+    """Return equalities for the next address: ID requests jumps, EX branches; else the front end determines it."""
     insn, issue, execute, leave = unrolling.insn, unrolling.issue, unrolling.execute, unrolling.leave
     z = unrolling.integers
     follows = issue.word("info__next_pc")
@@ -143,7 +143,7 @@ def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _loops(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """The set-up of a hardware loop, as it goes to the unit that holds its registers."""
+    """Return equalities for the set-up of a hardware loop, at the unit with the loop registers."""
     graph, issue = unrolling.graph, unrolling.issue
     results = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
@@ -159,23 +159,24 @@ def _loops(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
     return results
 
 
-_RARE = 0x5A3C_96F0  # value of a source in the one case that is wrong; even, since it may be an address
+_RARE = 0x5A3C_96F0  # value of a source in the one faulty case; even, as it may be an address
 
 _SOURCES = ("rs1", "rs2", "rd")
 
 
 def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
-    """The statements of a row, but the lowest bit of what the last one assigns is inverted if a source has one value.
+    """Return an instruction's statements with a fault: the last assignment's lowest bit is inverted for one source
+    value.
 
-    The source is the first register read; the address of a branch, and of an instruction that reads none. None if the
-    row has no statements.
+    The source is the first register read, or the address for branches and for instructions that read none. Returns None
+    without statements.
     """
     body = copy.deepcopy(definition(insn))
     assigned = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign)]
     if not assigned:
         return None
     read = {token.field.name for token in insn.tokens if token.field.kind is FieldKind.REGISTER} & insn.reads
-    # a branch that is taken may leave its operands no other value
+    # a taken branch may leave its operands no other value
     source = next((name for name in _SOURCES if name in read and not insn.is_branch), "pc")
     last = assigned[-1]
     wrong = ast.Compare(ast.Name(source, ast.Load()), [ast.Eq()], [ast.Constant(_RARE)])
@@ -184,25 +185,25 @@ def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
 
 
 def proof_name(insn: Insn) -> str:
-    """Mnemonic and operands, which identify a row."""
+    """Return mnemonic and operands, which identify an instruction."""
     return f"{insn.mnemonic} {insn.operands}".rstrip()
 
 
 def provable(insn: Insn) -> bool:
-    """Return whether the row is a 32-bit instruction whose statements can be executed on gates."""
+    """Tell if this is a 32-bit instruction whose statements can be executed on gates."""
     return insn.size == 4 and is_executable(insn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionProver:
-    """Core whose instructions are proved, and the tools that prove them."""
+    """A core whose instructions are proved, and the tools."""
 
-    backend: BackendGates  # the back end of the core
+    backend: BackendGates
     abc: str
-    timeout_s: float  # seconds for each instruction
+    timeout_s: float  # for each instruction
 
     def invariants(self) -> Iterator[Outcome]:
-        """Return what all instructions take for granted."""
+        """Yield outcomes for the invariants that all proofs of instructions assume."""
         for invariant in stall_invariants(self.backend):
             began = time.monotonic()
             pairs = [(TRUE, actual, other) for actual, other in zip(invariant.actual, invariant.expected, strict=True)]
@@ -210,7 +211,7 @@ class InstructionProver:
             yield Outcome(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
 
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Outcome:
-        """An instruction against its statements, or against others."""
+        """Prove an instruction against its statements, or against others."""
         began = time.monotonic()
         unrolling = Unrolling(self.backend, insn)
         claims = equalities(unrolling, body)
@@ -222,7 +223,7 @@ class InstructionProver:
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
     ) -> tuple[str, frozenset[int]]:
-        """Verdict on two literals of each pair being equal where its condition and all assumptions hold; they can."""
+        """Return the verdict on all pairs of literals being equal where their condition and the assumptions hold."""
         differs = graph.any(graph.and_(condition, graph.xor(actual, other)) for condition, actual, other in pairs)
         ones, met = None, graph.all(assumed)
         try:
@@ -234,7 +235,7 @@ class InstructionProver:
 
 
 def _counterexample(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:
-    """A case in which an instruction does something else."""
+    """Describe a case in which an instruction deviates."""
 
     def value(literals: Sequence[int]) -> int:
         return unrolling.graph.number(ones, literals)

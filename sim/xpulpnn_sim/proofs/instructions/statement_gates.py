@@ -1,6 +1,6 @@
-"""The statements of a row of the instruction table, executed on gates (guide, "Notation of the operations").
+"""Execute statements of the instruction table on gates (see "Notation of the operations" in the guide).
 
-All words that a row has are executed at once: operand fields, registers and immediates are variables.
+Operand fields, registers and immediates are variables, so that all encodings are executed at once.
 """
 
 import ast
@@ -17,9 +17,9 @@ from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, known
 from xpulpnn_sim.reference.statements import interpreter
 
 _BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc", "dpc"})
-_SYSTEM = frozenset({"fence.i"})  # names of what is not executed here, and operations that only the controller knows
+_SYSTEM = frozenset({"fence.i"})  # names that are not executed here, and operations of the controller
 
-_READ_AS = {"rs3": "rd", "rd1": "rs2"}  # Registers that are read through the port of another
+_READ_AS = {"rs3": "rd", "rd1": "rs2"}  # registers read through another register's port
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Integers, Number, Number], Number]] = {
     ast.BitAnd: lambda z, x, y: z.bitwise("&", x, y),
@@ -39,38 +39,35 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "zx": Integers.zero_extended,
 }
 
-Word = Sequence[int]  # Literals, lowest bit first
+Word = Sequence[int]  # literals, lowest bit first
 
 GateEffects = interpreter.StatementEffects[Number, int]
-"""Effects of an instruction, each with the literal of its condition; words have 32 literals and no sign."""
+"""Effects of an instruction with the literals of their conditions; words have 32 literals and no sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorState:
-    """State that an instruction finds, as literals."""
+    """State before an instruction, as literals."""
 
     word: Word
-    compressed: int  # it stands for one of 16 bits
+    compressed: int  # expanded from a 16-bit instruction
     pc: Word
-    registers: Mapping[str, Word]  # values of the registers in the fields `rs1`, `rs2` and `rd`
-    entries: Sequence[Word]  # the NN-RF: activations, weights, parameters of the requantisation
-    loaded: Word  # what memory answers, lowest byte first
+    registers: Mapping[str, Word]  # by field: `rs1`, `rs2` and `rd`
+    entries: Sequence[Word]  # NN-RF: activations, weights, requantisation parameters
+    loaded: Word  # memory response, lowest byte first
 
 
 def is_executable(insn: Insn) -> bool:
-    """Return whether the statements of a row are of the part of the notation that is executed here.
-
-    It leaves out CSRs, traps and what the controller does, and searches in memory.
-    """
+    """Tell if the statements can be executed here: without CSRs, traps, effects on the controller, and loops."""
     names = {node.id for statement in definition(insn) for node in ast.walk(statement) if isinstance(node, ast.Name)}
     loops = any(isinstance(node, ast.For) for node in definition(insn))
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
 
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    """Return the effects of statements, those of ``insn`` or others with its operands.
+    """Return the effects of statements: those of ``insn``, or others with its operands.
 
-    Raises :class:`InputError` for a statement that is not understood.
+    Raises :class:`InputError` for an unsupported statement.
     """
     return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
 
@@ -87,13 +84,13 @@ def field_value(token: Token, word: Word) -> Number:
 
 
 def _fits(value: Number, text: str, z: Integers) -> int:
-    """Literal that the bits of a value are those of a pattern, whose first is the highest."""
+    """Return the literal of a value matching a bit pattern, highest bit first."""
     bits = low(value, len(text))[::-1]
     return z.graph.all(bit ^ (mark == "0") for bit, mark in zip(bits, text, strict=True) if mark != "-")
 
 
 def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
-    """Literals that are 1 where fields of a word have none of the values that the instruction excludes."""
+    """Return literals that are 1 where the fields of a word have legal values."""
     conditions: list[int] = []
     for token in insn.restricted:
         value = field_value(token, word)
@@ -106,7 +103,7 @@ def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
 
 @dataclass(slots=True)
 class _Gates:
-    """Exact integers of gates as the interpreter calculates with them."""
+    """Exact integers of gates, with the interface of the interpreter."""
 
     z: Integers
     true: int = TRUE

@@ -1,7 +1,7 @@
-"""Results of the units that the proofs of instructions leave out, as functions of their inputs.
+"""Models of the units that are cut from proofs of instructions, as functions of their inputs.
 
-Other proofs hold the units to them: ``xpulpnn prove units dotp`` and ``mult`` prove the gates of both equal to these
-sums for all operands. Of the divider only the operands and the function are checked in proofs of instructions.
+``xpulpnn prove units dotp`` and ``mult`` prove the gates of these units equal to the same sums for all operands. For
+the divider, proofs of instructions check only operands and function.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.units.dotp import lane_products
 
 _HALF = 16
-_WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # kinds of multiplication in the multiplier's control word
+_WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # multiplication kinds of the multiplier's control word
 
-Pins = Mapping[str, Word]  # ports of a unit, and the fields of its word of control
+Pins = Mapping[str, Word]  # ports of a unit, and fields of its control word
 
 
 def dot_product(pins: Pins, z: Integers) -> list[int]:
-    """``rd * accumulate + sum(rs1[i] * rs2[i])`` of the unit's inputs, for any control word."""
+    """Return ``rd * accumulate + sum(rs1[i] * rs2[i])`` for any control word."""
     (a_signed,), (b_signed,), (accumulate,) = (pins[name] for name in ("a_signed", "b_signed", "accumulate"))
     old = z.choose(accumulate, unsigned(pins["rd"]), constant(0))
     result = constant(0)
@@ -34,7 +34,7 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
 
 
 def product(pins: Pins, z: Integers) -> list[int]:
-    """Products of the multiplier by its control word."""
+    """Return the multiplier's product by its control word."""
     op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
     (upper,), (signed,), (rounds,) = (pins[name] for name in ("upper", "a_signed", "round"))
     (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
@@ -72,14 +72,14 @@ def product(pins: Pins, z: Integers) -> list[int]:
 
 
 def scaled_product(pins: Pins, z: Integers) -> list[int]:
-    """Product of the factors of a requantisation, of a multiplier that has its upper word."""
+    """Return the product of requantisation factors, for multipliers with an upper word."""
     factors = (("op_a", "a_signed"), ("nn_kappa", "b_signed"))
     x, y = (z.extended(pins[factor], pins[signed][0]) for factor, signed in factors)
     return z.multiply(x, y)
 
 
 def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
-    """Format and signs of an array out of its bits per format, and whether the bits are those of one format."""
+    """Return format and signs from bits per format, and a literal that these bits are those of one format."""
     formats = [*ElemFmt]
     chosen, *signed = (bits[place : place + len(formats)] for place in range(0, len(bits), len(formats)))
     number = [z.is_true([chosen[fmt.value] for fmt in formats if fmt.value >> bit & 1]) for bit in range(2)]
@@ -91,7 +91,7 @@ def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
 
 
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
-    """Outputs of arrays that make both dot products, with ``lanes``, or products of words and half-words."""
+    """Return the outputs of arrays that compute both dot products (``lanes``), or products of words and half-words."""
     formats = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
     scalar, word, lower, upper = pins["dotp_form"]
     both = z.graph.and_(lower, upper)
@@ -143,7 +143,7 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
 
 
 def division(pins: Pins, z: Integers) -> list[int]:
-    """Quotient or remainder of the divider, as functions that nothing is said of."""
+    """Return quotient or remainder as free functions of the operands."""
     op_a, op_b, (signed,), (remainder,) = (pins[name] for name in ("op_a", "op_b", "signed", "remainder"))
     x, y = (z.extended(word, signed) for word in (op_a, op_b))
     by_zero = z.is_true(op_b) ^ 1

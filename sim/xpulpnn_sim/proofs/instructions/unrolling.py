@@ -1,11 +1,11 @@
-"""An instruction's way through the back end: issued by ID, then EX, then WB, in three clock cycles of any state.
+"""Unroll an instruction through the back end: three clock cycles, in ID, EX and WB, from any state.
 
-In each of the three cycles only the registers that follow the instruction are what the cycle before made of them; all
-others, and all inputs, are any. So the cycles need not follow each other: what is proved of them holds for whatever the
-instruction waits in between, provided that nothing changes these registers while it waits, see :func:`waiting`.
+Only the registers that follow the instruction are passed from cycle to cycle; all other registers and inputs are free.
+The cycles therefore need not be adjacent: proofs hold for any stalls, provided that stalls keep these registers, see
+:func:`stall_invariants`.
 
-Models of the units that are cut are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`. The back end is that of an
-emitted core as gates, with every signal at hand; what goes in and comes out of these units is seen.
+Models of cut units are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`. The back end is that of an emitted core
+as gates; inputs and outputs of cut units are visible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 _MULT, _DIV, _DOTP, _DOTP2 = (UNIT_INSTANCES[name] for name in ("mult", "div", "dotp", "dotp2"))
 CUT_UNITS = (_MULT, _DIV, _DOTP, _DOTP2, UNIT_INSTANCES["quantiser"], UNIT_INSTANCES["regfile"])
-"""Units that are cut, by their place in the back end."""
+"""Cut units, by path in the back end."""
 
 
 class BackendGates:
-    """Gates and registers of a back end, with its signals by their names."""
+    """Gates and registers of a back end, with signals by name."""
 
     def __init__(self, verilog: str, manifest: Mapping[str, Any], yosys: Yosys) -> None:
         hierarchy = manifest["hierarchy"]
@@ -39,7 +39,7 @@ class BackendGates:
         self.gates = gates_between(verilog, hierarchy[f"{core}.backend"], [*dict.fromkeys(left_out.values())], yosys)
         self.in_ex = self._registers(EX_REGISTERS)
         self.in_wb = [net for net in self._registers(WB_REGISTERS) if net not in set(self.in_ex)]
-        #: Nets of the ports of units that are cut, and of the fields of their words of control, by their names.
+        #: Nets of cut units' ports and of their control words' fields, by name.
         self.pins = {unit: self._pins(unit, manifest["modules"][name]["ports"]) for unit, name in left_out.items()}
 
     def _pins(self, unit: str, ports: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[int]]:
@@ -48,7 +48,7 @@ class BackendGates:
         return pins | {each["name"]: pins["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
 
     def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
-        """Nets of registers whose names begin so."""
+        """Return the nets of registers with these name prefixes."""
         names = (name for name in self.gates.ports if name.startswith(beginnings))
         nets = dict.fromkeys(net for name in names for net in self.gates.ports[name])
         return [net for net in nets if net in self.gates.registers]
@@ -80,7 +80,7 @@ class BackendFrame(ClockCycle):
         return net
 
     def pins(self, unit: str) -> dict[str, list[int]]:
-        """Literals of the ports of a unit that is cut, and of the fields of its word of control."""
+        """Return the literals of a cut unit's ports and of its control word's fields."""
         return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
 
     def has(self, name: str) -> bool:
@@ -90,11 +90,12 @@ class BackendFrame(ClockCycle):
         return self.word(name)[0]
 
     def changed(self, given: Mapping[str, Sequence[int]]) -> "BackendFrame":
-        """The same cycle with other literals of some signals."""
+        """Return the same cycle with other literals for some signals."""
         return BackendFrame(self.graph, self._backend, {**self._given, **given}, self.variables())
 
     def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
-        """The cycle in the cases in which signals of one bit have these values, and the literals of these cases."""
+        """Return the cycle with single-bit signals set to these values, and literals of the cases where they have
+        them."""
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         return self.changed({name: [value] for name, value in values.items()}), cases
 
@@ -112,35 +113,35 @@ _PARAMETERS = ("kappa", "lambda")
 _SECOND_PAIR = ("act2", "act3")
 _SECONDS = ("act1", "act3")  # second activation of each pair
 
-_COMPUTED_BEFORE = {"alu_result": 32, "alu_sum": 32, "alu_comparison": 1}  # what the instruction before computes
+_COMPUTED_BEFORE = {"alu_result": 32, "alu_sum": 32, "alu_comparison": 1}  # results of the previous instruction
 _ISSUES = {"id_goes": TRUE, "id_kill": FALSE, "ex_ready": TRUE}
 _EXECUTES = {"ex_ready": TRUE}
 _LEAVES = {"rvfi__valid": TRUE, "rvfi__trap": FALSE}
-"""Signals of one bit and their values in the cycles in which an instruction leaves ID, EX and WB."""
+"""Single-bit signals and their values in the cycles in which an instruction leaves ID, EX and WB."""
 
 _READS = {
     "read_rs1": "rs1",
     "read_rs2": "rs2",
     "read_rs3": "rd",
-}  # ports of the register file, and the fields they read
+}  # register-file ports, and the fields that they read
 
 _WRITES = {"ex_we": "ex_addr", "late_we": "late_addr", "wb_we": "wb_addr", "wb_wrote": "wb_old_addr"}
-"""Writes under way, and their registers."""
+"""Pending register writes: enable and register number."""
 
 _PAIR_ADDS = {"ex_op_b": XLEN // BYTE_BITS, "adder_subtract": 0, "adder_fmt": 0, "adder_result": 0}
-"""Control of the adder by two products that load, which ID does not say again to those that follow them."""
+"""Adder control for pair products that load, which ID does not repeat for stalled instructions."""
 
-_UNITS = {1: (_MULT, product), 2: (_DIV, division), 3: (_DOTP, dot_product)}  # units that are cut, by their codes
+_UNITS = {1: (_MULT, product), 2: (_DIV, division), 3: (_DOTP, dot_product)}  # cut units, by unit code
 
 
 def register_field(word: Word, name: str) -> Word:
-    """Bits of a register field of an instruction word."""
+    """Return the bits of a register field in an instruction word."""
     lowest, _, width = WORD_FIELDS[name].parts[0]
     return word[lowest : lowest + width]
 
 
 class Unrolling:
-    """The way of any word of a row through the back end."""
+    """Any encoding of an instruction on its way through the back end."""
 
     def __init__(self, backend: BackendGates, insn: Insn) -> None:
         graph = GateGraph()
@@ -151,19 +152,19 @@ class Unrolling:
             insn.match >> place & 1 if insn.mask >> place & 1 else graph.input() for place in range(len(insn.pattern))
         ]
         given = {"insn__valid": [TRUE], "insn__payload__word": self.word, "insn__payload__error": [FALSE]}
-        # what the instruction before it computes is anything
+        # the previous instruction's results are free
         given |= {name: graph.inputs(width) for name, width in _COMPUTED_BEFORE.items()}
-        #: Number of the register that is read in place of rs2: of two products the one behind that in field rd.
+        #: Number of the register that is read in place of rs2: for pair products, the odd register after rd.
         self.read_as_rs2 = (
             [TRUE, *register_field(self.word, "rd")[1:]] if insn.is_pair else register_field(self.word, "rs2")
         )
         numbers = {port: register_field(self.word, field) for port, field in _READS.items()}
         numbers["read_rs2"] = self.read_as_rs2
-        # x0 reads 0
+        # x0 reads as 0
         for port, number in numbers.items():
             is_register = self.integers.is_true(number)
             given[port] = [graph.and_(bit, is_register) for bit in graph.inputs(32)]
-        # where the word traps that is a claim that fails, so that the rest need not hold
+        # a trap violates a claim of its own, so all else is proved without one
         legal, (self.excepted,) = BackendFrame(graph, backend, given).where({"id_excepted": FALSE})
         self.excepted ^= 1
         self.issue, issues = legal.where(_ISSUES)
@@ -181,7 +182,7 @@ class Unrolling:
             used |= dict.fromkeys((_DOTP, _DOTP2), dot_product)
         pins = frame.pins(_MULT)
         if "dotp_form" in pins:
-            # both dot products and all multiplications are made by the same unit
+            # one unit makes both dot products and all multiplications
             lanes = self.insn.is_pair or _DOTP in used
             units = {name: result for name, result in used.items() if name == _DIV}
             results = {f"{name}.result": result(frame.pins(name), z) for name, result in units.items()}
@@ -189,7 +190,7 @@ class Unrolling:
                 words = array_products(pins, z, lanes=lanes)
                 results |= {f"{_MULT}.{name}": word for name, word in words.items()}
             return results
-        # of other instructions the results are any
+        # results of other instructions are free
         results = {
             f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
         }
@@ -199,7 +200,7 @@ class Unrolling:
         return results
 
     def before(self) -> PriorState:
-        """Return what the instruction finds, by its retirement; the NN-RF as it is in the cycle of the read."""
+        """Return the state before the instruction from its retirement, and the NN-RF in the cycle of the read."""
         leave, issue = self.leave, self.issue
         return PriorState(
             word=self.word,
@@ -211,10 +212,10 @@ class Unrolling:
         )
 
     def _entries(self) -> list[list[int]]:
-        """The NN-RF: entries behind the cycle of issue, in which the last word may arrive; parameters and the second
-        activation of a pair in EX."""
+        """Return the NN-RF: entries after the cycle of issue, which may receive the last word; parameters and second
+        activations in EX."""
         entries: list[list[int]] = []
-        # the summand of an exact requantisation is read with rs1, the factor of arrays with other factors
+        # read with rs1: the summand of an exact requantisation, and the factor for arrays
         on_arrays = "dotp_form" in self._backend.pins[_MULT]
         in_id = {"kappa": on_arrays, "lambda": self.insn.is_exact}
         parameters = [name for name in _PARAMETERS if not in_id[name]]
@@ -233,7 +234,7 @@ class Unrolling:
 
 
 def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Literals: that no write of x0 is under way, now or after this cycle."""
+    """Return literals that no write to x0 is pending, now or after this cycle."""
     claims: list[int] = []
     for enable, number in _WRITES.items():
         nets = [*frame.register(enable), *frame.register(number)]
@@ -243,7 +244,7 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Literals: that two products in EX that load add a word's bytes to the address, now or after this cycle."""
+    """Return literals that loading pair products in EX add a word's bytes to the address, now or after this cycle."""
     if not frame.has("ex_pair"):
         return []
     loads = ("ex_pair", "ex_lsu_valid")
@@ -256,20 +257,20 @@ def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 class Invariant(NamedTuple):
-    """Two words that are equal in every cycle in which something holds."""
+    """Two words that are equal in every cycle in which assumptions hold."""
 
     name: str
-    graph: GateGraph  # holds everything
+    graph: GateGraph  # of all literals
     assumed: list[int]
     actual: list[int]
     expected: list[int]
 
 
 def stall_invariants(backend: BackendGates) -> list[Invariant]:
-    """Inductive invariants of a back end on which :class:`Unrolling` relies.
+    """Return the inductive invariants on which :class:`Unrolling` relies.
 
-    Whatever is in EX has just been issued, or has been there with the same registers; whatever is in WB without having
-    trapped has just left EX, or has been there with the same registers. After a reset both are empty.
+    An instruction in EX was just issued, or stayed with unchanged registers; an instruction in WB without a trap just
+    left EX, or stayed with unchanged registers. After a reset both stages are empty.
     """
     graph = GateGraph()
     frame = BackendFrame(graph, backend, {})

@@ -1,1 +1,1 @@
-"""Equality of a mutant and its unit: for all inputs, for those that reach the unit, or from reset on."""
+"""Equivalence of mutants and their unit: for all inputs, for inputs that reach the unit, or from reset."""

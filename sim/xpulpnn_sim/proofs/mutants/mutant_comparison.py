@@ -1,4 +1,4 @@
-"""Comparison of a mutant of a unit with the unit: for all inputs, or for those that reach the unit."""
+"""Compare a mutant of a unit with the unit, for all inputs or for those that reach the unit."""
 
 import random
 import time
@@ -18,42 +18,39 @@ EQUIVALENT, DIFFERENT, UNDECIDED = "equivalent", "different", "undecided"
 UNCONSTRAINED = "all inputs and states"
 CONSTRAINED = "all situations that occur"
 REACHABLE = "all states that are reached"
-ROWS = "rows of a memory that change places"  # for which inputs and registers a mutant is equivalent
+ROWS = "rows of a memory that change places"  # scopes for which a mutant is equivalent
 
 OUTPUTS = "outputs from reset on"
-ANY_STATE = "outputs or registers, in a state that may never be reached"  # what a mutant is shown to change
+ANY_STATE = "outputs or registers, in a state that may never be reached"  # what a mutant changes
 
 _CASES = 1 << 11
 _FRAMES = 40
 _OUTSTANDING_BITS = 3
-_QUESTIONS = 10  # times the limit of a question that an induction of many short ones may take
+_QUESTIONS = 10  # time limit of an induction with many short questions, as a multiple of the limit of a question
 _RESET = "rst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputCase:
-    """Inputs that come together, and the outputs that are observed then."""
+    """Input values that occur together, and the outputs observed in that case."""
 
-    # values that an input, or another word of the unit that has a name, can have; others can have any
-    # values; ``name[2]`` is a bit of a word
+    # possible values of inputs or internal words, any if not named; ``name[2]`` is a bit of a word
     values: Mapping[str, Collection[int]]
-    outputs: Collection[str] | None = (
-        None  # names of the outputs, or bits of them, that somebody looks at; None for all
-    )
+    outputs: Collection[str] | None = None  # observed outputs or bits; None for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableInputs:
-    """Inputs that stay as they are during an operation."""
+    """Inputs that are stable during an operation."""
 
-    words: Collection[str]  # names of the inputs
-    # word of one bit that is 1 from the first to the last cycle of the operation; earlier if it is given up
+    words: Collection[str]
+    # single-bit word that is 1 during the operation, and falls early if it is aborted
     during: str
-    until: Collection[str]  # words of one bit that are all 1 in its last cycle
+    until: Collection[str]  # single-bit words that are all 1 in the last cycle
 
 
 class Handshake(NamedTuple):
-    """Requests, their grants and their answers: names of words of one bit."""
+    """Single-bit words of a request, its grant and its response."""
 
     request: str
     grant: str
@@ -62,17 +59,15 @@ class Handshake(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputConstraints:
-    """Inputs that can reach a unit."""
+    """Constraints on the inputs of a unit."""
 
-    cases: Sequence[InputCase] = ()  # one of them in every cycle; none for any
-    # rows of values of words, see InputCase: one of each row in every cycle
+    cases: Sequence[InputCase] = ()  # one of them holds in every cycle; empty for any
+    # rows of values (see InputCase); one of each row holds in every cycle
     always: Sequence[Sequence[Mapping[str, Collection[int]]]] = ()
-    stable: Sequence[StableInputs] = ()  # what stays as it is during an operation
-    # ports whose answers come only to what was asked and granted in an earlier cycle, at most seven at a time
+    stable: Sequence[StableInputs] = ()
+    # ports with responses only to earlier granted requests, at most seven outstanding
     answered: Sequence[Handshake] = ()
-    exclusive: Sequence[
-        Handshake
-    ] = ()  # ports whose requests come one at a time: the next one with the answer at the earliest
+    exclusive: Sequence[Handshake] = ()  # ports with one outstanding request; the next may come with the response
 
 
 _ANYTHING = InputConstraints()
@@ -80,15 +75,15 @@ _ANYTHING = InputConstraints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutantComparison:
-    verdict: str  # see EQUIVALENT
-    scope: str = ""  # of a mutant that is equivalent, for what; of one that is different, what is: see OUTPUTS
-    # of a mutant that is different: words of the inputs, and of the registers if they are free, in each cycle
+    verdict: str  # EQUIVALENT, DIFFERENT or UNDECIDED
+    scope: str = ""  # for an equivalent mutant its scope; for a different one OUTPUTS or ANY_STATE
+    # for a different mutant: inputs, and free registers, in each cycle
     counterexample: Sequence[Mapping[str, int]] = ()
-    signal: str = ""  # of a mutant that is different: a bit that is, in the last cycle
+    signal: str = ""  # for a different mutant: a bit that differs in the last cycle
 
 
 class MutantComparer:
-    """Compares mutants with the unit, some seconds for each question."""
+    """Compares mutants with a unit, with a time limit for each question."""
 
     def __init__(
         self,
@@ -105,10 +100,10 @@ class MutantComparer:
         self._generator, self._moves_rows = random.Random(1), moves_rows
 
     def compare(self, number: int) -> MutantComparison:
-        """Is the mutant equal to the unit?
+        """Compare a mutant with the unit.
 
-        First with any value in registers, for any inputs and then for those that reach the unit; if it is not, in the
-        states that are reached from reset, or else by what reads registers.
+        The search starts with free registers and any inputs, then inputs that reach the unit; after that come states
+        reachable from reset, then differing registers that are not observed.
         """
         bits, changed = self._gates.differences(number), self._gates.changed(number)
         comparison = self._any_state(bits, changed)
@@ -137,8 +132,7 @@ class MutantComparer:
         known = {register: latch for register, latch in machine.unit.items() if register not in unreset}
         try:
             with suppress(GaveUpError):
-                # as long as no register has differed, both are in the same state: that of the unit says what can
-                # differ, whatever is in registers that nothing is known of
+                # until a register differs, both are in the same state: the reachable states of the unit decide
                 if self._reached(self._graph.and_(changed, self._observable(bits)), known) is None:
                     return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
             if unreset:
@@ -153,7 +147,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
-        """Return whether registers are proved to differ only while nothing reads them."""
+        """Tell if registers are proved to differ only while they are not observed."""
         search = UnobservedRegisters(
             gates=self._gates,
             number=number,
@@ -167,7 +161,7 @@ class MutantComparer:
             return False
 
     def _satisfied(self) -> int:
-        """Literal of the inputs being those of one of the cases."""
+        """Return the literal of the inputs satisfying one of the cases."""
         cases = self._constraints.cases
         some_case = self._graph.any(self._holds(case.values) for case in cases) if cases else TRUE
         return self._graph.and_(some_case, self._always())
@@ -176,7 +170,7 @@ class MutantComparer:
         return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._constraints.always)
 
     def _solver(self) -> Callable[[int], Collection[int] | None]:
-        """Finds cases, for some times the limit of a question in all."""
+        """Return a solver with a total time limit."""
         ends = time.monotonic() + _QUESTIONS * self._timeout_s
 
         def solve(literal: int) -> Collection[int] | None:
@@ -191,7 +185,7 @@ class MutantComparer:
         graph, known = self._graph, self._constraints
         latches = dict(registers)
         if self.assumes:
-            # what came before must have occurred, too
+            # earlier cycles must satisfy the constraints too
             violated = graph.input()
             follows = [self._is_stable(inputs, latches) for inputs in known.stable]
             follows += [self._answers_request(port, latches) for port in known.answered]
@@ -207,12 +201,12 @@ class MutantComparer:
             if frames := ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {seconds:.0f}", timeout_s=seconds):
                 return frames
         with suppress(GaveUpError):
-            # what few registers decide is proved before equal ones of the whole are found
+            # first without merging equal registers, which suffices if few registers decide
             return ask_abc(self._abc, aiger, f"strash; pdr -T {seconds:.0f}", timeout_s=seconds)
         return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
     def _is_stable(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
-        """Literal of some inputs being what they were, if an operation goes on; with new registers that know it."""
+        """Return the literal of inputs being stable during an operation; add registers for it."""
         graph = self._graph
         went_on = graph.input()
         (during,) = self._word(held.during)
@@ -226,7 +220,7 @@ class MutantComparer:
         return graph.any((same, went_on ^ 1, during ^ 1))
 
     def _answers_request(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
-        """Literal of an answer having been asked for, if there is one; with a new counter of what is outstanding."""
+        """Return the literal of a response having an outstanding request; add a counter for it."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
         count = graph.inputs(_OUTSTANDING_BITS)
@@ -236,7 +230,7 @@ class MutantComparer:
         return graph.any((answer ^ 1, *count))
 
     def _is_exclusive(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
-        """Literal of nothing being requested while another request is outstanding; with a new register that knows."""
+        """Return the literal of no request being made while another is outstanding; add a register for it."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
         outstanding = graph.input()
@@ -245,11 +239,11 @@ class MutantComparer:
         return graph.and_(waits, request) ^ 1
 
     def _unless_reset(self, literal: int) -> int:
-        """Next value of a register that knows what is under way: whoever resets the unit resets what is around it."""
+        """Return the next value of a monitor register, which is reset with the unit."""
         return self._graph.and_(literal, self._gates.words.get(_RESET, [FALSE])[0] ^ 1)
 
     def _wrong(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
-        """First of some bits that are not what they are in the unit."""
+        """Return the first bit that differs from the unit."""
         values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
         wrong = (
             name for (name, *_), value, other in zip(bits, values[::2], values[1::2], strict=True) if value != other
@@ -269,7 +263,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, counterexample=[self._words(ones)], signal=signal)
 
     def _observable(self, bits: Sequence[Bit]) -> int:
-        """Literal of a difference that is looked at."""
+        """Return the literal of an observed difference."""
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
         if not self._constraints.cases:
@@ -287,7 +281,7 @@ class MutantComparer:
         return graph.and_(seen, self._always())
 
     def _holds(self, values: Mapping[str, Collection[int]]) -> int:
-        """Literal of words having one of their values each."""
+        """Return the literal of each word having one of its values."""
         return self._graph.all(
             self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(numbers))
             for name, numbers in values.items()
@@ -302,7 +296,7 @@ class MutantComparer:
         return self._gates.words[name]
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:
-        """Values of inputs and registers by name, those that are 0 left out."""
+        """Return nonzero values of inputs and registers by name."""
         words = {
             name: sum((literal in ones) << place for place, literal in enumerate(literals))
             for name, literals in self._gates.free.items()

@@ -1,4 +1,4 @@
-"""Gates of a unit and of its mutants in one graph, where only what a change reaches is there twice."""
+"""Gates of a unit and its mutants in one graph, in which only gates that depend on a mutation are duplicated."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from xpulpnn_sim.tools.netlists import (
 )
 from xpulpnn_sim.tools.yosys import Yosys
 
-SELECT = "mutant_select"  # input that says which mutant it is; 0 is the unit itself
+SELECT = "mutant_select"  # input that selects a mutant; 0 is the unit itself
 
-NEXT = "next "  # what the names of bits that go into registers begin with
+NEXT = "next "  # name prefix of register inputs
 
-Bit = tuple[str, int, int]  # name of a bit that is observed, its literal in the unit and its literal in the mutant
+Bit = tuple[str, int, int]  # name of an observed bit, its literal in the unit, and in the mutant
 
 _BASE = "base.il"
 _SCRIPT = """read_rtlil {base}
@@ -42,8 +42,8 @@ write_json netlist.json
 """
 
 _REGISTER, _MEMORY = "$_DFF_P_", "$mem_v2"
-_ADDRESSES = ("RD_ADDR", "WR_ADDR")  # pins of a memory
-_CUTS, _CUT_NETS = 8, 80  # distances from a change at which differences are looked for, and nets at most there
+_ADDRESSES = ("RD_ADDR", "WR_ADDR")
+_CUTS, _CUT_NETS = 8, 80  # distances from a mutation at which differences are examined, and maximum of nets there
 
 
 def read_mutated(
@@ -55,10 +55,10 @@ def read_mutated(
     ignored: Sequence[str] = (),
     whole_memories: bool = False,
 ) -> "MutatedGates":
-    """Gates of a unit with some changes: commands of Yosys (`mutate -mode ...`) by the numbers of the mutants.
+    """Return the gates of a unit with mutations: Yosys commands (`mutate -mode ...`) by mutant number.
 
-    The input :data:`SELECT` has the place of one in ``changes``, from 1 on. Outputs whose names are ``ignored`` go.
-    Memories are registers, or cells of their own if they are to be whole.
+    The input :data:`SELECT` has the position in ``changes``, from 1. Outputs matching ``ignored`` are removed. Memories
+    become registers, or cells if ``whole_memories``.
     """
     width = max(len(changes).bit_length(), 1)
     commands = [
@@ -77,7 +77,7 @@ def read_mutated(
 
 
 class MutatedGates:
-    """Gates with an input that chooses a mutant."""
+    """Gates with an input that selects a mutant."""
 
     def __init__(self, module: NetlistModule, numbers: Sequence[int]) -> None:
         self.graph = GateGraph()
@@ -86,7 +86,7 @@ class MutatedGates:
         cells = [cell for cell in module.cells if cell.type in OPERATIONS]
         self._gates = ClockedGates(replace(module, cells=cells))
         self._select = module.inputs[SELECT].nets if SELECT in module.inputs else []
-        # what nobody drives is 0
+        # undriven nets are 0
         self._state = dict.fromkeys((DONT_CARE, *self._select), FALSE)
         self._state |= {net: FALSE for cell in cells for net in cell.read if net not in self._gates.drivers}
         self._state |= {ZERO: FALSE, ONE: TRUE}
@@ -94,23 +94,23 @@ class MutatedGates:
         self._unit = ClockCycle(self.graph, self._gates, {}, self._state)
         wires = [*module.inputs.values(), *module.outputs.values()]
         wires += [wire for wire in module.wires.values() if not wire.hidden]
-        #: Literals of each word of the unit itself that has a name.
+        #: Literals of the unit's named words.
         self.words = {wire.name: self._unit.nets(wire.nets) for wire in wires}
         self._outputs = [net for wire in module.outputs.values() for net in wire.nets]
         self._watched = self._observed(module)
         registers = [cell for cell in self._cut if cell.type == _REGISTER]
         self._registers = {cell.pins["Q"][0]: cell.pins["D"][0] for cell in registers}
         self._clocks = [cell.pins["C"][0] for cell in registers]
-        # a change of what a register drives moves the wire with the value after reset behind itself
+        # a mutation of a register's output moves its initial value to another wire
         starts = dict(zip(self._unit.nets(module.initial), module.initial.values(), strict=True))
         literals = zip(self._registers, self._unit.nets(self._registers), strict=True)
         self._starts = {net: starts[literal] for net, literal in literals if literal in starts}
         self.is_clocked = len(set(self._unit.nets(self._clocks))) == 1 and len(registers) == len(self._cut)
-        #: Literals of registers that may have any value after reset.
+        #: Literals of registers without a reset value.
         self.unreset = {self._state[net] for net in self._registers if net not in self._starts}
 
     def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
-        """New variables for inputs and for what registers and other cells drive, by the names that these have."""
+        """Make variables for inputs, registers and other cells, by name."""
         driven = {net for cell in self._cut for net in (cell.driven or cell.pins.get("Q", []))}
         named = [wire for name, wire in module.inputs.items() if name != SELECT]
         named += [
@@ -123,7 +123,7 @@ class MutatedGates:
         return {wire.name: [self._state[net] for net in wire.nets] for wire in named}
 
     def _observed(self, module: NetlistModule) -> list[tuple[str, int]]:
-        """Name and net of each bit that a mutant must leave as it is: outputs, and what cut cells read."""
+        """Return name and net of each observed bit: outputs, and inputs of cut cells."""
         bits = [(name, net) for wire in module.outputs.values() for name, net in wire.bits]
         wires = sorted(module.wires.values(), key=lambda wire: (not wire.hidden, wire.name not in module.outputs))
         names = {net: name for wire in wires for name, net in wire.bits}
@@ -133,7 +133,7 @@ class MutatedGates:
         return bits
 
     def _mutant(self, number: int, registers: Mapping[int, int]) -> ClockCycle:
-        """A cycle of a mutant, given the literals of those registers that may not be what they are in the unit."""
+        """Return a cycle of a mutant, given the literals of registers that may differ from the unit's."""
         select = {net: TRUE for place, net in enumerate(self._select) if self._values[number] >> place & 1}
         return ClockCycle(self.graph, self._gates, {}, {**self._state, **select, **registers})
 
@@ -143,21 +143,21 @@ class MutatedGates:
         return [(name, bit, other) for (name, _), bit, other in pairs if bit != other]
 
     def differences(self, number: int) -> list[Bit]:
-        """Name, literal in the unit and literal in the mutant of each observed bit whose gates are not the same."""
+        """Return name and both literals of each observed bit with different gates."""
         return self._differences(self._mutant(number, {}))
 
     def changed(self, number: int) -> int:
-        """Literal that is 1 wherever a change of the gates shows, and mostly there only.
+        """Return a literal that is 1 at least wherever the mutation has an effect on nearby nets.
 
-        Without a difference near the change there is none behind it, which a solver need not find out.
+        It spares the solver from proving that without a difference near the mutation there is none further on.
         """
         nets = [*self._select, *self._gates.drivers]
         pairs = zip(nets, self._unit.nets(nets), self._mutant(number, {}).nets(nets), strict=True)
         differ = {net: (bit, other) for net, bit, other in pairs if bit != other}
-        # the choice of the mutant, and what it alone decides
+        # the selection, and nets that depend on nothing else
         choice = {net for net, (bit, other) in differ.items() if bit | other <= TRUE}
-        levels, starts = dict[int, int](), set[int]()  # distance of nets from the change, and nets right behind it
-        read_at = {net: len(nets) for _, net in self._watched}  # distance of the last one that reads a net
+        levels, starts = dict[int, int](), set[int]()  # distances of nets from the mutation, and nets directly after it
+        read_at = {net: len(nets) for _, net in self._watched}  # distance of the last reader of a net
         for cell in self._gates.cells:
             driven = [net for net in cell.driven if net in differ and net not in choice]
             before = [net for net in cell.read if net in levels]
@@ -180,9 +180,9 @@ class MutatedGates:
         return shows
 
     def moves_rows(self, number: int) -> bool:
-        """Return whether the change only lets rows of memories, all equal in the beginning, change places.
+        """Tell if the mutation only permutes rows of memories that are initially equal.
 
-        It does if at all ports of a memory one bit of the address is inverted, always or by another bit of it.
+        This holds if one address bit is inverted at all ports of a memory, always or depending on another address bit.
         """
         mutant = self._mutant(number, {})
 
@@ -219,7 +219,7 @@ class MutatedGates:
 
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:
-        """Literals of registers by their names, of those that are only a part of a word one by one."""
+        """Return the literals of registers by name; registers that are part of a word are listed by bit."""
         names: dict[int, str] = {}
         literals = {self._state[net] for net in self._registers}
         for name, word in self.free.items():
@@ -236,9 +236,9 @@ class MutatedGates:
         return words
 
     def step(self, number: int, own: Mapping[int, int]) -> tuple[list[Bit], dict[int, tuple[int, int]]]:
-        """Outputs that may differ, and the next values of each register in the unit and in the mutant.
+        """Return outputs that may differ, and the next values of each register in unit and mutant.
 
-        The mutant has literals ``own`` for some registers, by those of the unit.
+        The mutant has the literals ``own`` for some registers, by those of the unit.
         """
         mutant = self._mutant(
             number, {net: own[register] for net in self._registers if (register := self._state[net]) in own}
@@ -248,10 +248,10 @@ class MutatedGates:
         return outputs, dict(zip((self._state[net] for net in self._registers), following, strict=True))
 
     def machine(self, number: int) -> "GateMachine | None":
-        """Unit and mutant side by side, each with registers of its own where those of the mutant may be others.
+        """Return unit and mutant side by side, with mutant registers where they may differ.
 
-        None if something but registers is cut, or a register has another clock than the others, also by the change.
-        What has no value after reset begins with 0.
+        Returns None if cells other than registers are cut, or if a register has another clock. Registers without a
+        reset value start at 0.
         """
         following = self._unit.nets(self._registers.values())
         own: dict[int, int] = {}
@@ -275,9 +275,8 @@ class MutatedGates:
 class GateMachine:
     """A unit and a mutant with their registers."""
 
-    # Name, literal in the unit and literal in the mutant of each bit of an output that may be another
+    # outputs that may differ
     outputs: Sequence[Bit]
-    # next value and value after reset of the variable of each register: of the unit, and of the mutant where it has one
-    # of its own
+    # next value and reset value of each register of the unit, and of each separate register of the mutant
     unit: Mapping[int, tuple[int, int]]
     mutant: Mapping[int, tuple[int, int]]

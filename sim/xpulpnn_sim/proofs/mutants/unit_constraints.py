@@ -1,4 +1,4 @@
-"""Inputs that reach a unit when the core executes instructions, and the outputs that are observed then."""
+"""Constraints on unit inputs when the core executes instructions, and the outputs observed then."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,12 +22,12 @@ from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECO
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, InputConstraints, StableInputs
 
-_Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs that matter then
+_Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs observed then
 
-_NO_REGISTER = 0x1F << 20  # the field rs2 as bits of a word
+_NO_REGISTER = 0x1F << 20  # mask of the field rs2
 
 _SHIFT_LSB = 25
-_SHIFT = 0x1F << _SHIFT_LSB  # the field of the number of places as bits of a word
+_SHIFT = 0x1F << _SHIFT_LSB  # mask of the shift amount
 
 _LANE_SELECTS = ("pv.extract", "pv.extractu", "pv.insert")
 
@@ -39,13 +39,13 @@ def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:
 
 
 def _word(shape: type[data.Struct], fields: Mapping[str, Any], prefix: str) -> int:
-    """Value of the part of a control word whose fields have a prefix."""
+    """Return the part of a control word whose fields have the prefix."""
     part = {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
     return Const.cast(shape.const(part)).value
 
 
 def _second_operands(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
-    """Values that operand b can have; None for any."""
+    """Return the possible values of operand b; None for any."""
     if fields.get("op_b") == OpBSel.RS2 and insn.mask & _NO_REGISTER == _NO_REGISTER and not insn.match & _NO_REGISTER:
         return frozenset({0})
     if insn.op in _LANE_SELECTS:
@@ -59,7 +59,7 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
     for insn, fields in _rows(config):
         word, second = _word(AluCtrl, fields, "ex.alu."), _second_operands(insn, fields)
         result = fields.get("ex.alu.result")
-        # what clips is told the part that works on lanes by a word of its own
+        # clip instructions have a control word of their own for the lane unit
         plain = lanes and result not in (AluResult.CLIP, AluResult.CLIPU)
         outputs: set[str] = {"oriented"} if lanes and result is AluResult.COUNT else set()
         if fields.get("branch"):
@@ -82,7 +82,7 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
 
 
 def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> InputConstraints:
-    """A unit that begins with ``start``, is ``done``, and leaves when ``take`` says so; one of ``controls`` occurs."""
+    """Return constraints of a unit with ``start``, ``done`` and ``take``, and one of ``controls``."""
     operands = ("ctrl", "op_a", "op_b", *held)
     return InputConstraints(
         cases=[
@@ -109,7 +109,7 @@ def _array_outputs(insn: Insn) -> tuple[str, ...]:
 
 
 def _products(config: CoreConfig) -> InputConstraints:
-    """Dot products and multiplications on the same arrays."""
+    """Return constraints of dot products and multiplications on the same arrays."""
     words: dict[tuple[tuple[str, ...], frozenset[int] | None, tuple[tuple[str, int], ...]], set[int]]
     words = defaultdict(set)
     for insn, fields in _rows(config):
@@ -156,7 +156,7 @@ def _mult(config: CoreConfig) -> InputConstraints:
     for (requantises, is_exact, places), controls_of_places in words.items():
         values = {"ctrl": controls_of_places} | ({} if places is None else {"shamt": places})
         controls[requantises].append(values)
-        # it is done at once, and has an upper word for the exact form
+        # the exact form is done at once, and has an upper word
         outputs = ("done", "result", "upper") if is_exact else ("done", "result")
         looks.append(({"start": {1}, "requantise": {int(requantises)}, **values}, outputs))
     if config.requantise_exact:
@@ -170,7 +170,7 @@ def _mult(config: CoreConfig) -> InputConstraints:
 
 
 def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
-    """Values that the number of places to shift by can have, a field of the instruction; None for any."""
+    """Return the possible values of the shift amount field; None for any."""
     if fields.get("shamt_rs2") or insn.mask & _SHIFT != _SHIFT:
         return None
     return frozenset({(insn.match & _SHIFT) >> _SHIFT_LSB})
@@ -187,7 +187,7 @@ def _dotp(config: CoreConfig) -> InputConstraints:
 
 
 def _lsu(config: CoreConfig) -> InputConstraints:
-    # Mac&Load and pv.qnt say when there is an access; what else is known of it stays where it ends
+    # Mac&Load and pv.qnt decide if there is an access; the other fields are constant
     controls = {
         _word(LsuCtrl, {**fields, "lsu.valid": valid}, "lsu.")
         for _, fields in _rows(config)
@@ -204,7 +204,7 @@ def _lsu(config: CoreConfig) -> InputConstraints:
     return InputConstraints(
         cases=[InputCase(values={**values, "ex_ctrl": controls | {0}}, outputs=seen) for values, seen in looks],
         stable=[StableInputs(words=("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), during=valid, until=("ex_done",))],
-        # it is not given up between two requests
+        # an access is not aborted between its two requests
         always=[({"second": {0}}, {valid: {1}})],
         answered=[Handshake("data__req", "data__gnt", "data__rvalid")],
     )
@@ -243,7 +243,7 @@ def _widener(config: CoreConfig) -> InputConstraints:
 def _nnrf(config: CoreConfig) -> InputConstraints:
     pairs = config.mac_load_pair
     entries = {*range(config.nnrf_entries), *range(SECOND_PAIR, NNRF_WORDS * pairs)}
-    # read addresses are fields of instructions, of which some mean something else
+    # read addresses are instruction fields, which may mean something else
     looks: list[_Look] = [
         ({}, ("act2", "nn_kappa", "nn_lambda")),
         ({"wgt_addr": range(NNRF_WEIGHTS + config.reads_factor)}, ("wgt",)),
@@ -260,11 +260,11 @@ def _nnrf(config: CoreConfig) -> InputConstraints:
 
 _IN_STAGE = {"ctrl": "ctrl.mult", "dotp_accumulate": "ctrl.dotp.accumulate"}
 _DIVIDES_IN_STAGE = {"start": "valid", "take": "advance", "ctrl": "ctrl.div"}
-_SUMS = ("first", "upper")  # are 0 with instructions that do not make them
+_SUMS = ("first", "upper")  # 0 for instructions that do not compute them
 
 
 def _ex_stage(config: CoreConfig) -> InputConstraints:
-    """Constraints of the units in a stage with all products on the same arrays."""
+    """Return constraints of the units in a stage with all products on the same arrays."""
 
     def of_unit(unit: Unit, values: Mapping[str, Collection[int]], outputs: Collection[str] | None) -> _Look:
         others = {"valid": {1}, "ctrl.mult": {0}, "pair": {0}}
@@ -276,7 +276,7 @@ def _ex_stage(config: CoreConfig) -> InputConstraints:
         if case.outputs == ("result",):
             looks.append(of_unit(Unit.ALU, values, case.outputs))
         else:
-            # with a Mac&Load the sum is made while another unit makes the result
+            # a Mac&Load uses the adder while another unit makes the result
             looks.append(({"valid": {1}, **values}, tuple(case.outputs or ())))
     for case in _products(config).cases:
         values = {_IN_STAGE.get(name, name): numbers for name, numbers in case.values.items() if name != "requantise"}
@@ -306,4 +306,4 @@ CONSTRAINTS: Mapping[str, Callable[[CoreConfig], InputConstraints]] = {
     "nnrf": _nnrf,
     "ex-stage": _ex_stage,
 }
-"""Constraints of the inputs of units of a core, by the unit's name."""
+"""Constraints by unit."""

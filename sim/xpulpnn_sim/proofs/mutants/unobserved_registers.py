@@ -1,4 +1,4 @@
-"""Registers of a mutant that differ from the unit's only while nothing reads them, by induction."""
+"""Prove by induction that a mutant's registers differ from the unit's only while they are not observed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,32 +8,31 @@ from random import Random
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE
 from xpulpnn_sim.proofs.mutants.mutated_gates import Bit, MutatedGates
 
-_ALONE, _SMALL = 8, 4  # bits of a register at most of which one says what others mean, alone or with a bit of another
-# literals at most of which any two make a condition: of all registers, of those in the same part, of the same word
+_ALONE, _SMALL = 8, 4  # maximum width of registers whose bits are conditions, alone or in pairs
+# maximum of literals for conditions of two literals: of all registers, of the same part, of the same word
 _PAIRED = 80
-_WORDS = 8  # words at most that may differ
+_WORDS = 8  # maximum of differing words
 _VARIANTS = 4096
-_FLIPPED, _SELDOM_FLIPPED = (1, 8), (7, 10)  # least and most powers of two of which a variant flips one bit
+_FLIPPED, _SELDOM_FLIPPED = (1, 8), (7, 10)  # range of powers of two; a variant flips a bit with probability 1/2**power
 
 _Condition = tuple[int, int]  # literals of registers of the unit
 
 
 @dataclass(slots=True, kw_only=True)
 class UnobservedRegisters:
-    """A search for conditions under which the registers that a change reaches are what they are in the unit.
+    """A search for conditions under which registers of mutant and unit are equal.
 
-    A condition is that one or two bits of small registers have certain values. In the beginning every one counts; each
-    that a cycle does not keep goes. Two bits are
-    tried where one alone is not enough. With those that are left, if neither other registers nor outputs can differ,
-    the mutant does what the unit does.
+    A condition is that one or two bits of small registers have certain values. The search starts with all conditions
+    and drops those that a cycle violates; pairs of bits are tried where single bits do not suffice. If the remaining
+    conditions exclude other differing registers and outputs, the mutant is equivalent.
     """
 
     gates: MutatedGates
     number: int
     assumed: int  # literal of inputs that reach the unit
-    observable: Callable[[Sequence[Bit]], int]  # literal of a difference of outputs that is looked at
-    solve: Callable[[int], Collection[int] | None]  # inputs that make a literal 1; raises an error when time is up
-    _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with registers of the unit alone
+    observable: Callable[[Sequence[Bit]], int]  # literal of an observed difference of outputs
+    solve: Callable[[int], Collection[int] | None]  # returns inputs that make a literal 1; raises an error on timeout
+    _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with equal registers
     _own: dict[int, int] = field(default_factory=dict[int, int])  # literals of the mutant's registers, by the unit's
     _conditions: dict[str, set[_Condition]] = field(default_factory=dict[str, set[_Condition]])
     _rng: Random = field(default_factory=lambda: Random(1))
@@ -41,7 +40,7 @@ class UnobservedRegisters:
     def holds(self) -> bool:
         graph, words = self.gates.graph, self.gates.register_words
         of_word = {literal: name for name, word in words.items() for literal in word}
-        # what can be seen, and comes next, while all registers are the same
+        # outputs and next values while all registers are equal
         self._alike = self.gates.step(self.number, {})
 
         def literals_up_to(bits: int, part: str = "") -> list[int]:
@@ -62,7 +61,7 @@ class UnobservedRegisters:
             near = small if len(small) <= _PAIRED else literals_up_to(_SMALL, name[: name.rfind(".") + 1])
             groups = [near] if len(near) <= _PAIRED else []
             groups += same_word
-            # what counts alone needs no other
+            # no pairs with conditions that hold alone
             alone = {literal for literal, other in self._conditions[name] if literal == other}
             left = [[literal for literal in group if literal not in alone] for group in groups]
             return {pair for group in left for pair in combinations(group, 2) if pair[0] ^ 1 != pair[1]}
@@ -71,7 +70,7 @@ class UnobservedRegisters:
         while len(self._conditions) <= _WORDS:
             outputs, following = self.gates.step(self.number, self._own)
             same, unequal = self._inductive(following, literals)
-            # bits that can differ though the search has them equal; other bits of the same word may never do
+            # bits assumed equal that can differ; other bits of the same word may be exempt
             others = [register for register in following if register not in self._own]
             stray = [
                 [graph.and_(case, graph.xor(*after[register])) for register in others]
@@ -97,12 +96,12 @@ class UnobservedRegisters:
         return False
 
     def _find(self, equal: int, unequal: int) -> Collection[int] | None:
-        """Inputs that make one of two literals 1, the second one in a case in which no condition of a word is met."""
+        """Return inputs that make a literal 1; the second one must be 1 without any condition of a word being met."""
         ones = self.solve(equal)
         for conditions in self._conditions.values():
             if ones is not None:
                 break
-            # so many a gate is a constant, or one in the unit and the mutant
+            # substituting constants simplifies the graph
             fixed = {literal & ~1: literal & 1 for literal, other in conditions if literal == other}
             (left,) = self.gates.graph.replaced([unequal], fixed)
             case = self.solve(left)
@@ -110,13 +109,13 @@ class UnobservedRegisters:
         return ones
 
     def _variants(self, ones: Collection[int], literals: Sequence[int]) -> list[int]:
-        """Values of literals in a case, which is the lowest bit, and in variants of it."""
+        """Return the values of literals in a case (the lowest bit) and in variants of it."""
         all_ = (1 << _VARIANTS) - 1
         small = {literal for word in self.gates.register_words.values() if len(word) <= _ALONE for literal in word}
 
         def value(variable: int) -> int:
             bits = all_ & ~1
-            # a state with several other bits of small registers is seldom reachable
+            # states with many changed bits of small registers are seldom reachable
             for _ in range(self._rng.randint(*(_SELDOM_FLIPPED if variable in small else _FLIPPED))):
                 bits &= self._rng.getrandbits(_VARIANTS)
             return bits ^ all_ * (variable in ones)
@@ -125,8 +124,8 @@ class UnobservedRegisters:
         return self.gates.graph.evaluate({variable: value(variable) for variable in variables}, literals, all_)
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
-        """Drop conditions until a cycle keeps the rest; returns literals of states while all registers are the
-        same by these, and while they need not be."""
+        """Drop conditions until they are inductive; return literals of a violation with equal, and with differing
+        registers."""
         graph, words = self.gates.graph, self.gates.register_words
         names = [*self._conditions]
         after = {literal: following[literal & ~1][0] ^ literal & 1 for literal in literals}
@@ -149,7 +148,7 @@ class UnobservedRegisters:
         while True:
             holds = {name: any_of(name, now) for name in names}
             assumed = graph.all((self.assumed, *(graph.or_(holds[name] ^ 1, equal[name]) for name in names)))
-            # with equal registers most gates are the same ones, which a solver need not find out
+            # with equal registers most gates coincide, which need not be left to the solver
             all_hold = graph.all(holds.values())
             same, unequal = graph.all((all_hold, self.assumed, changed)), graph.and_(all_hold ^ 1, assumed)
             lost, lost_alike = (
@@ -158,7 +157,7 @@ class UnobservedRegisters:
             )
             ones = self._find(FALSE, lost)
             if ones is None:
-                # with fewer conditions this asks for less
+                # weaker, as fewer conditions remain
                 ones = self.solve(lost_alike)
             if ones is None:
                 return same, unequal
@@ -166,7 +165,7 @@ class UnobservedRegisters:
                 ones = {*ones} - {*self._own.values()} | {
                     own for register, own in self._own.items() if register in ones
                 }
-            # variants of the case that meet the assumptions show more at once
+            # variants of the case that satisfy the assumptions drop more conditions at once
             targets = [assumed, *(preserved[name] for name in names), *after.values()]
             meets, *rest = self._variants(ones, targets)
             value = dict(zip(after, rest[len(names) :], strict=True))

@@ -1,1 +1,1 @@
-"""Proofs of what holds between instructions, for every cycle."""
+"""Proofs of properties of the pipeline in every cycle."""

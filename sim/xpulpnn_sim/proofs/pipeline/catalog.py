@@ -1,4 +1,4 @@
-"""The properties between instructions: what each says, and what it needs of the core; the rest takes any values."""
+"""Properties of the pipeline: statements, cutpoints and assumptions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,28 +8,27 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.probes import LOOP_REGISTERS, NNRF_REGISTERS, PIPELINE_CUTS
 
 WINDOW = 16
-"""Cycles in which something retires with prompt memories, in ``progress``, but for those in which a unit computes."""
+"""Cycles within which an instruction retires with prompt memories in ``progress``, not counting those of slow units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineProperty:
     name: str
-    statement: str  # what must hold
-    limits: str = ""  # what it leaves out, or an empty string
-    # instances and wires whose values are free in every cycle, as Yosys selects them: `MODULE/INSTANCE` and
-    # `MODULE/w:WIRE`
+    statement: str
+    limits: str = ""  # exceptions, or empty
+    # cutpoints as Yosys selections `MODULE/INSTANCE` and `MODULE/w:WIRE`
     cutpoints: tuple[str, ...]
-    # registers that start with any values: their bits, `x` for any, by `MODULE/w:REGISTER`
+    # registers with free initial bits (`x`), by `MODULE/w:REGISTER`
     initial: Mapping[str, str] = field(default_factory=dict[str, str])
-    prompt: bool = False  # the memories grant at once and answer in the next cycle
-    # at one address the instruction memory holds always the same, the data memory what was stored there
+    prompt: bool = False  # memories grant at once and respond in the next cycle
+    # at one address, instruction memory is constant and data memory keeps what is stored
     fixed_memory: bool = False
-    halts: bool = False  # a debug module may ask the core to halt in any cycle
-    # if not 0, nothing is wrong this number of cycles after any state that keeps the invariants in which what `counts`
-    # is 0, so that it never is; else that follows from one cycle to the next
+    halts: bool = False  # a debug module may request a halt in any cycle
+    # if not 0, the depth of induction: from a state with the invariants in which `counts` is 0, no violation within
+    # this many cycles; else one cycle
     within: int = 0
-    counts: str = ""  # A register that is counted from 0 up to where something is wrong
-    # last cycle that is searched where the property is not proved of every cycle, unless another is asked for
+    counts: str = ""  # a register that counts up to a violation
+    # default search depth in cycles without a proof
     depth: int = 15
 
 
@@ -37,12 +36,12 @@ _DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loa
 
 
 def _cut_but(*needed: str) -> tuple[str, ...]:
-    """Cutpoints of all data of the core but some."""
+    """Return the cutpoints of all data of the core except ``needed``."""
     return tuple(selection for name in _DATA if name not in needed for selection in PIPELINE_CUTS[name])
 
 
 def _any(high: int, low: int = 0) -> str:
-    """32 bits, of which those from ``low`` up to ``high`` are free."""
+    """Return 32 bits, of which ``low`` to ``high`` (exclusive) are free."""
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 
@@ -123,7 +122,7 @@ _COMMON = (
 
 
 def pipeline_properties(config: CoreConfig) -> list[PipelineProperty]:
-    """The properties that a core has something to do with."""
+    """Return the properties that apply to a core; raise :class:`InputError` for a core with pv.qnt."""
     if config.qnt:
         raise InputError("qnt must be false for these properties, not true")
     properties = [_LOOPS] if config.xpulpv2 else []

@@ -1,4 +1,4 @@
-"""The core with the properties beside it as one graph of gates, and the probes of the core that properties see."""
+"""Gates of the core with the properties beside it, and the probes that properties read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,16 +18,16 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 
 class Probe(NamedTuple):
-    """A signal of the core."""
+    """A signal of the core as a property reads it."""
 
     width: int
-    paths: tuple[str, ...]  # what it is put together from, lowest bits first: instances down to a wire, and its name
+    paths: tuple[str, ...]  # instance path and wire of each part, lowest bits first
 
 
 def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
-    """The signals by the names that the properties give them; a core without a unit has none of its signals.
+    """Return probes by name, without those of missing units.
 
-    Raises :class:`ToolError` for a signal that is not there although the core has its unit.
+    Raises :class:`ToolError` for a signal that is missing although the core has its unit.
     """
     _, manifest = cached_emission("core", replace(config, rvfi=True))
     widths = {
@@ -36,7 +36,7 @@ def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
         for kind in ("ports", "registers", "signals")
         for net in manifest["modules"][module][kind]
     }
-    # of each part of a signal the names that it may have
+    # alternative names of each part of a signal
     parts = {name: [each.split() for each in paths] for name, paths in CORE_WORDS.items()}
     for place, written in CORE_NETS.items():
         for name, _, inside in (each.partition("=") for each in written.split()):
@@ -52,12 +52,12 @@ def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
     return {name: Probe(sum(widths[path] for path in each), each) for name, each in paths_of.items()}
 
 
-MODULE = "harness"  # module of the core, its memories and the properties
+MODULE = "harness"  # module with the core, its memories and the properties
 
 CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
 CONSTANT += ("debug_halt_addr", "debug_exception_addr")
 CONSTANT += ("held_address", "held_halves", "held_fails")
-"""Inputs that do not change."""
+"""Constant inputs."""
 
 _SCRIPT = f"""read_verilog -sv core.v
 hierarchy -check -top {MODULE}
@@ -81,20 +81,20 @@ write_json rule.json
 
 @dataclass(frozen=True, slots=True)
 class EmittedHarness:
-    """The emitted core with all properties beside it, and their description."""
+    """The emitted core with all properties beside it."""
 
     emitted: EmittedVerilog
     description: Any
 
     def with_fault(self, fault: Fault) -> "EmittedHarness":
-        """The same with a fault in the core; raises :class:`ToolError` if its signal is not there."""
+        """Return the harness with a fault in the core; raise :class:`ToolError` for an unknown signal."""
         with fault.seeded():
             return emit_harness(self.description.config, self.description.seen)
 
 
 def emit_harness(config: CoreConfig, probes: Mapping[str, Probe] | None = None) -> EmittedHarness:
-    """Emit the core with its properties; raises :class:`InputError` for a core that they are not for."""
-    # it imports this module
+    """Emit the core with its properties; raise :class:`InputError` for an unsupported core."""
+    # avoids a cyclic import
     from xpulpnn_sim.proofs.pipeline.properties.harness import CoreHarness
 
     description = CoreHarness(replace(config, rvfi=True), probes or core_probes(config))
@@ -128,7 +128,7 @@ def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
 
 
 def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) -> bool:
-    """Return whether a signal is inside an instance that is free."""
+    """Tell if a signal is inside a cut instance."""
     inner, places = harness.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
     return any(
         f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in checked.cutpoints
@@ -138,7 +138,7 @@ def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) ->
 
 
 def build_gates(checked: PipelineProperty, harness: EmittedHarness, folder: Path, yosys: Yosys) -> ClockedGates:
-    """Make the gates in ``folder``; raises :class:`ToolError` if Yosys cannot."""
+    """Write the gates to ``folder``; raise :class:`ToolError` if Yosys fails."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(harness.emitted.modules.values()))
     yosys.run(script(checked, harness), folder, what=checked.name, results=["rule.json"], name="rule")

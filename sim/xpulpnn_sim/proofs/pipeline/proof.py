@@ -1,4 +1,4 @@
-"""Proves a property by induction over cycles, or searches for inputs that make it fail, by ABC."""
+"""Prove a property of the pipeline by induction over cycles, or search for a counterexample, with ABC."""
 
 import shutil
 import time
@@ -18,7 +18,8 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 
 class PropertyGraph(ClockedGraph):
-    """The core and a property, from its initial values on or from any state in which some registers are 0."""
+    """The core and a property, from reset or from any state; registers outside ``any_but`` are free, those in it are
+    0."""
 
     def __init__(self, gates: ClockedGates, checked: PipelineProperty, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -27,11 +28,11 @@ class PropertyGraph(ClockedGraph):
         self.signals = {name: cycle.port(name) for name in gates.outputs}
         self.wrong = self.any(self.signals[f"wrong_{checked.name}"])
         broken = self.any(self.signals[f"broken_{checked.name}"])
-        #: Literal of something that induction forbids.
+        #: Literal of a violation of the induction hypothesis.
         self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
     def after_good_cycle(self, literal: int) -> int:
-        """Literal of something in a later cycle than the first one, in which nothing is broken."""
+        """Return the literal of ``literal`` in a later cycle, with the hypothesis satisfied in the first cycle."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
         return self.and_(began_well, literal)
@@ -39,16 +40,16 @@ class PropertyGraph(ClockedGraph):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prover:
-    folder: Path  # gets a folder for each property
-    yosys: Yosys  # makes the gates
+    folder: Path  # with a folder for each property
+    yosys: Yosys
     abc: str
-    timeout_s: float  # seconds for each search
-    resume: bool = False  # whether an outcome in the folder counts, if it is about the same core, property and depth
+    timeout_s: float  # for each search
+    resume: bool = False  # if a stored outcome for the same core, property and depth counts
 
     def prove(self, checked: PipelineProperty, harness: EmittedHarness, depth: int | None = None) -> Outcome:
-        """Prove a property of every cycle after reset, or search the cycles up to ``depth``.
+        """Prove a property for every cycle after reset, or search the cycles up to ``depth``.
 
-        Where there is no proof the cycles up to that of the rule are searched. Raises :class:`ToolError` if a tool
+        Without a proof, cycles up to the property's default depth are searched. Raises :class:`ToolError` if a tool
         fails.
         """
         folder = self.folder / checked.name
@@ -76,7 +77,7 @@ class Prover:
     def _induct(
         self, checked: PipelineProperty, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
     ) -> list[str] | None:
-        """None if nothing is wrong in the first cycle, nor in one behind a cycle in which nothing is; else what is."""
+        """Return None if base case and induction step hold; else the violated parts and invariants."""
         first, step = PropertyGraph(gates, checked), PropertyGraph(gates, checked, any_but=())
         searches = [("first", first, first.broken, 0), ("step", step, step.after_good_cycle(step.broken), 1)]
         if checked.within:
@@ -104,7 +105,7 @@ class Prover:
         return Outcome(name=checked.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
     def _retires(self, checked: PipelineProperty, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
-        """Return the last cycle searched, and whether an instruction that does not trap retires in one."""
+        """Return the last searched cycle, and if an instruction can retire without a trap."""
         graph = PropertyGraph(gates, checked)
         (retires,), (traps,) = (graph.signals[f"rvfi_{name}"] for name in ("valid", "trap"))
         deepest, trace = self._explore("retires", graph, graph.and_(retires, traps ^ 1), folder, depth)
@@ -113,11 +114,12 @@ class Prover:
     def _explore(
         self, name: str, graph: PropertyGraph, literal: int, folder: Path, depth: int
     ) -> tuple[int, Sequence[Mapping[str, int]]]:
-        """Search for a cycle in which a literal is 1: the last one searched to its end, and outputs until it is."""
+        """Search for a cycle in which a literal is 1; return the last fully searched cycle, and the trace of a
+        counterexample."""
         if literal == FALSE:
             return depth, ()
         if not any(node << 1 in graph.latches for node in graph.cone([literal])):
-            # no register: every cycle is as the first
+            # without registers, all cycles are the same
             case = find_case(self.abc, graph, literal, timeout_s=self.timeout_s)
             return depth, () if case is None else graph.replay([case], graph.signals)
         aiger = graph.aiger([literal])
@@ -126,7 +128,7 @@ class Prover:
         searching = CycleSearch(self.abc, folder, time.monotonic() + self.timeout_s, f"{name}.log")
         failing, deepest = searching.search(read, 0, depth)
         if failing is None and deepest < 0:
-            # no register may be left, which is no time that is up
+            # simplification may have removed all registers, which is no timeout
             failing, deepest = searching.search(f"read_aiger {name}.aig; strash; ", 0, depth)
         if failing is None:
             return deepest, ()

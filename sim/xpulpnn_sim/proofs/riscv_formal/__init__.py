@@ -1,1 +1,1 @@
-"""riscv-formal on the cores, with cutpoints and seeded faults."""
+"""riscv-formal on the cores, with cutpoints and fault injection."""

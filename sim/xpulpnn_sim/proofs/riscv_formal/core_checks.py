@@ -1,4 +1,4 @@
-"""Many checks of one core, right or with a seeded fault, side by side; results outlast a run."""
+"""Run riscv-formal checks of a core, correct or with a fault, in parallel and with stored outcomes."""
 
 import shutil
 import time
@@ -46,20 +46,20 @@ _CORES = "core-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreChecks:
-    """Checks of a core, and the tools that run them."""
+    """Checks of one core, and the tools."""
 
-    suite: Suite  # riscv-formal
+    suite: Suite
     config: CoreConfig
-    design: EmittedVerilog  # the core as it is checked
-    folder: Path  # gets the gates, and a folder for each check
-    yosys: Yosys  # makes the gates
+    design: EmittedVerilog
+    folder: Path  # with the gates, and a folder for each check
+    yosys: Yosys
     abc: str
-    timeout_s: float  # seconds for each search
-    like: Path | None = None  # gates of a core that differs in the module `changed` only, if there are any
-    changed: str = ""  # name of a module
+    timeout_s: float  # for each search
+    like: Path | None = None  # gates of a core that differs in the module `changed` only
+    changed: str = ""
 
     def prepare(self) -> None:
-        """Make the gates of the core, unless the folder has them already; raises :class:`ToolError`."""
+        """Make the gates of the core unless the folder has them; raise :class:`ToolError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp, key = Results(self.folder / "stamp"), digest(self.design.text, kept_wires(self.design.modules))
         if not stamp.find(GATES, key) or not (self.folder / GATES).exists():
@@ -84,7 +84,7 @@ class CoreChecks:
         groups = _groups(open_checks)
         with executor(jobs) as pool:
             shared = pool.share(self)
-            # on disk before several processes need them
+            # written before several processes need them
             for _ in completed(pool, _make_core, dict.fromkeys(group[0].cutpoints for group in groups), shared):
                 pass
             for group, outcomes in completed(pool, _check_group, groups, shared):
@@ -92,7 +92,7 @@ class CoreChecks:
                     yield ledger.store(outcome, self._key(check))
 
     def without_files(self, outcome: Outcome) -> Outcome:
-        """Keep files of an outcome only if it fails."""
+        """Remove the files of an outcome unless it fails."""
         folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
             for name in ("check.json", BAD, SIMPLE, CLAIMS):
@@ -100,7 +100,7 @@ class CoreChecks:
         return outcome
 
     def _key(self, check: Check) -> str:
-        """Digest of all that an outcome follows from."""
+        """Return a digest of everything that determines the outcome."""
         parts = [self.suite.text(name) for name in check.files]
         cuts = cut_commands(check.cutpoints, self.design.modules)
         how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"
@@ -109,7 +109,7 @@ class CoreChecks:
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
-    """Outcomes of checks that are searched together, and one by one unless all pass."""
+    """Return outcomes of checks that are searched together, and then separately unless all pass."""
     core = _core(checked, checks[0].cutpoints)
     graphs: list[ClockedGates] = []
     for check in checks:
@@ -140,7 +140,7 @@ def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
 
 
 def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
-    """The core with some wires cut; raises :class:`ToolError`."""
+    """Return the core with some wires cut; raise :class:`ToolError`."""
     key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
     if key not in _cores:
         folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"
@@ -149,11 +149,11 @@ def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
     return _cores[key]
 
 
-_cores: dict[str, ClockedGates] = {}  # graphs of cores that this process has read
+_cores: dict[str, ClockedGates] = {}  # cached graphs of this process
 
 
 def _groups(checks: Sequence[Check]) -> list[list[Check]]:
-    """Checks that can be searched together, some at a time, in the order of the first of them."""
+    """Group checks that can be searched together, in limited numbers and in order."""
     groups: dict[object, list[Check]] = {}
     for check in checks:
         groups.setdefault(shared_search(check) or check.name, []).append(check)
@@ -163,7 +163,7 @@ def _groups(checks: Sequence[Check]) -> list[list[Check]]:
 def find_faults(
     checked: CoreChecks, faults: Sequence[Fault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[tuple[Fault, Check, Outcome]]:
-    """Run a check of each fault on the core with that fault."""
+    """Run one check for each fault on the core with that fault."""
     if faults:
         checked.prepare()
     gates = (checked.folder / GATES).absolute()

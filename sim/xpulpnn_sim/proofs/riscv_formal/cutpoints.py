@@ -1,8 +1,8 @@
-"""Cutpoints: wires that a check does not need of the core, and that take any value in any cycle instead.
+"""Cutpoints: wires that a check does not depend on, and that become free variables.
 
-A core with free wires does all that the core does, and more. What holds for it holds for the core; a failure may be one
-that the core cannot show. Wires are cut where they are used, so that the parts behind and before them stay. The core
-between its memories becomes gates once, for all checks.
+A core with free wires has all behaviours of the core, and more. A proof therefore holds for the core, while a failure
+may be spurious. Wires are cut where they are read, so that logic before and after them stays. The core between its
+memories is converted to gates once for all checks.
 """
 
 import re
@@ -22,13 +22,12 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 @dataclass(frozen=True, slots=True)
 class Cutpoint:
-    """Wires that are free, or tied."""
+    """Wires that are free or constant."""
 
-    name: str  # what is free, for readers
-    # as `module/wire`; of modules that a core does not have nothing is cut. Wildcards stand for what Yosys makes of an
-    # array, where there is one
+    name: str  # name for readers
+    # as `module/wire`, ignored in cores without the module; wildcards match names that Yosys makes for arrays
     wires: tuple[str, ...]
-    ties: tuple[tuple[str, str], ...] = ()  # wires that are constant instead, and the constant
+    ties: tuple[tuple[str, str], ...] = ()  # wires that are constant instead, and their values
 
 
 def _cutpoint(name: str) -> Cutpoint:
@@ -58,7 +57,7 @@ LOOP_ENDS = _cutpoint("ends of hardware loops")
 TARGETS = _cutpoint("targets")
 CONSTANTS = _cutpoint("constants and targets")
 IDLE_LOOPS = Cutpoint("", (), tuple(probes.IDLE_LOOPS.items()))
-"""No hardware loop is ever set up: nothing is free."""
+"""No hardware loop is ever set up; cuts nothing."""
 
 _VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
 _PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
@@ -66,24 +65,24 @@ _PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
 _MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
 
 MOVES = (*_MOVES, PLACES)
-"""For the ways of values through the pipeline: none is made, and all that values decide is free."""
+"""For the flow of values through the pipeline: all values and what they decide are free."""
 
-ORDER = (*_MOVES, REGISTERS, FORWARDED)  # For what retires when
+ORDER = (*_MOVES, REGISTERS, FORWARDED)  # for the order of retirements
 
 ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_ENDS, TARGETS)
-"""For the ways of the program counter."""
+"""For program counters."""
 
 PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
-"""For whether anything retires: what takes how long stays."""
+"""For progress: logic that determines durations stays."""
 
-FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)  # For the instruction port
+FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)  # for the instruction port
 
-ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))  # For the data port
+ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))  # for the data port
 
-CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)  # For CSRs: their contents stay
+CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)  # for CSRs, whose contents stay
 
 EVERY = tuple(dict.fromkeys((*ORDER, *MOVES, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
-"""All that a check may cut."""
+"""All cutpoints."""
 
 
 _ALL_INSTRUCTIONS = (*_PROGRAM, CSRS, CSR_WRITES)
@@ -106,13 +105,13 @@ CLASSES = {
     "CSR": CSR_ACCESSES,
     "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),
 }
-"""Free wires, by the names under which they are shown."""
+"""Cutpoints by displayed name."""
 
 _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
 def of_instruction(name: str) -> tuple[Cutpoint, ...]:
-    """Return what is free when an instruction of RV32IMC is checked: what it does not use."""
+    """Return the cutpoints for an RV32IMC instruction: units that it does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
         return _MULTIPLICATION
@@ -122,20 +121,20 @@ def of_instruction(name: str) -> tuple[Cutpoint, ...]:
 
 
 def class_of(cutpoints: tuple[Cutpoint, ...]) -> str:
-    """The name under which cutpoints are shown: what is free itself if they have none."""
+    """Return the displayed name of cutpoints; a list if they have none."""
     return next((name for name, each in CLASSES.items() if each == cutpoints), shown_cuts(cutpoints))
 
 
 def shown_cuts(cutpoints: Iterable[Cutpoint]) -> str:
-    """Return what is free, in words."""
+    """Return the names of the cutpoints."""
     return ", ".join(cut.name for cut in cutpoints if cut.name) or "nothing"
 
 
-_ARRAY = r"\breg \[\d+:0\] \w+ \["  # declaration of an array
+_ARRAY = r"\breg \[\d+:0\] \w+ \["
 
 
 def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
-    """The wires of cutpoints, of which a core need not have all."""
+    """Return those wires of cutpoints that the core has."""
     existing: list[str] = []
     for cut in cutpoints:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
@@ -146,12 +145,12 @@ def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) ->
 
 
 def kept_wires(modules: Mapping[str, str]) -> list[str]:
-    """All wires, without their bits, that a check may cut in modules that are there."""
+    """Return all wires, without bit indices, that a check may cut."""
     return sorted({wire.partition("[")[0] for wire in existing_wires(EVERY, modules)})
 
 
 def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
-    """Commands of Yosys that cut; what then has no driver is free."""
+    """Return Yosys commands that cut wires; undriven wires are free."""
     lines: list[str] = []
     for cut in cutpoints:
         ties = dict(cut.ties)
@@ -162,19 +161,19 @@ def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> l
             if wire in ties:
                 lines += [f"cd {module}", f"connect -set {name} {ties[wire]}", "cd .."]
             elif name != whole or re.search(rf"\boutput [^;,]*\b{re.escape(whole)}\b", modules[module]):
-                # cutpoints are for whole wires, and of an output they would leave the module its own value
+                # the command cutpoint needs whole wires, and would leave an output its value inside the module
                 lines += [f"cd {module}", f"connect -unset {name}", "cd .."]
             else:
-                # a wire without driver would still be one with what it is assigned to
+                # an undriven wire would still be merged with its readers
                 lines.append(f"cutpoint {module}/w:{name}")
     return lines
 
 
-GATES = "gates.il"  # file with the gates of all modules
+GATES = "gates.il"  # gates of all modules
 
-NETLIST = "core.json"  # file with the core between its memories, some wires of it cut
+NETLIST = "core.json"  # the core between its memories with cut wires
 
-MODULE = "rvfi_wrapper"  # module of the core between its memories
+MODULE = "rvfi_wrapper"  # the core between its memories
 
 _READ_ALL = f"""read_verilog -sv core.v
 hierarchy -check -top {MODULE}
@@ -210,8 +209,8 @@ write_json {NETLIST}
 
 
 def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVerilog:
-    """The emitted core between its memories, with stand-ins for multiplier and divider."""
-    # Amaranth takes long to import, and a run that resumes may not need it
+    """Emit the core between its memories, with replacements of multiplier and divider."""
+    # slow import, not needed if all outcomes are stored
     from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
     from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper
 
@@ -248,10 +247,10 @@ def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | 
 def cut_core(
     design: EmittedVerilog, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys
 ) -> ClockedGates:
-    """The core with some wires cut."""
+    """Return the core with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / NETLIST).exists():
-        # the wheel does not follow links out of the folder that it runs in
+        # the Yosys wheel does not follow symbolic links out of its folder
         (folder / GATES).unlink(missing_ok=True)
         (folder / GATES).hardlink_to(gates)
         script = _GRAPH_SCRIPT.format(cutpoints="\n".join(cut_commands(cutpoints, design.modules)))

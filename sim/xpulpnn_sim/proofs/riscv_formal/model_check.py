@@ -1,4 +1,4 @@
-"""One check as SystemVerilog, with the core as one graph, and the bounded model checker of ABC on it."""
+"""Bounded model checking of a riscv-formal check in SystemVerilog beside the core, with ABC."""
 
 import re
 import time
@@ -28,29 +28,28 @@ from xpulpnn_sim.proofs.riscv_formal.suite import (
 from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
-CORE = "core_"  # what the names of outputs of the core begin with as inputs of a check
+CORE = "core_"  # prefix of the core's outputs in a check
 
 CHECK, TRIGGER, RESET = "check", "trig", "reset"
-"""Inputs of a check: it looks in this cycle; the instruction that it is about retires in this one."""
+"""Inputs of a check: CHECK is 1 in the cycle that it examines, TRIGGER when the examined instruction retires."""
 
 CONSTANT = ("boot_addr", "hart_id")
-"""Inputs of the core between its memories that do not change."""
+"""Constant inputs of the core."""
 
 _CORE_RESET, _FAIR, _CLOCK = "rst", "fair", "clock"
 
 
 class BmcProblem(NamedTuple):
     graph: ClockedGraph
-    bad: Sequence[int]  # what must not become 1: a literal for each check, or for each bit of data
-    claims: Sequence[int]  # what must be able to become 1: a literal for each check
+    bad: Sequence[int]  # literals that must stay 0: one for each check or data bit
+    claims: Sequence[int]  # literals that must become 1 in some cycle: one for each check
     signals: Mapping[str, Word]  # outputs of the core
 
 
 def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: ClockedGates) -> BmcProblem:
-    """Put a check beside the core, or some that can be searched together, all right after a cycle of reset.
+    """Put one or several checks beside the core, after one cycle of reset.
 
-    A check looks in one cycle, after which nothing counts, so that its state follows from cycles in which it does not
-    look, and its failure from one in which it does.
+    A check examines one cycle. Its state thus develops with CHECK at 0, and a failure is evaluated with CHECK at 1.
     """
     graph, (first, *_) = ClockedGraph(), checks
     known = {name: graph.constants(len(core.inputs[name])) for name in CONSTANT if name in core.inputs}
@@ -70,12 +69,12 @@ def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core:
 
 
 def _only(bit: int, word: Sequence[int]) -> list[int]:
-    """A word of which the other bits are 0."""
+    """Return the word with all other bits 0."""
     return [literal if place == bit else FALSE for place, literal in enumerate(word)]
 
 
 def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Sequence[int]]) -> tuple[int, int]:
-    """Literals of a check that fails, and of one that claims something."""
+    """Return literals of a failing check, and of a check whose assertions are enabled."""
     given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
     idle = graph.place(check, {**given, CHECK: [FALSE]}, graph.after_reset(check, RESET))
     looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
@@ -89,12 +88,12 @@ def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Seque
 
 
 def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
-    """Literal of claims that are right where they are made."""
+    """Return the literal of all enabled assertions holding."""
     return graph.all(graph.or_(claim, made ^ 1) for claim, made in map(cycle.nets, claims))
 
 
 def _after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -> int:
-    """A failure that counts some cycles after a trigger only, or in any cycle from there on."""
+    """Return a failure that counts only ``delay`` cycles after a trigger, or in any later cycle for None."""
     if delay is None:
         earlier = graph.register(FALSE)
         awaited = graph.or_(earlier, trigger)
@@ -107,10 +106,10 @@ def _after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -
     return graph.and_(failure, trigger)
 
 
-TOP = "seen"  # module of a check: what it sees of the core
+TOP = "seen"  # module of a check
 
 ORDER_BITS = 8
-"""Bits of the count of instructions that checks look at: enough for all cycles that are searched, see ``order``."""
+"""Bits of the instruction count in checks, enough for all searched cycles; see ``order``."""
 
 _COMMON = (
     "RISCV_FORMAL",
@@ -127,7 +126,7 @@ _WFI, _MRET = "32'h10500073", "32'h30200073"
 _IS_COUNTER = " || ".join(f"{CORE}csr_addr == 12'h{csr_address(name):03x}" for name in _WIDE_CSRS)
 _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
 
-_TRAPS = "fault"  # checker that looks at the CSR that traps write
+_TRAPS = "fault"  # checker of the CSRs that traps write
 
 _TRAPPED = {"rmask": "32'b0", "wmask": "{32{rvfi_trap}}", "rdata": "32'b0", "wdata": f"{CORE}cause"}
 """Effect of a trap on mcause."""
@@ -147,7 +146,7 @@ def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
 
 
 def _top(check: Check, manifest: Mapping[str, Any]) -> str:
-    """The module that has outputs of the core as inputs."""
+    """Return the module of a check, whose inputs are outputs of the core."""
     outputs = {port["name"]: port["width"] for port in manifest["ports"] if port["direction"] == "output"}
     has_bus = any(name.startswith("RISCV_FORMAL_BUS") for name in check.defines)
     ports = [f"input {name}" for name in ("clock", RESET, CHECK, TRIGGER)]
@@ -181,7 +180,7 @@ def _top(check: Check, manifest: Mapping[str, Any]) -> str:
 
 
 def _csr_ports(name: str) -> list[str]:
-    """The ports of a CSR: what the instruction retiring does to it."""
+    """Return the ports of a CSR with the effect of the retiring instruction."""
     address = csr_address(name)
     is_accessed = f"{CORE}csr_addr == 12'h{address:03x}"
     if name in _WIDE_CSRS:
@@ -194,7 +193,7 @@ def _csr_ports(name: str) -> list[str]:
     return [f"assign rvfi_csr_{name}_{part} = {is_accessed} ? {CORE}csr_{part} : 32'b0;" for part in _CSR_PARTS]
 
 
-BAD, SIMPLE, CLAIMS = "bad.aig", "simple.aig", "claims.aig"  # graphs that are searched, by their files
+BAD, SIMPLE, CLAIMS = "bad.aig", "simple.aig", "claims.aig"  # files of the searched graphs
 _READ = f"read_aiger {BAD}; strash; scleanup; "
 _SCRIPT = """read_verilog -sv -formal -I. check.sv
 hierarchy -check -top {top}
@@ -211,11 +210,11 @@ dffunmap
 opt_clean
 write_json check.json
 """
-_LOWER = "async2sync\nchformal -lower\n"  # what a Yosys needs that keeps properties as cells with their trigger
+_LOWER = "async2sync\nchformal -lower\n"  # for Yosys versions that keep properties as cells with a trigger
 
 
 def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> ClockedGates:
-    """The check as gates, from files ``check.*`` of ``folder``; raises :class:`ToolError`."""
+    """Return the gates of a check from files ``check.*`` in ``folder``; raise :class:`ToolError`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
@@ -226,20 +225,20 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
 
 
 def shared_search(check: Check) -> tuple[object, ...] | None:
-    """Return what checks share that can be searched together in less time; ``None`` for one by itself."""
+    """Return a key that is common to checks that can be searched together; None if the check is searched alone."""
     if check.sliced or check.triggered:
         return None
     return (check.cutpoints, check.cycle, check.first)
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
-    """Return whether this Yosys keeps properties as cells with their trigger: from version 0.37 on."""
+    """Tell if Yosys keeps properties as cells with a trigger (version 0.37 or later)."""
     number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
     return number is None or int(number[1]) >= 37
 
 
 def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph, searching: CycleSearch) -> Outcome:
-    """The outcome of a check, but another verdict if it passed without claiming anything in any cycle."""
+    """Return the outcome, or another verdict if the check passed without ever being enabled."""
     if outcome.verdict != PASSED or claims == TRUE:
         return outcome
     if claims == FALSE:
@@ -255,10 +254,10 @@ def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph
 def search(
     check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s: float, *, shortest: bool = False
 ) -> Outcome:
-    """Search for inputs that make the check fail.
+    """Search for a counterexample of a check.
 
-    It is enough to look in the last cycle: what fails earlier fails then too, if fetching begins later. Bits of data
-    whose graphs are the same are searched once. A failure is then searched in the first cycle that has one.
+    Only the last cycle is searched, since a failure in an earlier cycle also occurs there if fetching begins later.
+    Data bits with equal graphs are searched once. A failure is then searched for in its first cycle.
     """
     began = time.monotonic()
     aiger = problem.graph.aiger(problem.bad)
@@ -270,7 +269,7 @@ def search(
         failed, decided = _last_cycle(searching, last, merge_equal=len(problem.bad) > 1)
     if decided and not failed:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
-    # the first cycle in which it fails, or how far there is an answer
+    # first failing cycle, or depth of the search
     searching = CycleSearch(abc, folder, time.monotonic() + timeout_s)
     failing, deepest = searching.search(f"read_aiger {BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
@@ -287,7 +286,7 @@ def search(
 def search_group(
     checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float
 ) -> float | None:
-    """Seconds in which some checks all passed, or ``None`` if they did not; as :func:`search`."""
+    """Return the seconds in which all checks passed together, or None; see :func:`search`."""
     began = time.monotonic()
     searching = CycleSearch(abc, folder, began + timeout_s)
     (folder / BAD).write_bytes(problem.graph.aiger(problem.bad).content)
@@ -299,11 +298,11 @@ def search_group(
 
 
 def _last_cycle(searching: CycleSearch, last: int, *, merge_equal: bool) -> tuple[bool, bool]:
-    """Return whether a check fails in its last cycle, and whether there is an answer."""
+    """Return if a check fails in its last cycle, and if the search was completed."""
     outputs = searching.simplify(f"{_READ}iso; " if merge_equal else _READ, SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:
-            # simplified away: it fails in no cycle
+            # simplified to constant 0
             continue
         read = f"read_aiger {SIMPLE}; " + (f"cone -s -O {number}; scleanup; " if len(outputs) > 1 else "")
         failing, deepest = searching.search(read, last, last)

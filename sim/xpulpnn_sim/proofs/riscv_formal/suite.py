@@ -1,4 +1,4 @@
-"""riscv-formal in a folder of the user's: where it is, and which of its checks are for a core."""
+"""Find an installed riscv-formal, and select its checks for a core."""
 
 import os
 import re
@@ -23,16 +23,16 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     of_instruction,
 )
 
-VARIABLE = "XPULPNN_RISCV_FORMAL"  # Environment variable that says where riscv-formal is where no option does
+VARIABLE = "XPULPNN_RISCV_FORMAL"  # environment variable with the folder of riscv-formal
 
-DEPTH = 15  # Cycle after reset in which most checks look, unless another is asked for
+DEPTH = 15  # default cycle after reset that checks examine
 
 _ISA = "rv32imc"
 _ALTERNATIVE = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 _CONSISTENCY = ("reg", "pc_fwd", "pc_bwd", "causal", "causal_mem", "unique", "ill", "fault", "hang", "liveness")
 _BUS_DEFINES = tuple(f"RISCV_FORMAL_{each}" for each in ("BUS", "NBUS 2", "BUSLEN 32", "FAULT_WIDTH 4"))
 _TRIGGERED = ("unique", "hang", "liveness")
-_LIVENESS_WINDOW = 36  # cycles in which the next instruction must retire with fair memories
+_LIVENESS_WINDOW = 36  # cycles for the next instruction to retire with fair memories
 _HANG_CYCLE = 25
 _CUTS = {
     "reg": MOVES,
@@ -43,25 +43,24 @@ _CUTS = {
     "hang": PROGRESS,
     "liveness": PROGRESS,
 }
-"""Cutpoints of checks between instructions; for others, the order of retirements is all that they need."""
+"""Cutpoints of checks between instructions; other checks only need the order of retirements."""
 
 _ORDER = (
     "reg [63:0] expected = 0;",
     "always @(posedge clock) if (reset) expected <= 0; else if (core_rvfi_valid) expected <= expected + 1;",
     "always @* if (check && core_rvfi_valid) assert (core_rvfi_order == expected);",
 )
-_TRAP_STATE = ("mstatus", "mepc", "mcause")  # CSRs that traps write too
+_TRAP_STATE = ("mstatus", "mepc", "mcause")  # CSRs that traps also write
 _COUNTERS = ("mcycle", "minstret")
 
-FAIR = "RISCV_FORMAL_FAIRNESS"  # macro of checks in which the memories grant and answer soon
+FAIR = "RISCV_FORMAL_FAIRNESS"  # macro of checks with fair memories
 
-OWN = "own"  # checker of the checks that are our own
+OWN = "own"  # checker of our own checks
 
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
 COUNTS = "XPULPNN_COUNTS"
-"""Assumptions of a check: no hardware loop is set up; nothing traps, interrupts or returns; no instruction writes two
-registers; no wfi retires; mcycle and minstret are not written.
-"""
+"""Assumptions: no hardware loops; no traps, interrupts or mret; no instruction with two register writes; no wfi; no
+writes to mcycle and minstret."""
 
 ASSUMPTIONS: Mapping[str, str] = {
     NO_LOOPS: "no hardware loops",
@@ -74,51 +73,50 @@ ASSUMPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    name: str  # as in the suite: `insn_add`, `reg`, `csrw_mscratch`; or our own `order`
-    checker: str  # its checker: the file `rvfi_CHECKER_check.sv`, or OWN
-    cycle: int  # last clock cycle after reset in which it looks
-    defines: tuple[str, ...] = ()  # macros it needs beside those of all: a name, or a name and a value
-    assumed: tuple[str, ...] = ()  # Assumptions, out of ASSUMPTIONS
-    sources: tuple[str, ...] = ()  # files it includes beside its checker
-    csr: str = ""  # the CSR that it is about, or an empty string
+    name: str  # `insn_add`, `reg` or `csrw_mscratch` of the suite, or our `order`
+    checker: str  # file `rvfi_CHECKER_check.sv`, or OWN
+    cycle: int  # last cycle after reset that is examined
+    defines: tuple[str, ...] = ()  # additional macros: a name, or name and value
+    assumed: tuple[str, ...] = ()  # keys of ASSUMPTIONS
+    sources: tuple[str, ...] = ()  # included files besides the checker
+    csr: str = ""  # CSR of the check, or empty
     cutpoints: tuple[Cutpoint, ...] = ()
-    # outputs of the core whose bits are independent of each other when that is free: each bit is checked by itself
+    # core outputs with independent bits, each of which is checked separately
     sliced: tuple[str, ...] = ()
-    first: int = 1  # first clock cycle after reset in which it looks
-    delay: int | None = None  # cycles from the trigger to that in which it looks; `None` if that is any
-    # lines of its top module, with assertions for cycles in which `check` is 1; what `reset` does not set is free at
-    # first
+    first: int = 1  # first cycle after reset that is examined
+    delay: int | None = None  # cycles from trigger to examined cycle; None for any
+    # lines of the top module, with assertions for cycles with `check` at 1; state that `reset` does not set is free
     body: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of the suite that it includes, by their paths in it, in their order."""
+        """Return the included files of the suite in order."""
         suite = ("rvfi_macros.vh", "rvfi_channel.sv")
         checker = () if self.checker == OWN else (f"rvfi_{self.checker}_check.sv",)
         return (*(f"checks/{name}" for name in (*suite, *checker)), *(f"insns/{name}" for name in self.sources))
 
     @property
     def triggered(self) -> bool:
-        """Return whether it is about an instruction that retires in a cycle of its own."""
+        """Tell if the check examines an instruction that retires in an earlier cycle."""
         return self.checker in _TRIGGERED
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    folder: Path  # folder with `checks` and `insns`
+    folder: Path  # with `checks` and `insns`
 
     def text(self, name: str) -> str:
-        """Content of a file of the suite; raises :class:`InputError` if it is not there."""
+        """Return a file of the suite; raise :class:`InputError` if it is missing."""
         return _read(self.folder / name)
 
     @property
     def instructions(self) -> list[str]:
-        """Instructions of RV32IMC that the suite has a model of."""
+        """Return the RV32IMC instructions with a model in the suite."""
         return self.text(f"insns/isa_{_ISA}.txt").split()
 
     @property
     def masks(self) -> dict[str, int]:
-        """Return what the suite combines sums and differences with, which it takes for the results of RV32M."""
+        """Return the suite's bit masks for the replacement operations of RV32M instructions."""
         masks: dict[str, int] = {}
         for name in _ALTERNATIVE:
             mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
@@ -128,7 +126,7 @@ class Suite:
         return masks
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
-        """The checks that are for a core, in the order in which they are shown."""
+        """Return the checks for a core, in the order shown."""
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
         of_bus = partial(Check, cycle=depth, defines=_BUS_DEFINES)
         of_instructions = (
@@ -175,7 +173,7 @@ class Suite:
         for csr in rows:
             kind, more, assumed = "", (), ()
             if csr.name in _COUNTERS:
-                # the suite remembers a write for one cycle only, whenever the next read retires
+                # the suite remembers a write for one cycle only
                 kind, assumed = "inc", (COUNTS,)
             elif csr in ZERO_CSRS and csr.access is CsrAccess.WI:
                 kind = "zero"
@@ -229,7 +227,7 @@ def _read(path: Path) -> str:
 
 
 def find_suite(folder: Path | None) -> Suite:
-    """The suite in ``folder``, or else in the one that the environment variable names."""
+    """Return the suite in ``folder``, or in the folder named by the environment variable."""
     said_by = "suite"
     if folder is None:
         said_by = VARIABLE

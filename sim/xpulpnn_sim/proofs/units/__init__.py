@@ -1,1 +1,1 @@
-"""Proofs about emitted Verilog: gate graphs, polynomials, SAT, simulation of all operands."""
+"""Proofs of units: gate graphs, polynomials, SAT and exhaustive simulation."""

@@ -1,6 +1,6 @@
-"""The instruction decoder and the decoder of compressed instructions, for all words.
+"""Prove the instruction decoder and the compressed decoder for all words.
 
-The control word of an instruction that ``prove instructions`` proves is part of that proof; here are the others.
+Control words of instructions that ``prove instructions`` covers are part of those proofs; the others are proved here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ _WORD = 32
 
 
 def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
-    """Literal of a word being one of a row: its fixed bits, and no field with the value that it must not have."""
+    """Return the literal of a word being a legal encoding of an instruction."""
     fixed = [bit ^ (insn.match >> place & 1) ^ 1 for place, bit in enumerate(word) if insn.mask >> place & 1]
     return graph.all([*fixed, *allowed_fields(insn, word, Integers(graph))])
 
 
 class _Decoder:
-    """Gates of a decoder, and what the table says of the same word."""
+    """Gates of a decoder, and the instruction table's statements on the same word."""
 
     def __init__(self, unit: ProvenUnit) -> None:
         self.graph = GateGraph()
@@ -39,7 +39,7 @@ class _Decoder:
         self._ports = unit.ports
 
     def controls(self) -> Iterator[Equality]:
-        """Each field of the control words of the rows that are not executed on gates."""
+        """Yield equalities of control fields for the instructions that ``prove instructions`` does not cover."""
         fields = {insn: control_fields(insn) for insn in self.unproved}
         for port in self._ports:
             if port["direction"] != "output" or port["name"] == "illegal":
@@ -76,7 +76,7 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
 
 DECODER = Definition(
     _decoder_claims,
-    # a return from a subroutine loses a bit of its opcode; ecall becomes ebreak
+    # faults: returns from subroutines lose an opcode bit; ecall becomes ebreak
     [
         InputFault("word", 0x0000_8067, 0, refutes="every 32-bit"),
         InputFault("word", 0x0000_0073, 20, refutes="CSR, system"),
@@ -84,7 +84,7 @@ DECODER = Definition(
 )
 
 _QUADRANT_BITS = 2
-_QUADRANTS = 3  # those of compressed words; the fourth one is that of words of 32 bits
+_QUADRANTS = 3  # of compressed words; the fourth quadrant has 32-bit words
 
 
 def _wrong_halves(unit: ProvenUnit) -> Iterator[str]:
@@ -131,7 +131,7 @@ COMPRESSED = Definition(
     ],
     [InputFault("word", 0x4501)],
 )
-"""Every compressed word is expanded as the manual says, whatever follows it; other words stay.
+"""The compressed decoder expands every compressed word by the manual, and passes 32-bit words unchanged.
 
-The fault: c.li a0, 0 with zeros behind it arrives as a word of another quadrant, and vice versa.
+The fault moves c.li a0, 0 followed by zeros to another quadrant, and vice versa.
 """

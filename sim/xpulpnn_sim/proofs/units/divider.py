@@ -1,19 +1,17 @@
-"""The divider for all operands, by induction over its steps.
+"""Prove the divider for all operands by induction over its steps.
 
-With ``a`` and ``b`` the dividend and the divisor, extended by their signs, the unit keeps a remainder ``r``, a divisor
-``d``, a number ``s`` of steps that are left and a quotient ``q``. Shown of every state that fulfils the rules of one
-step, each by SAT:
+Let ``a`` and ``b`` be the sign-extended dividend and divisor. The unit keeps a remainder ``r``, a divisor ``d``, the
+number ``s`` of remaining steps and a quotient ``q``. SAT proves for every state that satisfies the invariants:
 
-- the first cycle finds ``s``, sets ``r = a``, ``d = b * 2**s`` without loss, ``q = 0``;
-- each step halves ``d``, which stays ``b * 2**s``, appends a bit to ``q``, and if that is 1 takes ``d`` from ``r``, or
-  adds it if the signs of ``a`` and ``b`` are opposite;
-- before each step ``|r| < 2 * |d|``, behind it ``|r| < |d|``; ``r`` has the sign of ``a`` or is 0;
-- behind the step with ``s = 0`` the unit shows ``r``, or ``q``, negated if the signs are opposite, until it is taken;
-- a divisor of 0 leaves ``r`` as it is and makes each bit of ``q`` 1.
+- the first cycle determines ``s`` and sets ``r = a``, ``d = b * 2**s`` without overflow, ``q = 0``;
+- each step halves ``d``, which stays ``b * 2**s``, and appends a bit to ``q``; if it is 1, ``d`` is subtracted from
+  ``r``, or added if the signs of ``a`` and ``b`` differ;
+- before each step ``|r| < 2 * |d|``, after it ``|r| < |d|``; ``r`` is 0 or has the sign of ``a``;
+- after the step with ``s = 0`` the output is ``r`` or ``q``, negated if the signs differ, until it is taken;
+- a divisor of 0 leaves ``r`` unchanged and makes each bit of ``q`` 1.
 
-The bit of step ``s`` becomes bit ``s`` of the quotient, so that ``r = a - (±q) * b`` in the end, with ``|r| < |b|`` and
-the sign of ``a``: quotient and remainder by their definition, which has one solution. The unit shows 32 bits of the
-quotient, -2**31 of -2**31 by -1.
+Step ``s`` determines bit ``s`` of the quotient, so that finally ``r = a - (±q) * b`` with ``|r| < |b|`` and the sign of
+``a``, which defines quotient and remainder uniquely. The output has 32 bits of the quotient: -2**31 for -2**31 / -1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +43,7 @@ class _Division:
         self.by_zero = graph.any(self.b) ^ 1
 
     def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
-        """A cycle from registers with some values; others hold anything."""
+        """Return a cycle from registers with these values; all others are free."""
         nets = {
             net: literal for name, word in state.items() for net, literal in zip(self._words[name], word, strict=True)
         }
@@ -56,7 +54,7 @@ class _Division:
         return {name: [following[net] for net in self._words[name]] for name in _REGISTERS}
 
     def shifted(self, places: Word) -> tuple[Word, int]:
-        """The divisor shifted by up to 32 places, and the literal of that being ``b * 2**places``, above -2**32."""
+        """Return the divisor shifted by up to 32 places, and the literal of this being exact and above -2**32."""
         graph, z = self.graph, self.z
         number = z.left(self.b, unsigned(places))
         signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in number[_WIDE - 1 :]]
@@ -65,7 +63,7 @@ class _Division:
         return low(number, _WIDE), graph.all([*signs, above_least, few])
 
     def is_bound(self, remainder: Word, divisor: Word) -> int:
-        """Return whether ``|r| < |d|`` or there is no divisor, and ``r`` has the sign of the dividend or is 0."""
+        """Return the literal of ``|r| < |d|`` or ``b = 0``, and ``r`` being 0 or having the dividend's sign."""
         graph, z = self.graph, self.z
         fits = graph.or_(z.less(z.magnitude(remainder), z.magnitude(divisor)), self.by_zero)
         return graph.and_(fits, graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, z.is_true(remainder) ^ 1))
@@ -98,7 +96,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         divisor, lossless = division.shifted(steps)
         before = {"state": _DIVIDE, "steps_left": steps, "remainder": graph.inputs(_WIDE), "divisor": divisor}
         before["quotient"] = graph.inputs(XLEN)
-        # 32 steps are left of a division by zero only
+        # only a division by zero has 32 steps left
         few = graph.or_(steps[-1] ^ 1, division.by_zero)
         known = graph.all([lossless, division.is_bound(before["remainder"], [FALSE, *divisor]), few])
         return unequal(graph, known, _step(division, before), division.operands | before, timeout_s)
@@ -153,4 +151,4 @@ def _step(division: _Division, before: Mapping[str, Word]) -> list[Equality]:
 
 
 DIVIDER = Definition(_claims, [InputFault(port, 0xFFFF_FFFF, refutes="first") for port in ("op_a", "op_b")])
-"""Quotient and remainder; a dividend of 2**32 - 2 arrives as 2**32 - 1, a divisor likewise, and vice versa."""
+"""Claims on quotient and remainder; the faults confuse operands of 2**32 - 2 and 2**32 - 1."""

@@ -1,4 +1,4 @@
-"""One operation of the dot-product unit as gates, what it is to be, and claims that it is."""
+"""An operation of the dot-product unit as gates, its definition, and claims of equality."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ _WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Signedness of the elements of factor a (rs1) and of factor b (rs2)."""
+    """Signedness of factor a (rs1) and factor b (rs2)."""
 
     a: bool
     b: bool
@@ -32,22 +32,22 @@ ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotpOperation:
-    """A dot product in one format and with one choice of signs."""
+    """A dot product in one format with fixed signs."""
 
-    graph: AdderGraph  # holds its gates
+    graph: AdderGraph
     fmt: ElemFmt
     signs: Signs
-    # literals of the operands; those of other lanes are constants
+    # literals of the operands; unused lanes are constants
     rs1: Word
     rs2: Word
     rd: Word
     accumulate: int  # literal of the control bit
-    result: Word  # literals of what the unit computes
-    # whether the result stays, without another operation, until the next one (units without registers: always true)
+    result: Word  # literals of the result
+    # if the result is kept until the next operation (always true for units without registers)
     holds: bool
 
     def definition(self) -> algebra.Polynomial:
-        """The result by the unit's definition, as a polynomial."""
+        """Return the result by definition, as a polynomial."""
         products = (
             (1, algebra.times(algebra.word(x, signed=self.signs.a), algebra.word(y, signed=self.signs.b)))
             for x, y in self._lanes()
@@ -56,13 +56,13 @@ class DotpOperation:
         return algebra.plus([(1, accumulator), *products])
 
     def plain_gates(self) -> list[int]:
-        """The result by the plainest structure: a multiplier per lane and a chain of adders."""
+        """Return the result of the simplest structure: a multiplier per lane and a chain of adders."""
         z = Integers(self.graph)
         products = lane_products(z, self.fmt, (self.rs1, self.rs2), (int(self.signs.a), int(self.signs.b)))
         return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
 
     def case(self, ones: frozenset[int]) -> str:
-        """Operands where the input literals ``ones`` are 1, their sum by the golden model, and what the unit makes."""
+        """Describe a case: operands, golden result, and the unit's result."""
         words = {"rs1": self.rs1, "rs2": self.rs2, "rd": self.rd, "accumulate": [self.accumulate]}
         rs1, rs2, rd, accumulate = values = [self.graph.number(ones, word) for word in words.values()]
         expected = int(golden(self.fmt, self.signs, *(np.array([value], np.uint32) for value in values))[0])
@@ -73,7 +73,7 @@ class DotpOperation:
         )
 
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
-        """Input literals that are 1 in the first of so many random cases in which the golden model differs, if any."""
+        """Return the literals that are 1 in the first random case that differs from the golden model, or None."""
         generator = np.random.default_rng(seed)
         rs1, rs2, rd = generator.integers(0, 1 << _WORD, (3, cases), np.uint32)
         accumulate = generator.integers(0, 2, cases, np.uint32)
@@ -98,7 +98,7 @@ class DotpOperation:
 
 
 def lane_products(z: Integers, fmt: ElemFmt, factors: tuple[Word, Word], signed: tuple[int, int]) -> Number:
-    """``sum(rs1[i] * rs2[i])``; literals say whether the elements of each factor are signed."""
+    """Return ``sum(rs1[i] * rs2[i])``; the literals ``signed`` give the signedness of each factor."""
     total = constant(0)
     for lowest in range(0, _WORD, fmt.width):
         lanes = (word[lowest : lowest + fmt.width] for word in factors)
@@ -119,10 +119,10 @@ def golden(
 
 
 def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = None) -> DotpOperation:
-    """Gates of one operation; with ``lane`` given, the other lanes of both factors are zero.
+    """Return the gates of one operation; with ``lane`` all other lanes are zero.
 
-    A unit with operand registers runs for two cycles: the operation enters in the first one, whatever the registers
-    hold before, and leaves in the second one, whatever is at the inputs but the accumulator by then.
+    A unit with operand registers runs for two cycles: the operation enters in the first, from any register contents,
+    and leaves in the second, with any inputs but the accumulator.
     """
     graph = AdderGraph()
     used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
@@ -140,7 +140,7 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = N
 
 
 def _column(words: NDArray[np.uint32], place: int) -> int:
-    """Bit ``place`` of all words, the first word lowest."""
+    """Return bit ``place`` of all words, first word in the least significant bit."""
     bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
     return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
@@ -149,18 +149,18 @@ ARRAY_CLAIMS = "two sums of products"
 
 
 def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
-    """Ports with format and signs of both units: a bit per format, then the same for each factor with a sign."""
+    """Return the ports of format and signs of both units: one-hot format bits, and the same for each signed factor."""
     bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
     return dict.fromkeys(("dotp_format", "dotp2_format"), bits)
 
 
 def array_claims(unit: ProvenUnit) -> list[Claim]:
-    """Both dot products of a unit that multiplies words on the same arrays."""
+    """Return claims on both dot products of a unit that also multiplies words."""
 
     def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
         graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")
         words, accumulate = {name: graph.inputs(_WORD) for name in names}, graph.input()
-        # the form of a pair, and no control word of a multiplication
+        # control of a pair product, not of a multiplication
         control = {
             "dotp_form": [FALSE, FALSE, TRUE, TRUE],
             "requantise": [FALSE],

@@ -1,4 +1,4 @@
-"""Every structure of the dot-product unit, against the sum of products that it is to compute."""
+"""Prove every structure of the dot-product unit against its sum of products."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -29,20 +29,19 @@ from xpulpnn_sim.proofs.units.unit_proof import (
 METHODS = ("algebra", "sat", "exhaustive", "random")
 
 LANES, SAMPLED = "equal lane by lane", "no difference"
-"""Further verdicts: shown for all operands of each lane alone; not refuted by random operands."""
+"""Further verdicts: proved for each lane separately; not refuted by random operands."""
 
 _FIRST_CASES = 1024
-_BLOCK_BITS = 18  # binary logarithm of the cases that are evaluated at a time
+_BLOCK_BITS = 18  # log2 of the cases evaluated at a time
 _RANDOM_BLOCKS = 256
-_SAT_WIDTH = 4  # widest elements that SAT is tried on unless asked for: it takes minutes for products of 8 bits
+_SAT_WIDTH = 4  # default limit of element widths for SAT, which takes minutes for 8-bit products
 
 
 def unit_structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
-    """Every structure of the dot-product unit, by its settings.
+    """Return every structure of the dot-product unit, by its settings.
 
-    All combinations of the choices among the fields of :class:`DotpConfig` that its constructor accepts. The fields in
-    ``fixed`` stay as they are in ``config``. With ``widths`` each is combined with every non-empty subset of the
-    widths configured.
+    Structures are all combinations of :class:`DotpConfig` choices that its constructor accepts. Fields in ``fixed``
+    stay as in ``config``. With ``widths``, each is combined with every non-empty subset of the configured widths.
     """
     choices: dict[str, tuple[Any, ...]] = {}
     if widths:
@@ -69,22 +68,22 @@ def _shown(value: object) -> str:
 
 
 def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[str] = ()) -> Definition:
-    """Every sum of products on elements of some formats, of either sign, with and without accumulator.
+    """Return the definition of all sums of products in some formats, with all signs, with and without accumulator.
 
-    A few random operands come first, against the golden model. Then
+    A few random operands are compared with the golden model first. The methods are:
 
     ``algebra``
-        proves the result equal for all operands (:mod:`~xpulpnn_sim.proofs.engine.algebra`);
+        proves the result for all operands (:mod:`~xpulpnn_sim.proofs.engine.algebra`);
     ``sat``
-        proves each lane alone, with any accumulator and the other lanes zero;
+        proves each lane separately, with any accumulator and zeros in other lanes;
     ``exhaustive``
-        evaluates all operands of each lane alone, with random accumulators and the other lanes zero;
+        evaluates all operands of each lane separately, with random accumulators and zeros in other lanes;
     ``random``
-        evaluates random operands of all lanes.
+        evaluates random operands in all lanes.
 
-    Without ``methods`` the first one that decides is taken: algebra, else SAT for narrow elements, else exhaustive
-    evaluation; the latter two are followed by random operands, which is not a proof for all lanes together. Each of
-    ``methods`` makes a claim of its own.
+    By default the first method that decides is used: algebra, else SAT for narrow elements, else exhaustive evaluation.
+    SAT and exhaustive evaluation are followed by random operands, as they do not prove all lanes together. Each of
+    ``methods`` makes a separate claim.
     """
 
     def claims(unit: ProvenUnit) -> list[Claim]:
@@ -98,7 +97,7 @@ def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[
             for method, fmt in product(methods or ("any",), chosen)
         ]
 
-    # an accumulator of -1 arrives as -2, and vice versa
+    # the fault confuses accumulators of -1 and -2
     return Definition(claims, [InputFault("rd", 0xFFFF_FFFF)])
 
 
@@ -107,7 +106,7 @@ def _chain(fmt: ElemFmt) -> list[str]:
 
 
 def _decide(unit: ProvenUnit, fmt: ElemFmt, methods: Sequence[str], timeout_s: float) -> Decision:
-    """The answer of the first method that decides all choices of signs, or finds a difference."""
+    """Return the worst answer over all signs, each by the first method that decides."""
     decisions = [_decide_signs(partial(operation, unit, fmt), signs, methods, timeout_s) for signs in ALL_SIGNS]
     order = (DIFFERENT, UNDECIDED, SAMPLED, LANES, EQUAL)
     return min(decisions, key=lambda decision: order.index(decision.verdict))
@@ -137,7 +136,7 @@ def _decide_signs(build: "partial[DotpOperation]", signs: Signs, methods: Sequen
     return decision
 
 
-_Answer = tuple[str, str]  # verdict, and a counterexample if it is DIFFERENT
+_Answer = tuple[str, str]  # verdict, and a counterexample for DIFFERENT
 
 
 def _algebra(build: "partial[DotpOperation]", deadline: float) -> _Answer:
@@ -148,7 +147,7 @@ def _algebra(build: "partial[DotpOperation]", deadline: float) -> _Answer:
 
 
 def _lanes(build: "partial[DotpOperation]", fmt: ElemFmt) -> Iterator[tuple[DotpOperation, slice]]:
-    """The operation with one lane at a time, and the bits of the lane."""
+    """Yield the operation with one lane at a time, and the bits of that lane."""
     for lane in range(fmt.lanes):
         yield build(lane), slice(lane * fmt.width, (lane + 1) * fmt.width)
 
@@ -178,8 +177,10 @@ def _random(build: "partial[DotpOperation]", deadline: float) -> _Answer:
 
 
 def _evaluated(dotp: DotpOperation, counted: Sequence[int], blocks: int, deadline: float) -> str:
-    """A case in which the gates and the plainest structure differ: ``counted`` inputs take all values, others random
-    ones. Raises :class:`GaveUpError` if time is up."""
+    """Return a case in which gates and simplest structure differ, or an empty string.
+
+    Inputs in ``counted`` take all values, others are random. Raises :class:`GaveUpError` on timeout.
+    """
     plain, rng = dotp.plain_gates(), Random(1)
     cases = 1 << (min(len(counted), _BLOCK_BITS) or _BLOCK_BITS)
     ones = (1 << cases) - 1

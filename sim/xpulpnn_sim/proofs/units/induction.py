@@ -1,4 +1,4 @@
-"""k-induction: claims of an obligation hold from reset on, and in the cycle behind any k in which they hold."""
+"""k-induction: claims hold in the first cycles from reset, and in any cycle after k cycles in which they hold."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
 
 _RESET = "rst"
 _BEYOND, _FAR_BEYOND = 3, 10
-"""Cycles in which claims are checked after a reset, beyond those of the induction; and if they are not proved."""
+"""Additional cycles after reset in which claims are checked; the second is for claims that are not proved."""
 
-Trace = Sequence[Mapping[str, int]]  # ports by name in each cycle, up to the one in which a claim is wrong
+Trace = Sequence[Mapping[str, int]]  # port values in each cycle up to a violation
 
 
 def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Outcome]:
-    """Prove the claims of an obligation about its Verilog, of each value of its number up to one that is wrong."""
+    """Prove the claims of an obligation for each value of its number, up to the first unexpected verdict."""
     gates, outcomes = clocked_gates(verilog, TOP), list[Outcome]()
     for number in range(obligation.numbers):
         outcomes += prove_number(obligation, gates, number, timeout_s=timeout_s)
@@ -33,12 +33,12 @@ def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) 
 
 
 def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, timeout_s: int) -> list[Outcome]:
-    """Prove the claims about the gates, of one value of its number.
+    """Prove the claims for one value of the obligation's number.
 
-    Each claim is checked in some more than ``depth`` cycles after a reset; and it is shown that in any state, if the
-    claims held for ``depth`` cycles, it holds in the next. What a claim that fails was assumed for is shown again
-    without it. Resets may come at any time. For claims that are not proved longer counterexamples are sought.
-    ``cycle`` of an outcome is how far the proof looked: the cycles of the induction, or those of the counterexample.
+    Each claim is checked in the cycles after a reset (more than ``depth``), and proved to hold in any state after
+    ``depth`` cycles in which all claims held. If a claim fails, claims that were proved with it as assumption are
+    proved again without it. Resets may come at any time. For unproved claims, longer counterexamples are searched.
+    ``cycle`` of an outcome is the depth of the induction or the length of the counterexample.
     """
     depth, began = obligation.depth, time.monotonic()
     step = _Cycles(obligation, gates, depth + 1, timeout_s, number)
@@ -75,7 +75,7 @@ def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, ti
 
 
 class _Cycles:
-    """A unit and its claims in some cycles, one after the other: from any state, or from a cycle of reset on."""
+    """A unit and its claims in consecutive cycles, from any state or from reset."""
 
     def __init__(
         self,
@@ -103,9 +103,11 @@ class _Cycles:
             state = self._cycles[-1].next_state()
 
     def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Trace | None]:
-        """Show for each claim how it is wrong from cycle ``since`` on if others held before it.
+        """Return a trace for each claim that violates it from cycle ``since``, with ``assumed`` claims holding
+        before.
 
-        Empty if it is never wrong; None if time is up. Raises :class:`VacuousError` if the others never hold.
+        The trace is empty if the claim is never violated, and None on timeout. Raises :class:`VacuousError` if the
+        assumed claims are contradictory.
         """
         graph = self._graph
         held = self._held(assumed, since)
@@ -122,7 +124,7 @@ class _Cycles:
         return {claim: self._counterexample(claim, literal) for claim, literal in literals.items()}
 
     def _held(self, claims: Sequence[str], since: int) -> int:
-        """Literal of claims that hold in the cycles before ``since``."""
+        """Return the literal of claims holding in the cycles before ``since``."""
         return self._graph.all(cycle.port(claim)[0] for cycle in self._cycles[:since] for claim in claims)
 
     def _counterexample(self, claim: str, literal: int) -> Trace | None:
@@ -143,7 +145,7 @@ class _Cycles:
 
 
 def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
-    """All that is promised of a part; what must not hold must be refuted."""
+    """Return a claim that all verdicts of an obligation are the expected ones."""
 
     def decide(timeout_s: float) -> str:
         outcomes = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
@@ -159,7 +161,7 @@ def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
 
 
 def faulty_induction_claims(obligation: Obligation) -> list[list[Claim]]:
-    """Claims that are wrong: the first output of the part that gates drive, no register, is inverted."""
+    """Return claims with a fault: the unit's first combinational output is inverted."""
     unit = obligation.unit
     driven = Fragment.get(unit, None).statements["comb"]._lhs_signals()
     for path, member, port in unit.signature.flatten(unit):

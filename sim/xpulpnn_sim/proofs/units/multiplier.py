@@ -1,20 +1,20 @@
-"""All operations of the multiplier against their definitions, for all operands.
+"""Prove all operations of the multiplier for all operands.
 
-What the instructions compute in one cycle is a polynomial of the operand bits modulo ``2**32``, which
-``proofs.engine.algebra`` proves. The half-word operations are proved before their shift, with any amount of it
-for the rounding; the shift is then one of the same gates.
+The result of a single-cycle operation is a polynomial of the operand bits modulo ``2**32``, which
+``proofs.engine.algebra`` proves. Half-word operations are proved before their shift, with rounding for any shift
+amount; the shift is then compared gate by gate.
 
-The upper word of a product takes four sums of 16 x 16 bit products, each proved alone, with ``a = ah * 2**16 + al``,
-``b`` likewise, and ``>>`` rounding down::
+The upper word of a product is the result of four sums of 16 x 16 bit products, each proved separately, with ``a = ah *
+2**16 + al``, the same for ``b``, and ``>>`` rounding down::
 
     T1 = al * bl    T2 = al * bh + (T1 >> 16)    T3 = ah * bl + T2 % 2**16    T4 = ah * bh + (T3 >> 16) + (T2 >> 16)
     a * b = T4 * 2**32 + (T3 % 2**16) * 2**16 + T1 % 2**16
 
-so that ``T4`` is ``a * b`` over ``2**32``, rounded down, if ``T1`` to ``T3`` fit the words in which they are kept. That
-they do: without signs a product is at most ``(2**16 - 1)**2``, and with up to ``2**16 - 1`` more below ``2**32``; with
-one sign it is at least ``-2**15 * (2**16 - 1)``, above ``-2**31``, and with as much more below ``2**31``.
+so that ``T4`` is ``a * b`` over ``2**32``, rounded down, if ``T1`` to ``T3`` fit into their words. They do: an unsigned
+product is at most ``(2**16 - 1)**2``, and stays below ``2**32`` with up to ``2**16 - 1`` added; with one signed factor
+it is at least ``-2**15 * (2**16 - 1)``, above ``-2**31``, and stays below ``2**31`` with the same added.
 
-A multiplier of 64 bits has the whole product as one polynomial modulo ``2**64``.
+A 64-bit multiplier computes the whole product as one polynomial modulo ``2**64``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,20 +33,20 @@ _MUL, _REQUANTISE, _EXACT = "mul", "pv.rq*, kappa * x + lambda", "pv.rqx*, kappa
 _WORD, _HALF, _SHIFT_BITS = 32, 16, 5
 _MOST_TERMS = 20_000
 _LATE = "the operation must be done in one cycle, and the unit idle after it"
-_BEFORE_SHIFT = 3  # code of `op` that no instruction has: the sum of `HALF` without its shift
+_BEFORE_SHIFT = 3  # unused code of `op`: the half-word sum without its shift
 
 
 _OPERANDS = {"op_a": "dotp_a", "op_b": "dotp_b", "op_c": "op_c", "nn_kappa": "dotp_b", "nn_lambda": "nn_lambda"}
-"""Operands of a multiplier, and their ports of the arrays of dot products."""
+"""Operands of a multiplier, and the corresponding ports of dot-product arrays."""
 
 
 def on_arrays(unit: ProvenUnit) -> bool:
-    """Return whether the unit makes dot products, too."""
+    """Tell if the unit also makes dot products."""
     return "dotp_form" in unit.gates.ports
 
 
 def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
-    """Inputs of arrays beside the control word of a multiplication; both of its halves may be wanted."""
+    """Return the inputs of arrays for a multiplication, in addition to its control word."""
     (upper,) = _bit(ctrl, "upper")
     formats = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
     form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4
@@ -59,7 +59,7 @@ def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
 
 
 class _Run:
-    """Cycles of the multiplier after one without an operation."""
+    """Cycles of the multiplier after an idle cycle."""
 
     def __init__(
         self,
@@ -78,29 +78,29 @@ class _Run:
         self._ports["ctrl"] = unit.control(ctrl)
         if on_arrays(unit):
             self._ports |= _array_ports(ctrl)
-        #: Literal of each register bit after a cycle without an operation, whatever was before.
+        #: Literal of each register bit after an idle cycle from any state.
         self.idle = self._cycle({}, FALSE, FALSE).next_state()
         self.state = dict(self.idle)
 
     def _cycle(self, state: Mapping[int, int], start: int, take: int) -> ClockCycle:
         words = self.operands
         if on_arrays(self._unit):
-            # one register has the second factor, whatever it comes from
+            # op_b and nn_kappa share a register
             second = "nn_kappa" if self._ports["requantise"] == [TRUE] else "op_b"
             chosen = {name: word for name, word in words.items() if name not in {"op_b", "nn_kappa"} - {second}}
             words = {_OPERANDS[name]: word for name, word in chosen.items()}
         return self._unit.cycle(self.graph, words, state, **self._ports, start=[start], take=[take])
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
-        """One cycle with the operation in EX."""
+        """Return a cycle with the operation in EX."""
         return self._cycle(self.state, TRUE, take)
 
     def is_done(self, cycle: ClockCycle, value: int = TRUE) -> bool:
-        """Return whether the unit says, or if it always takes a cycle without telling, that it is done or not."""
+        """Tell if ``done`` has this value; units without ``done`` are always done."""
         return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
-        """Return whether all that is known of the idle state is so in ``state``."""
+        """Tell if all constant bits of the idle state are the same in ``state``."""
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:
@@ -111,7 +111,7 @@ class _Run:
         return algebra.word(literals[_HALF:] if upper else literals[:_HALF], signed=signed)
 
 
-_PRODUCT, _HALF_PRODUCT, _UPPER = range(3)  # codes of `op`
+_PRODUCT, _HALF_PRODUCT, _UPPER = range(3)
 
 
 _LOW_HALF, _HIGH_HALF = slice(0, _HALF), slice(_HALF, _WORD)
@@ -121,7 +121,7 @@ _ADDENDS = (
     ((1, _LOW_HALF, ""),),
     ((2, _HIGH_HALF, "a_signed"), (1, _HIGH_HALF, "b_signed")),
 )
-"""Halves of earlier sums that each sum adds, by their numbers, and the factor whose sign they have."""
+"""Halves of earlier sums that each sum adds: sum, half, and the factor whose sign it has."""
 
 
 class _Multiplier:
@@ -146,7 +146,7 @@ class _Multiplier:
         return Claim(statement=name, method="algebra", decide=decide)
 
     def whole(self, name: str, *, a_signed: bool, b_signed: bool, requantises: bool = False) -> Claim:
-        """A product of 64 bits, whose upper word is the result of the operations that want that."""
+        """Return the claim on a 64-bit product, whose upper word is the result of some operations."""
 
         def decide(timeout_s: float) -> str:
             signs = {"a_signed": a_signed, "b_signed": b_signed}
@@ -168,11 +168,11 @@ class _Multiplier:
         return Claim(statement=name, method="algebra", decide=decide)
 
     def half_sum(self, *, signed: bool, upper: bool) -> Claim:
-        """The sum of the half-word operations before the shift."""
+        """Return the claim on the half-word sum before the shift."""
         name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
 
         def decide(timeout_s: float) -> str:
-            # arrays of dot products leave the shift to WB
+            # arrays leave the shift to WB
             op, output = (_HALF_PRODUCT, "second") if on_arrays(self._unit) else (_BEFORE_SHIFT, "result")
             run, amount, fields = self._half_run(op, signed=signed, upper=upper)
             (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
@@ -189,7 +189,7 @@ class _Multiplier:
         return Claim(statement=name, method="algebra", decide=decide)
 
     def half_shift(self) -> Claim:
-        """The results of the half-word operations: that sum shifted."""
+        """Return the claim that half-word results are the sum shifted."""
 
         def decide(_timeout_s: float) -> str:
             for places in range(1 << _SHIFT_BITS):
@@ -211,7 +211,7 @@ class _Multiplier:
     def _half_run(
         self, op: int, *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
     ) -> tuple[_Run, list[int], dict[str, list[int]]]:
-        """A run with any accumulator and any rounding, and unless given any signs, halves and amount."""
+        """Return a run with any accumulator and rounding, and with any signs, halves and amount unless given."""
         graph = GateGraph() if amount else AdderGraph()
         places = list(amount) or graph.inputs(_SHIFT_BITS)
         signs, halves = ([graph.input() if value is None else int(value)] for value in (signed, upper))
@@ -220,7 +220,7 @@ class _Multiplier:
         return _Run(self._unit, graph, {"op": op, **fields}, shamt=places), places, fields
 
     def upper(self, name: str, *, a_signed: bool, b_signed: bool) -> Claim:
-        """The upper word of a product, sum by sum."""
+        """Return the claim on the upper word of a product, sum by sum."""
 
         def decide(timeout_s: float) -> str:
             signs = {"a_signed": a_signed, "b_signed": b_signed}
@@ -250,7 +250,7 @@ class _Multiplier:
                     return "the operation must be done after five cycles, not before"
                 if step < 3:
                     following = cycle.next_state()
-                    # the sum is proved: what is kept of it counts as any number from here on
+                    # the sum is proved: from here on, its stored part is any number
                     fresh = run.graph.inputs(_WORD)
                     names = {bit: new for bit, new in zip(total, fresh, strict=True) if bit > TRUE}
                     carried.append(fresh)
@@ -264,7 +264,7 @@ class _Multiplier:
 
 
 def _half_of_power(amount: Sequence[int]) -> Polynomial:
-    """``2**(amount - 1)``, 0 if the amount is 0."""
+    """Return ``2**(amount - 1)``, 0 for amount 0."""
     parts: list[tuple[int, Polynomial]] = []
     for places in range(1, 1 << len(amount)):
         chosen: Polynomial = algebra.literal(TRUE)
@@ -275,7 +275,7 @@ def _half_of_power(amount: Sequence[int]) -> Polynomial:
 
 
 def _unequal(run: _Run, bits: Sequence[int], polynomial: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
-    """Empty if a word is proved to be a polynomial, else operands for which it is not."""
+    """Return an empty string if the word is proved equal to the polynomial, else operands of a counterexample."""
     assert isinstance(run.graph, AdderGraph)
     ones = algebra.prove(run.graph, bits, polynomial, timeout_s=timeout_s, most_terms=_MOST_TERMS)
     if ones is None:
@@ -335,4 +335,4 @@ MULTIPLIER = Definition(
         InputFault("act2", 0xFFFF_FFFF, refutes=ARRAY_CLAIMS),
     ],
 )
-"""Each operation; the lowest bit of a first factor is inverted if all others of it are 1."""
+"""Claims for each operation; the fault inverts the lowest bit of the first factor if all its other bits are 1."""

@@ -1,15 +1,15 @@
-"""``pv.qnt`` for all pixels, addresses and thresholds, however long the memory takes.
+"""Prove ``pv.qnt`` for all pixels, addresses and thresholds, with any memory timing.
 
-An operation of ``pv.qnt`` grants and answers one threshold after the other. That the moments make no difference is
-shown of every step, from any state that has as many grants behind it, whatever codes it holds:
+An operation reads one threshold after the other. To show that timing does not matter, two statements are proved for
+every step, from any state with the same number of grants and any codes:
 
-- nothing changes in a cycle without a grant and without an awaited answer;
-- an answer that comes alone, and the grant of the next threshold after it, lead to the same state as both in one cycle;
-  the address asked for is the same before and after that answer.
+- nothing changes in a cycle without a grant and without an awaited response;
+- a response followed by the next grant leads to the same state as both in one cycle; the requested address is the same
+before and after that response.
 
-Whatever the order, the unit is thus in a state of the run that grants and answers in every cycle. That run is compared,
-for any thresholds, with the search that the instruction table defines: each address, each pixel's code. The thresholds
-are the same wherever the addresses are.
+The unit is therefore always in a state of the run with a grant and a response in every cycle. This run is compared, for
+any thresholds, with the search in the instruction table: each address, and the code of each pixel. Thresholds do not
+depend on addresses here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Inp
 _BLOCK_BITS = 6
 _DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
 _FIRST_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
-"""Bytes, as in the instruction table: from the thresholds of one pixel to those of the other, and of the first step."""
+"""Byte distances in the instruction table: between the thresholds of two pixels, and of the first step."""
 
 State = dict[int, int]  # literal of each register bit
 
@@ -40,7 +40,7 @@ class _Search:
 
     @property
     def shown(self) -> Mapping[str, Sequence[int]]:
-        """Words that tell a case."""
+        """Return the words that describe a case."""
         return self.operands | {f"threshold {number}": word for number, word in enumerate(self.thresholds)}
 
     def cycle(
@@ -52,13 +52,13 @@ class _Search:
         answered: int = FALSE,
         threshold: Sequence[int] | None = None,
     ) -> ClockCycle:
-        """A cycle from a state, of which registers that are left out hold anything."""
+        """Return a cycle from a state; registers that are left out are free."""
         given = {"start": [start], "granted": [granted], "answered": [answered], "crumbs": self._crumbs}
         word = self.graph.inputs(HALF_BITS) if threshold is None else threshold
         return self._unit.cycle(self.graph, self.operands, state, **given, threshold=word)
 
     def step(self, state: Mapping[int, int], number: int) -> ClockCycle:
-        """The cycle in which threshold ``number`` is granted, and the one before it answered."""
+        """Return the cycle that grants threshold ``number`` and answers the previous one."""
         return self.cycle(
             state,
             granted=TRUE if number < self.steps else FALSE,
@@ -67,7 +67,7 @@ class _Search:
         )
 
     def anything_known(self, state: Mapping[int, int]) -> State:
-        """A state with the same constants, and anything in the other registers."""
+        """Return a state with the same constants, and all other registers free."""
         return {net: literal if literal <= TRUE else self.graph.input() for net, literal in state.items()}
 
     def same(self, state: Mapping[int, int], other: Mapping[int, int]) -> Equality:
@@ -75,7 +75,7 @@ class _Search:
 
 
 def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
-    """Address of each threshold in the unit's order, and the result, by the statements of the instruction table."""
+    """Return each threshold's address in the unit's order, and the result, by the instruction table's statements."""
     graph, z, (pixels, middle) = search.graph, Integers(search.graph), search.operands.values()
     addresses: list[Word] = [[] for _ in range(search.steps)]
     result = [FALSE] * XLEN
@@ -143,9 +143,9 @@ def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
 
 
 def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:
-    """A cycle without a grant, and without an answer that is awaited, changes nothing and ends nothing.
+    """Return equalities that cycles without a grant and without an awaited response change nothing.
 
-    What is asked for follows from the registers alone.
+    The request depends on registers only.
     """
     quiet = search.cycle(state)
     busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
@@ -158,7 +158,7 @@ def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality
 
 
 def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
-    """An answer alone, then the next grant: as both at once. The last answer ends the operation."""
+    """Return equalities that a response and then a grant have the same effect as both in one cycle."""
     threshold = search.thresholds[grants - 1]
     both = search.step(state, grants)
     if grants == search.steps:
@@ -180,4 +180,4 @@ QUANTISER = Definition(
     _quantiser_claims,
     [InputFault("pixels", 2, 0, refutes="pv.qnt"), InputFault("middle", 0x8000_0000, 4, refutes="pv.qnt")],
 )
-"""Addresses and codes; pixels of 2 arrive as 3 if the other one is 0, and vice versa; as does an address."""
+"""Claims on addresses and codes; the faults invert one bit of a pixel or an address in a single case."""

@@ -1,4 +1,4 @@
-"""The register file in each storage: every read shows the last write, in every cycle after a reset."""
+"""Prove that every read of the register file returns the last write, for each storage."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _CLAIMS = {
 
 
 class RegFileClaims(Obligation):
-    """A register file, and beside it one of its registers, each in turn, which all ports read."""
+    """A register file, and a model of one of its registers, which all ports read."""
 
     def __init__(self, storage, *, pairs):
         title = f"register file, {storage}{', pairs' if pairs else ''}"
@@ -28,7 +28,7 @@ class RegFileClaims(Obligation):
         m.d.comb += [getattr(unit, f"{name}_addr").eq(watched) for name in _READS]
         pair, odd = 0, unit.data_a
         if unit.pairs:
-            # a pair begins with an even register
+            # pairs begin with an even register
             m.d.comb += unit.pair.eq(ports.io.pair & ~ports.io.addr_a[0])
             pair = unit.pair & (unit.addr_a != 0) & (watched == (unit.addr_a | 1))
             odd = unit.odd_a

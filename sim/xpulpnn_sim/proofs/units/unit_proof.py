@@ -1,4 +1,4 @@
-"""Claims about a unit, verdicts on them, and the fault that each proof meets first."""
+"""Claims about units, verdicts on them, and faults that each proof must find."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +19,10 @@ Words = Mapping[str, Sequence[int]]  # literals of words by name, lowest bit fir
 
 
 class InputFault(NamedTuple):
-    """Bit ``bit`` of a port arrives inverted if its other bits are those of ``others``, and else as it is.
+    """A fault that inverts bit ``bit`` of a port if its other bits are those of ``others``.
 
-    Random operands do not find it: one word of 32 bits in ``2**31`` has it. The claims that must fail then are those
-    whose texts begin with ``refutes``.
+    Random operands do not find it, as only one 32-bit word in ``2**31`` is affected. Claims whose statements begin with
+    ``refutes`` must fail.
     """
 
     port: str
@@ -33,7 +33,7 @@ class InputFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenUnit:
-    """A unit as gates, and what its definition follows from."""
+    """A unit as gates, with its ports and configuration."""
 
     gates: ClockedGates
     ports: Sequence[Mapping[str, Any]]
@@ -43,9 +43,9 @@ class ProvenUnit:
     def cycle(
         self, graph: GateGraph, words: Words, state: Mapping[int, int] | None = None, **others: Sequence[int]
     ) -> ClockCycle:
-        """A clock cycle without reset from a state, of which registers that are left out hold anything.
+        """Return a clock cycle without reset; registers that ``state`` leaves out are free.
 
-        Of ``words`` the unit sees what the fault leaves of them; its definition keeps the true ones.
+        A fault applies to the unit's copy of ``words`` only, not to the definition's.
         """
         given = {name: list(word) for name, word in words.items()}
         if self.fault and self.fault.port in words:
@@ -56,7 +56,8 @@ class ProvenUnit:
         return ClockCycle(graph, self.gates, {"rst": [FALSE], **given, **others}, state or {})
 
     def control(self, fields: Mapping[str, int | Sequence[int]], graph: GateGraph | None = None) -> list[int]:
-        """The word of control with these fields, numbers or literals; others are 0, or with a graph any."""
+        """Return the control word with these fields (numbers or literals); other fields are 0, or free with
+        ``graph``."""
         row = next(port for port in self.ports if port["name"] == "ctrl")
         word = [FALSE] * row["width"]
         for field in row["fields"]:
@@ -69,20 +70,20 @@ class ProvenUnit:
 
 
 class Decision(NamedTuple):
-    """Answer of a method: whether a claim holds, and a case in which it does not."""
+    """Answer of a method to a claim."""
 
-    verdict: str  # see EQUAL
+    verdict: str
     method: str
     counterexample: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One equality of a unit with its definition."""
+    """An equality of a unit with its definition."""
 
-    statement: str  # the operations, or what is equal
+    statement: str  # operations, or the equal quantities
     method: str
-    # given the seconds it may take: a counterexample, empty if the claim is proved, or the answer with its method
+    # takes a time limit in seconds; returns a counterexample (empty if proved), or a decision
     decide: Callable[[float], str | Decision]
 
     def prove(self, unit: str, timeout_s: float) -> Outcome:
@@ -103,13 +104,13 @@ class Claim:
 
 
 class Definition(NamedTuple):
-    """Claims about a unit, and the faults that each proof must find first."""
+    """Claims about a unit, and the faults that each proof must find."""
 
     claims: Callable[[ProvenUnit], list[Claim]]
     faults: Sequence[InputFault]
 
     def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
-        """Claims that are wrong, for each fault that the unit can have."""
+        """Return the claims that must fail, for each fault that fits the unit."""
         refuted: list[list[Claim]] = []
         for fault in self.faults:
             if fault.port in unit.gates.ports:
@@ -119,7 +120,7 @@ class Definition(NamedTuple):
 
 
 def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
-    """Values of words where the input literals ``ones`` are 1 and the others are 0; those that are 0 left out."""
+    """Return the nonzero values of words where the input literals ``ones`` are 1."""
     values = dict(zip(words, graph.numbers(ones, words.values()), strict=True))
     return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"
 
@@ -127,16 +128,16 @@ def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
 class Equality(NamedTuple):
     """Two words that must be equal."""
 
-    name: str  # what they are
-    actual: Sequence[int]  # literals, lowest bit first: by the unit
-    expected: Sequence[int]  # by its definition
-    condition: int = TRUE  # literal of the cases in which they must
+    name: str
+    actual: Sequence[int]  # literals of the unit, lowest bit first
+    expected: Sequence[int]  # literals of the definition
+    condition: int = TRUE  # literal of the cases in which they must be equal
 
 
 def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], words: Words, timeout_s: float) -> str:
-    """Empty if all are proved to be equal where a literal is 1, else a case in which one is not.
+    """Return an empty string if all are proved equal where the literal ``assumed`` is 1, else a counterexample.
 
-    Raises :class:`VacuousError` if the literal is never 1.
+    Raises :class:`VacuousError` if that literal is constant 0.
     """
     pairs = [
         pair

@@ -1,1 +1,1 @@
-"""The properties between instructions as gates beside the core."""
+"""Properties of the pipeline, as gates beside the core."""

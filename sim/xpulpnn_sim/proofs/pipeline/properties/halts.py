@@ -1,4 +1,4 @@
-"""Debug mode (guide, "Debug mode of the core"): halting, stepping and resuming lose no instruction and repeat none."""
+"""Debug mode: halts, steps and resumptions neither lose nor repeat instructions (see "Debug mode of the core")."""
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -9,12 +9,12 @@ from xpulpnn_sim.proofs.pipeline.properties.system import RETIREMENTS
 _DCSR, _DPC = (CSR_BY_NAME[name] for name in ("dcsr", "dpc"))
 _STEP, _EBREAKM = (
     (_DCSR.writable & (1 << bit) - 1).bit_count() for bit in (DCSR_STEP_BIT, DCSR_EBREAKM_BIT)
-)  # The flip-flops of these bits.
-_LAST_OF_DEBUG_MODE = 0b11  # low bits of the address of the last of four CSRs
+)  # positions among the flip-flops of dcsr
+_LAST_OF_DEBUG_MODE = 0b11  # low address bits of the last of the four debug CSRs
 
 
 def without_debugger(seen):
-    """Return that a core is never in debug mode, and on its way there; nothing if it has no debug mode."""
+    """Return the invariant that a core never enters debug mode; empty for a core without debug mode."""
     if "debug_mode" not in seen:
         return {}
     busy = [
@@ -24,7 +24,7 @@ def without_debugger(seen):
 
 
 class _DebugRecord:
-    """The program's place and what has happened since the core resumed, from what retires alone."""
+    """The program counter and events since the last resumption, derived from retirements only."""
 
     def __init__(self, m, core, seen, boot_addr):
         retires, self.mode = core.rvfi_valid, seen["debug_mode"]
@@ -32,13 +32,13 @@ class _DebugRecord:
         m.d.sync += self.was_in_mode.eq(self.mode)
         m.d.comb += self.resumes.eq(self.was_in_mode & ~self.mode)
         self._program_counter(m, core, seen, boot_addr)
-        #: dpc has been written since the core halted.
+        #: dpc was written since the halt.
         self.written = Signal(name="halts_written")
         with m.If(seen["debug_enters"]):
             m.d.sync += self.written.eq(0)
         with m.Elif(seen["csr_valid"] & seen["csr_write"] & (seen["csr_number"] == _DPC.address)):
             m.d.sync += self.written.eq(1)
-        #: Instructions retired and interrupts taken since the core resumed, two for more.
+        #: Retired instructions and interrupts since the resumption, 2 for more.
         self.count = Signal(2, name="halts_count")
         self.so_far = Mux(self.resumes, 0, self.count)
         with m.If(retires | core.irq_ack):
@@ -51,7 +51,7 @@ class _DebugRecord:
             m.d.sync += self.arrives.eq(1)
         with m.Elif(seen["id_valid"] & seen["id_ready"]):
             m.d.sync += self.arrives.eq(0)
-        #: Instructions retired while the core is asked to halt.
+        #: Retired instructions while a halt is requested.
         self.retired = Signal(range(RETIREMENTS + 2), name="halts_retired")
         with m.If(~(core.debug_req & ~self.mode) | seen["debug_enters"]):
             m.d.sync += self.retired.eq(0)
@@ -61,7 +61,7 @@ class _DebugRecord:
     def _program_counter(self, m, core, seen, boot_addr):
         goes_on = Signal(32, name="halts_goes_on")
         self.dpc = Cat(0, seen["granted_pc"])
-        #: Where the program goes on.
+        #: Address of the next instruction of the program.
         self.pc = Mux(self.resumes, self.dpc, goes_on)
         with m.If(~seen["booted"]):
             m.d.sync += goes_on.eq(Cat(0, boot_addr[1:]))
@@ -74,13 +74,13 @@ class _DebugRecord:
 
 
 def halt_property(m, core, seen, boot_addr):
-    """Return what goes wrong if a halt, a step or a resumption loses an instruction, repeats one, or comes late.
+    """Return the property that halts, steps and resumptions neither lose nor repeat instructions, and come in time.
 
-    Each instruction that retires is at the address where the program goes on: where the one before goes on, at the
-    handler of an interrupt taken since, or at dpc as it was when the core resumed. Behind a halt dpc is that address,
-    until it is written. The first instruction of debug mode is at the address for halts; what is executed there does
-    not retire, and neither it nor the halt enters a trap. In a step one instruction retires or one interrupt is taken,
-    and no more. While the debug module asks for a halt at most :data:`RETIREMENTS` instructions retire.
+    Each retiring instruction is at the next address of the program: after the previous instruction, at the handler of
+    an interrupt taken since, or at dpc of the resumption. After a halt, dpc is that address until it is written. The
+    first instruction of debug mode is at the halt address; instructions of debug mode do not retire, and neither they
+    nor the halt enter a trap. A step retires one instruction or takes one interrupt. At most :data:`RETIREMENTS`
+    instructions retire while a halt is requested.
     """
     record = _DebugRecord(m, core, seen, boot_addr)
     mode, retires, has_wb = record.mode, core.rvfi_valid, seen["has_wb"]
@@ -108,7 +108,7 @@ def halt_property(m, core, seen, boot_addr):
 
 
 def _record_invariants(core, seen, record):
-    """What the stages hold is recorded."""
+    """Return invariants that relate pipeline stages to the record."""
     mode, has_ex, has_wb = record.mode, seen["has_ex"], seen["has_wb"]
     faulted, aborted, dropped = seen["faulted"], seen["halt_aborted"], seen["halt_dropped"]
     waits = seen["id_valid"] | has_ex | has_wb | mode | aborted | dropped | seen["stepped"] | record.count.any()
@@ -129,7 +129,7 @@ def _record_invariants(core, seen, record):
 
 
 def _trigger_invariants(seen, mode):
-    """Accesses that a trigger stops."""
+    """Return invariants of accesses that a trigger stops."""
     has_access = seen["ex_valid"] & seen["ex_access"][0]
     return {
         "only an access is not made": implies(
@@ -153,7 +153,7 @@ def _trigger_invariants(seen, mode):
 
 
 def _address_invariants(core, seen, record):
-    """Each instruction is where the one before goes on, each access where its instruction is."""
+    """Return invariants that instructions and accesses are at the addresses that follow from their predecessors."""
     mode, pc = record.mode, record.pc
     has_ex, has_wb, faulted = seen["has_ex"], seen["has_wb"], seen["faulted"]
     aborted, dropped = seen["halt_aborted"], seen["halt_dropped"]
@@ -187,7 +187,7 @@ def _address_invariants(core, seen, record):
 
 
 def _step_invariants(seen, record, step, by_step):
-    """Debug mode, and single steps."""
+    """Return invariants of debug mode and single steps."""
     mode, has_ex, has_wb = record.mode, seen["has_ex"], seen["has_wb"]
     lost = seen["halt_aborted"] | seen["halt_dropped"]
     debug_csr = (seen["ex_csr_address"][:12] | _LAST_OF_DEBUG_MODE) == (_DCSR.address | _LAST_OF_DEBUG_MODE)

@@ -32,10 +32,11 @@ from xpulpnn_sim.proofs.pipeline.properties.system import interrupt_property, sy
 
 
 def progress_property(m, core, seen, window):
-    """Return what goes wrong if nothing retires for ``window`` cycles, no interrupt is taken, and no unit computes.
+    """Return the property that within ``window`` cycles an instruction retires, an interrupt is taken, or a unit
+    computes.
 
-    Only wfi may wait longer, and only while no enabled interrupt is pending. That a multiplication or division ends is
-    proved of its unit.
+    Only wfi may wait longer, and only without a pending enabled interrupt. Proofs of the units show that
+    multiplications and divisions end.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
     computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]
@@ -54,11 +55,11 @@ _WORD_BYTES = 4
 
 
 def bus_violations(m, name, port, outstanding, limit):
-    """Return what goes wrong if a port does not keep to the protocol.
+    """Return violations of the bus protocol by a port.
 
-    A request stays, with the same attributes, until it is granted. Addresses are those of words. Bytes enabled are next
-    to each other, and there is one at least. No more transfers than ``limit`` are under way: a request is made only
-    where there is room for it, or an answer makes room in the same cycle.
+    A request stays, with the same attributes, until it is granted. Addresses are word-aligned. Enabled bytes are
+    adjacent, and at least one. At most ``limit`` transfers are outstanding: with ``limit`` reached, a request needs a
+    response in the same cycle.
     """
     writes = hasattr(port, "we")
     request = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
@@ -76,16 +77,16 @@ def bus_violations(m, name, port, outstanding, limit):
     return wrong
 
 
-FETCHES, ACCESSES = 4, 1  # transfers that the instruction port and the data port may have under way
+FETCHES, ACCESSES = 4, 1  # maximum of outstanding transfers of the instruction port and the data port
 
 _OUTSTANDING = 8
-_PARTS = 16  # parts of a property at most
+_PARTS = 16  # maximum of parts of a property
 
-_INVARIANTS = 64  # invariants of a property at most
+_INVARIANTS = 64  # maximum of invariants of a property
 
 
 def joined(name, conditions, most):
-    """Return conditions of a property as one word; raises :class:`ToolError` if there are too many for it."""
+    """Return the conditions of a property as one word; raise :class:`ToolError` if there are more than ``most``."""
     if len(conditions) > most:
         raise ToolError(f"{name} must have at most {most} parts or invariants, not {len(conditions)}")
     return Cat(*conditions.values())
@@ -94,11 +95,11 @@ def joined(name, conditions, most):
 _MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "second": XLEN, "nn_later_pair": 0, "ex_requantise": 5, "late": 2}
 _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
 _MAY_BE_MISSING |= dict.fromkeys(("ex_pair", "ex_later_pair", "wb_pair"), 1)
-"""Signals of units that a core with the properties need not have, 0 then, and their widths."""
+"""Widths of signals of optional units, which are 0 without the unit."""
 
 
 class CoreHarness(wiring.Component):
-    """The core, its memories' timing, and what must stay 0."""
+    """The core, the timing of its memories, and outputs that must stay 0."""
 
     def __init__(self, config, seen):
         self.config = config
@@ -175,7 +176,8 @@ class CoreHarness(wiring.Component):
         return m
 
     def _bus(self, m, name, port):
-        """A memory: grants and answers as it likes, in order, an answer after its grant. Returns what is under way."""
+        """Add a memory that grants and responds in any cycle and in order; return its number of outstanding
+        transfers."""
         waiting = Signal(range(_OUTSTANDING), name=f"{name}_outstanding")
         m.d.comb += [
             port.gnt.eq(getattr(self, f"{name}_gnt") | self.prompt),

@@ -1,4 +1,4 @@
-"""Inductive invariants, which keep an induction from states that are not reached, and the words of instructions."""
+"""Inductive invariants that exclude unreachable states, and fields of instruction words."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ _ROWS = enabled(frozenset(Extension), frozenset(fmt.width for fmt in ElemFmt))
 
 
 def _is_row(raw, chosen):
-    """A word as it was fetched is of one of some rows."""
+    """Tell if a fetched word is one of the chosen instructions."""
     matches = Const(0, 1)
     for row in filter(chosen, _ROWS):
         fits = raw[: len(row.pattern)].matches(row.pattern)
@@ -30,18 +30,18 @@ def _is_row(raw, chosen):
 
 
 def register_field(word, name):
-    """Bits of a field of an instruction word that is one piece."""
+    """Return a contiguous field of an instruction word."""
     lowest, _, width = WORD_FIELDS[name].parts[0]
     return word[lowest : lowest + width]
 
 
 def matches_any(word, patterns):
-    """Return whether a word is one of some patterns, of which those that differ in one bit become one."""
+    """Tell if a word matches one of the patterns, after merging patterns that differ in one bit."""
     return word.matches(*merged_cover(patterns)) if patterns else Const(0, 1)
 
 
 class InstructionWord:
-    """The fields of an instruction as it was fetched, and what kind it is."""
+    """Fields and class of a fetched instruction."""
 
     def __init__(self, raw):
         self.raw = raw
@@ -63,22 +63,22 @@ class InstructionWord:
         return (self.funct3[:2] == 0b01) | (self.rs1 != 0)
 
     def written(self, old, rs1):
-        """Value that is written, before the CSR drops bits; ``old`` is the CSR, ``rs1`` the register."""
+        """Return the value written to a CSR with the value ``old``, before its read-only bits; ``rs1`` is the
+        register."""
         operand = Mux(self.funct3[2], self.rs1, rs1)
         return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)
 
 
 class Property(NamedTuple):
-    wrong: Mapping[str, Any]  # what must stay 0, by parts
-    invariants: Mapping[str, Any]  # what holds in every cycle and helps to prove it
+    wrong: Mapping[str, Any]  # conditions that must stay 0
+    invariants: Mapping[str, Any]  # conditions that hold in every cycle and support the proof
 
     def given(self, invariants):
-        """The same with more invariants."""
         return Property(self.wrong, {**invariants, **self.invariants})
 
 
 def implies(condition, *claims):
-    """Return whether claims of 1 bit hold if a condition does."""
+    """Tell if single-bit claims hold whenever a condition does."""
     return ~condition | Cat(claims).all()
 
 
@@ -96,7 +96,7 @@ def access_invariants(seen, under_way):
 
 
 def fetch_invariants(seen, under_way):
-    """Fetches; parameters as of :func:`access_invariants`."""
+    """Return invariants of fetches; parameters as for :func:`access_invariants`."""
     fetches = seen["fetch_live"] + seen["fetch_drops"]
     return {
         "fetches under way are counted": under_way == fetches,
@@ -106,7 +106,7 @@ def fetch_invariants(seen, under_way):
 
 
 def queue_invariants(seen):
-    """The queue of words fetched; parameter as of :func:`access_invariants`."""
+    """Return invariants of the prefetch queue; ``seen`` as for :func:`access_invariants`."""
     names = ("count", "live", "drops", "held", "stale", "running")
     count, live, drops, held, stale, running = (seen[f"fetch_{name}"] for name in names)
     return {
@@ -118,7 +118,7 @@ def queue_invariants(seen):
 
 
 def pipeline_invariants(core, seen, started):
-    """Return what the stages hold, and the records of it."""
+    """Return invariants that relate pipeline stages to their retirement records."""
     id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
     return {
         "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),
@@ -132,7 +132,7 @@ def pipeline_invariants(core, seen, started):
 
 
 def csr_invariants(seen, in_ex, word):
-    """Accesses to CSRs; ``seen`` as of :func:`access_invariants`; ``in_ex``: ``word`` is in EX and does not trap."""
+    """Return invariants of CSR accesses; ``in_ex`` tells that ``word`` is in EX without a trap."""
     operand = Mux(word.funct3[2], word.rs1, seen["ex_rs1_rdata"])
     of_the_word = [
         seen["ex_csr"] == word.funct3[:2],

@@ -1,4 +1,4 @@
-"""Hardware loops: where every instruction goes on, and what is left of the counts (guide, "Hardware loops")."""
+"""Hardware loops: addresses of instructions and remaining counts (see "Hardware loops" in the guide)."""
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -16,10 +16,10 @@ _HALF_WORDS = 0xFFFF_FFFE
 
 
 class _Effects:
-    """Effects of an instruction that completes on the loop registers.
+    """Effects of a completing instruction on the loop registers.
 
-    A set-up instruction or a write to their CSRs sets them. An instruction at lpend with a count above 1 is followed by
-    the one at lpstart, loop 0 first, and takes 1 off the count, unless it jumps, returns or is a branch that is taken.
+    Set-up instructions and CSR writes set them. After an instruction at lpend with a count above 1 comes the one at
+    lpstart (loop 0 first), and the count decreases, unless the instruction jumps, returns or is a taken branch.
     """
 
     def __init__(self, m, prefix, raw, pc, rs1, taken, before, *, in_ex=False):
@@ -57,7 +57,7 @@ class _Effects:
                     m.d.comb += after.eq(word.written(old, rs1) & mask)
 
     def _values(self, pc, rs1):
-        """Set-up instructions that set a register, and its value."""
+        """Return for each register if a set-up instruction sets it, and the value."""
         word = self.word
         offset = Cat(0, Mux(word.funct3 == _SETUPI, word.rs1, word.top12))
         immediate_count = Mux(_among(word.funct3, _COUNTI, _SETUPI), word.top12, rs1)
@@ -80,19 +80,19 @@ _ADDRESS = slice(1, 32)
 
 
 def loop_property(m, core, seen, started):
-    """Return what goes wrong if an instruction retires elsewhere than the loops say, or reads other loop registers.
+    """Return the property that instructions retire at the addresses, and read the registers, that the loops
+    determine.
 
-    The six registers are kept as the manual says, from what retires alone:
-    :class:`Effects`, unless it traps. They start with any values. Where an
-    instruction does not jump, the next one that retires must be the one that follows, or mepc must become its address
-    if an interrupt is taken between them.
+    A model keeps the six registers by the manual (:class:`_Effects`), from retirements without traps only, starting
+    with any values. After an instruction that does not jump, the next retiring instruction must be its successor, or
+    mepc its address if an interrupt is taken in between.
 
-    The invariants say that the registers of the core are those kept, after what the instructions in WB and EX do to
-    them, and that each address between fetching and WB is where the instruction before it goes on.
+    The invariants say that the core's registers equal the model's after the effects of the instructions in WB and EX,
+    and that each address between fetch and WB follows from the previous instruction.
     """
     model = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
     now = {name: Mux(started, model[name], seen[name]) for name in REGISTERS}
-    # the branch that retires is the last instruction that has left EX
+    # the retiring branch is the last instruction that left EX
     was_taken = Signal()
     with m.If(seen["ex_leaves"]):
         m.d.sync += was_taken.eq(seen["taken"])
@@ -104,7 +104,7 @@ def loop_property(m, core, seen, started):
         wrong[f"reads {name}"] = completes & wb.accesses[name] & core.rvfi_rd_we & (core.rvfi_rd_wdata != old)
 
     known, expected = Signal(name="loops_known"), Signal(32, name="loops_expected")
-    # an interrupt may be taken in the cycle in which what is before it retires
+    # an interrupt may be taken in the cycle in which the previous instruction retires
     known_now = Mux(core.rvfi_valid, completes & wb.goes_on, known)
     expected_now = Mux(core.rvfi_valid, wb.follows, expected)
     enters = seen["enter"] & seen["enter_interrupt"]
@@ -153,7 +153,7 @@ def _kind_invariants(seen, in_ex, ex, wb):
 
 
 def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
-    """Each instruction is where the one before it goes on."""
+    """Return invariants that each instruction is the successor of the previous one."""
     has_ex, has_wb, id_pc, if_pc = (seen[name] for name in ("has_ex", "has_wb", "id_pc", "if_pc"))
     before_ex_known = Mux(has_wb, in_wb & wb.goes_on, known)
     before_ex = Mux(has_wb, wb.follows, expected)
@@ -168,7 +168,8 @@ def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
 
 
 def _count_invariants(seen, in_ex, ex, in_wb, wb, left):
-    """The registers of the core, and iterations that are counted later or given back after an access has failed."""
+    """Return invariants of the core's registers, with iterations that are counted late or restored after a failed
+    access."""
     gives_back, late, ex_took, wb_took = (seen[name] for name in ("gives_back", "late", "ex_took", "wb_took"))
     owed = {
         name: Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS) for name in (f"lpcount{loop}",)

@@ -1,4 +1,4 @@
-"""Instructions are what memory holds, and loads bring what was stored last."""
+"""Instructions equal the memory's contents, and loads return the last stored value."""
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
@@ -7,12 +7,12 @@ from xpulpnn.core.prefetch import DEPTH
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, LENGTH_BITS, WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn_sim.proofs.pipeline.properties.invariants import Property, implies
 
-_WORD = slice(2, XLEN)  # bits of an address that say which word
-_IN_WORD = slice(0, 2)  # bits of an address that say which byte of it
+_WORD = slice(2, XLEN)  # word address
+_IN_WORD = slice(0, 2)  # byte within a word
 
 
 class FixedInstruction:
-    """Content of memory at one address of an instruction, any, and the part of it in the words fetched there."""
+    """Constant memory contents at one free instruction address, and their halves in fetched words."""
 
     def __init__(self, m, address, halves, fails):
         self._unaligned = address[1]
@@ -28,29 +28,29 @@ class FixedInstruction:
         return (address[_WORD] == self._places[0]) & (address[1] == self._unaligned)
 
     def parts(self, place):
-        """Halves that the word at a word address has: 2 bits."""
+        """Return which halves of the instruction are in the word at a word address (2 bits)."""
         return Cat(place == each for each in self._places)
 
     def answered(self, parts, rdata, err):
-        """Return what memory answers with, if it could answer ``rdata`` and ``err`` where nothing is held."""
+        """Return the memory's response, which is ``rdata`` and ``err`` except for the constant halves."""
         first, second = self._halves[:HALF_BITS], self._halves[HALF_BITS:]
         low = Mux(parts[1], Mux(self._unaligned, second, first), rdata[:HALF_BITS])
         high = Mux(parts[0], Mux(self._unaligned, first, second), rdata[HALF_BITS:])
         return Cat(low, high), Mux(parts[0], self._fails[0], Mux(parts[1], self._fails[1], err))
 
     def is_in(self, place, word, error):
-        """Return whether a word that came from a word address, and its error, are what memory holds."""
+        """Tell if a fetched word and its error equal the memory's contents."""
         data, failed = self.answered(self.parts(place), word, error)
         return (data == word) & (failed == error)
 
     def is_reported(self, insn, trap, cause):
-        """Return whether the record of an instruction at the address is as it must be."""
+        """Tell if the retirement record of an instruction at the address is right."""
         failed = trap & (cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT)
         return (failed == self.fault) & (insn == Mux(self.fault, 0, self.raw))
 
 
 def fixed_instruction_memory(m, port, held, waiting, rdata, err):
-    """An instruction memory that holds a word."""
+    """Return the responses of an instruction memory with a constant word, and the halves in outstanding fetches."""
     requested = [Signal(2, name=f"held_asked{index}") for index in range(DEPTH)]
     granted = port.req & port.gnt
     for index, parts in enumerate(requested):
@@ -61,11 +61,11 @@ def fixed_instruction_memory(m, port, held, waiting, rdata, err):
 
 
 def fetch_property(core, seen, held, requested):
-    """Return what goes wrong if an instruction is not what memory holds.
+    """Return the property that instructions equal the memory's contents.
 
-    At one address, any, memory always holds the same two half-words, or the bus always fails. What retires from there
-    is the first, or both if that is no compressed instruction. It traps with an instruction access fault, its word 0,
-    if the bus fails where the instruction is, and only then.
+    At one free address, memory holds two constant half-words or bus errors. The instruction that retires there is the
+    first half-word, or both if it is not compressed. It traps with an instruction access fault and the word 0 if and
+    only if the bus fails there.
     """
     retires = core.rvfi_valid & held.is_at(core.rvfi_pc_rdata)
     is_right = held.is_reported(core.rvfi_insn, core.rvfi_trap, core.rvfi_cause)
@@ -108,11 +108,11 @@ def fetch_property(core, seen, held, requested):
     return Property({"word": retires & ~is_right}, invariants)
 
 
-_IN_BYTE = BYTE_BITS.bit_length() - 1  # bits of a number that say which bit of a byte
+_IN_BYTE = BYTE_BITS.bit_length() - 1  # address bits of a bit within a byte
 
 
 class TrackedBit:
-    """A bit of the data memory: what accesses make of it, when they are answered without an error."""
+    """A bit of data memory, set by accesses when they are answered without an error."""
 
     def __init__(self, m, port, address, number, rdata):
         self.address, self._number = address, number[:_IN_BYTE]
@@ -132,12 +132,12 @@ class TrackedBit:
         self.rdata = (rdata & ~position) | (self.value.replicate(XLEN) & position)
 
     def of(self, word, byte):
-        """The bit in one byte of a word."""
+        """Return the tracked bit in one byte of a word."""
         return word.bit_select(Cat(self._number, byte), 1)
 
 
 class _Access:
-    """An access in EX or WB, as it looks from the byte."""
+    """An access in EX or WB, relative to the tracked byte."""
 
     def __init__(self, held, address, mask):
         offset = (held.address - address)[:XLEN]
@@ -149,10 +149,10 @@ class _Access:
 
 
 def data_property(m, core, seen, started, held):
-    """Return what goes wrong if a load brings something else than was stored.
+    """Return the property that loads return the last stored value.
 
-    One bit of memory, any, is kept from what retires alone: it starts with any value, and a store that completes sets
-    it. A load of its byte brings it. Of a store across a word boundary that fails, the first half may be there.
+    A model keeps one free bit of memory from retirements only: it starts with any value, and completing stores set it.
+    A load of its byte must return it. If a store across a word boundary fails, its first half may have been written.
     """
     recorded = Signal(name="data_kept")
     now = Mux(started, recorded, held.value)

@@ -1,4 +1,4 @@
-"""Mac&Load: factors and entries of the NN-RF in the order of the program, whatever memory takes (guide, "Mac&Load")."""
+"""Mac&Load: factors and NN-RF entries in program order with any memory timing (see "Mac&Load" in the guide)."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
@@ -13,12 +13,12 @@ _ALL_BYTES = 0b1111
 
 
 def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
-    """Return what is wrong if a Mac&Load uses another word than the last older load of its entry, or loads another.
+    """Return the property that a Mac&Load uses the last loaded word of its entries, and loads the right entry.
 
-    One bit of one entry of the NN-RF, any of them, is kept from what retires alone: a Mac&Load or pv.rqld that
-    completes loads the entry that its word names. Where the entry is a factor, or kappa or lambda of a requantisation,
-    the bit must be as kept. The entry starts with any value. A load goes to the address in rs1, of four bytes, and the
-    base moves unless it is x0, or rd of a Mac&Load of one product.
+    A model keeps one free bit of one free NN-RF entry from retirements only, starting with any value: a completing
+    Mac&Load or pv.rqld loads the entry that its word names. The bit must agree wherever the entry is a factor, or kappa
+    or lambda of a requantisation. A load reads four bytes at rs1, and its base is incremented unless it is x0, or rd of
+    a single Mac&Load.
     """
     rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
     use = _Use(m, "wb", core.rvfi_insn, rows)
@@ -41,11 +41,11 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
         return word.bit_select(watched_bit, 1)
 
     ex = _Use(m, "ex", seen["ex_insn"], rows)
-    # lambda of an exact requantisation was added to rs1 in ID, which made the first factor
+    # for exact requantisation, ID added lambda to rs1, which is the first factor
     summand = Mux(ex.exact, (seen["ex_nn_act_rdata"] - seen["ex_rs1_rdata"])[:XLEN], seen["lambda"])
     factor = seen["ex_nn_wgt_rdata" if config.reads_factor else "kappa"]
     others = [bit(word) for word in (factor, summand, seen["second"])]
-    # what left EX last is what retires
+    # the retiring instruction is the last one that left EX
     used = Signal(len(others), name="nn_used")
     with m.If(seen["ex_leaves"]):
         m.d.sync += used.eq(Cat(others))
@@ -152,7 +152,7 @@ class _Use:
         self.base_moves = (word.rs1 != 0) & (self.parameter | self.pair | (word.rs1 != word.rd))
 
     def factors(self, activation, weight, kappa, lambda_, second):
-        """Return whether an entry is read, its number, and a bit of what was read, by what it is."""
+        """Return for each operand if it is read, the number of its entry, and the tracked bit."""
         return {
             "activation": (self.nn_form | self.pair, self.act, activation),
             "second activation": (self.pair, self.act | 1, second),

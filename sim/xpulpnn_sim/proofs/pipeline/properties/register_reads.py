@@ -1,4 +1,4 @@
-"""Registers that instructions read have what was written there last."""
+"""Instructions read the values that were last written to their registers."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
@@ -24,12 +24,12 @@ class _Reads:
             m.d.comb += read.eq(matches & (register_field(word, field) == register))
         second = [row.pattern for row in rows if row.is_pair and row.accumulates]
         if second:
-            # the register behind that in field rd is read in place of rs2
+            # the odd register after rd is read in place of rs2
             with m.If(matches_any(word, second)):
                 m.d.comb += self.fields["rs2"].eq(Cat(Const(1), register_field(word, "rd")[1:]) == register)
 
     def right(self, value, rs1, rs2, rd):
-        """Return whether all that it reads of the register is a value."""
+        """Tell if all reads of the register by this instruction return ``value``."""
         read = dict(zip(_FIELDS, (rs1, rs2, rd), strict=True))
         return Cat(~is_read | (read[field] == value) for field, is_read in self.fields.items()).all()
 
@@ -39,12 +39,12 @@ class _Reads:
 
 
 def register_property(m, core, seen, register, watched_bit, config):
-    """Return what goes wrong if an instruction reads another value than was written last.
+    """Return the property that instructions read the last written register values.
 
-    One bit of one register, any of them, is kept from what retires alone: 0 at first, then what an instruction that
-    completes writes there, as rd, as the register behind it, which two products write too, or as an incremented base;
-    of two writes of one register that of the base is lost. An instruction that reads the register, in any of three
-    fields, has that bit.
+    A model keeps one free bit of one free register from retirements only: 0 at first, then the value that a completing
+    instruction writes, as rd, as the odd register after rd (pair products), or as the incremented base; of two writes
+    to one register, that of the base is lost. An instruction that reads the register in one of three fields must read
+    that bit.
     """
     value = Signal(name="register_value")
 
@@ -71,7 +71,7 @@ def register_property(m, core, seen, register, watched_bit, config):
     m.submodules.register_id_expander = expander = CompressedDecoder()
     m.d.comb += expander.word.eq(seen["id_raw"])
     has_wb, in_ex = seen["has_wb"], seen["has_ex"] & ~seen["ex_trap"]
-    # what left EX with the instruction in WB, and what it still waits for
+    # writes in EX of the instruction in WB, and its pending writes
     writes = {name: seen[f"wb_{name}_we"] & (seen[f"wb_{name}_addr"] == register) for name in ("rd", "base")}
     early = Cat(writes.values()).any()
     behind_ex = Mux(writes["rd"], bit(seen["wb_rd_wdata"]), bit(seen["wb_base_wdata"]))

@@ -1,4 +1,4 @@
-"""Interrupts, CSRs, exceptions and fence.i (guide, "Control and status registers", "Exceptions and interrupts")."""
+"""Interrupts, CSRs, exceptions and fence.i (see the guide's chapters on CSRs and exceptions)."""
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
@@ -14,21 +14,20 @@ from xpulpnn.isa.csr import (
 from xpulpnn.isa.machine import XLEN, ExceptionCause
 from xpulpnn_sim.proofs.pipeline.properties.invariants import InstructionWord, Property, csr_invariants, implies
 
-RETIREMENTS = 2  # instructions that may retire while an interrupt that could be taken waits: those in EX and WB
+RETIREMENTS = 2  # maximum of retirements before a pending interrupt is taken: the instructions in EX and WB
 
-_LINES = (3, 7, 11, *range(16, 32))  # Usable lines, in the order of the bits that the core keeps of mie
+_LINES = (3, 7, 11, *range(16, 32))  # interrupt lines, in the order of the core's mie bits
 
 _PRIORITY = (*range(31, 15, -1), 11, 3, 7)
 
 
 def interrupt_property(m, core, seen, irq):
-    """Return what goes wrong if an interrupt is late, lost, taken twice or imprecise.
+    """Return the property that interrupts are neither late, lost, repeated nor imprecise.
 
-    While a line is high, enabled in mie and mstatus.MIE is 1, at most :data:`RETIREMENTS` instructions retire before
-    an interrupt is taken. It is the line of highest priority of those enabled. mepc becomes the address where the last
-    instruction that retired goes on. The next instruction that retires is the first of the handler, at the address
-    that mtvec says, and is said to be that; no other interrupt is taken before it, and no other instruction is said to
-    be one. mret goes on at mepc.
+    While an enabled line is high and mstatus.MIE is 1, at most :data:`RETIREMENTS` instructions retire before an
+    interrupt is taken, that of the highest priority. mepc becomes the address after the last retired instruction. The
+    next retiring instruction is the first one of the handler at mtvec and is flagged so (rvfi intr); no other interrupt
+    is taken before it, and no other instruction is flagged. mret continues at mepc.
     """
     word = InstructionWord(core.rvfi_insn)
     enabled = Signal(32, name="irq_enabled")
@@ -102,7 +101,7 @@ def interrupt_property(m, core, seen, irq):
 
 _REGISTERS = {name: CSR_BY_NAME[name] for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch")}
 _REGISTERS |= {name: CSR_BY_NAME[name] for name in ("mepc", "mcause")}
-"""CSRs that keep what is written, but for counters and hardware loops."""
+"""CSRs that keep what is written, except counters and hardware loops."""
 
 
 class _Effects:
@@ -129,13 +128,13 @@ class _Effects:
 
 
 def system_property(m, core, seen, boot_addr, under_way):
-    """Return what goes wrong if CSRs do not keep what is written, or exceptions, mret or fence.i do something else.
+    """Return the property that CSRs keep written values, and exceptions, mret and fence.i have their effects.
 
-    The registers are kept as the manual says, from what retires and which interrupts are taken, by number and address
-    as the core says. A CSR access brings what is kept. ecall and ebreak raise their exceptions, and nobody else does;
-    accesses to these registers, mret, wfi and the fences raise none. What raises one writes nothing, and goes on at the
-    handler; mret goes on at mepc. fence.i waits until all that is older has retired, and no word that was asked for
-    before becomes an instruction behind it.
+    A model keeps the registers by the manual, from retirements and taken interrupts only. CSR accesses return the
+    model's values. ecall and ebreak, and nothing else, raise their exceptions; accesses to these registers, mret, wfi
+    and fences raise none. An instruction with an exception writes nothing and continues at the handler; mret continues
+    at mepc. fence.i waits until older instructions have retired, and words requested before it are not executed after
+    it.
     """
     booted, has_ex, has_wb, faulted = (seen[name] for name in ("booted", "has_ex", "has_wb", "faulted"))
     model = {name: Signal(XLEN, name=f"system_{name}") for name in _REGISTERS}
@@ -214,7 +213,7 @@ def _watch_fence(m, core, seen, under_way):
     port, held = core.instr, seen["fetch_held"]
     leaves = seen["id_leaves"] & ~seen["id_error"] & InstructionWord(seen["id_raw"]).syncs
     too_early = leaves & (seen["has_ex"] | (seen["has_wb"] & ~core.rvfi_valid))
-    # the request that waits, and the fetches under way, oldest first: made before a fence.i that has left ID since
+    # stale: the waiting request and outstanding fetches (oldest first) from before a fence.i that has left ID
     waits, old = Signal(name="fence_waits"), [Signal(name=f"fence_old{index}") for index in range(DEPTH)]
     asked_before = waits | (leaves & held)
     granted = port.req & port.gnt
@@ -247,7 +246,7 @@ def _kept(name, value):
 
 
 def _stored(name, value):
-    """The bits that the core has flip-flops for."""
+    """Return the bits with flip-flops in the core."""
     return Cat(value[bit] for bit in range(XLEN) if _REGISTERS[name].writable >> bit & 1)
 
 
@@ -257,13 +256,13 @@ def _kinds(word):
 
 
 def _status(registers, *, mie, mpie):
-    """Statements that set both bits of mstatus."""
+    """Return statements that set both bits of mstatus."""
     status = registers["mstatus"]
     return [status[MSTATUS_MIE_BIT].eq(mie), status[MSTATUS_MPIE_BIT].eq(mpie)]
 
 
 def _enters(registers, mie, pc, cause):
-    """Statements that enter a handler."""
+    """Return statements that enter a handler."""
     written = {"mepc": pc, "mcause": cause}
     statements = [registers[name].eq(_kept(name, value)) for name, value in written.items()]
     return [*_status(registers, mie=0, mpie=mie), *statements]

@@ -1,1 +1,1 @@
-"""Gates around the core that riscv-formal needs."""
+"""Hardware around the core for riscv-formal."""

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The core with ports for what its retirement port does not say, and with cheap stand-ins for its slow units."""
+"""The core with CSR accesses as ports, and with cheap replacements of its slow units."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -11,11 +11,11 @@ from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.isa.machine import XLEN
 
 _HIGH_STEPS = 4
-_DIVIDER_STEPS = 2  # cycles before the one that has the result
+_DIVIDER_STEPS = 2  # cycles before the result's cycle
 
 
 class CsrTapCore(Core):
-    """The core, and the CSR accesses of its EX stage."""
+    """The core with ports for CSR accesses in EX."""
 
     def __init__(self, config):
         self.config = config
@@ -36,9 +36,9 @@ class CsrTapCore(Core):
 
 
 class AltopsMult(wiring.Component):
-    """In place of the multiplier: sums and differences that riscv-formal takes for the products of RV32M.
+    """A replacement of the multiplier: sums and differences that riscv-formal accepts as products of RV32M.
 
-    What other instructions multiply comes out as another sum. It takes as long as the multiplier.
+    Other instructions get another sum. The latency is that of the multiplier.
     """
 
     def __init__(self, masks, *, requantises):
@@ -63,9 +63,9 @@ class AltopsMult(wiring.Component):
 
 
 class AltopsDivider(wiring.Component):
-    """In place of the divider: differences that riscv-formal takes for the quotients and remainders of RV32M.
+    """A replacement of the divider: differences that riscv-formal accepts as quotients and remainders of RV32M.
 
-    It takes the divider's shortest time.
+    The latency is the shortest of the divider.
     """
 
     def __init__(self, masks):

@@ -1,4 +1,4 @@
-"""The core between memories that answer whenever they like, with the retirement port that riscv-formal expects."""
+"""The core between memories of any timing, with the retirement port that riscv-formal expects."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -12,21 +12,21 @@ from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.riscv_formal.hardware.altops import CsrTapCore
 
-PATIENCE = 1  # cycles that a fair memory lets a request wait for its grant, and a granted one for its answer, at most
+PATIENCE = 1  # maximum cycles for a grant, and for a response, with fair memories
 
 PASSED = ("valid", "order", "insn", "trap", "halt", "intr", "mode", "ixl", "pc_rdata", "pc_wdata")
 PASSED += tuple(f"mem_{name}" for name in ("addr", "rmask", "wmask", "rdata", "wdata"))
-"""Fields of the retirement port that riscv-formal takes as they are."""
+"""Fields of the retirement port that are passed on unchanged."""
 
 _OUTSTANDING = 4
 _FAULTS = (ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
 class RvfiWrapper(wiring.Component):
-    """The core, its memories' timing, and its retirements as riscv-formal wants them.
+    """The core, the timing of its memories, and its retirements in the format of riscv-formal.
 
-    Register numbers and values that an instruction does not read or write are 0. An incremented base is reported as
-    the register written if it is the only one.
+    Numbers and values of registers that an instruction does not access are 0. An incremented base is reported as the
+    written register if it is the only one.
     """
 
     def __init__(self, config):
@@ -71,7 +71,7 @@ class RvfiWrapper(wiring.Component):
         return word.matches(*patterns) if patterns else Signal()
 
     def _registers(self, m, core, word):
-        """Numbers and values of registers, 0 where they mean nothing."""
+        """Connect numbers and values of registers; unused ones are 0."""
         for name in ("rs1", "rs2"):
             read = Signal(name=f"{name}_read")
             m.d.comb += [
@@ -89,7 +89,7 @@ class RvfiWrapper(wiring.Component):
         m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & other)
 
     def _faults(self, m, core, word):
-        """Access faults: the bytes that were requested."""
+        """Connect access faults with the requested bytes."""
         byte, half = (
             self._matches(word, lambda row, size=size: row.op in LOAD_OPS | STORE_OPS and row.op[1] == size)
             for size in "bh"
@@ -104,7 +104,7 @@ class RvfiWrapper(wiring.Component):
         ]
 
     def _csrs(self, m, core, word):
-        """The access of the instruction in WB: the last one that left EX."""
+        """Report the CSR access of the instruction in WB, the last one that left EX."""
         addr, write = Signal(12), Signal()
         rdata, wdata = Signal(XLEN), Signal(XLEN)
         with m.If(core.tap_valid):
@@ -127,7 +127,7 @@ class RvfiWrapper(wiring.Component):
         ]
 
     def _bus(self, m, number, name, port):
-        """A memory: grants and answers as it likes, in order, an answer after its grant; and what is seen of it."""
+        """Add a memory that grants and responds in any cycle and in order, and its monitor."""
         waiting = Signal(range(_OUTSTANDING + 1), name=f"{name}_outstanding")
         grant_patience = Signal(range(PATIENCE + 1), init=PATIENCE, name=f"{name}_grant_patience")
         answer_patience = Signal(range(PATIENCE + 1), init=PATIENCE, name=f"{name}_answer_patience")
