@@ -9,21 +9,21 @@ from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
-# registers of a rule: for parameters, and for a result on its way
+# registers that each rule needs for its parameters and intermediate results
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
-_LEAST = 3  # temporaries that what is around the store needs
-_CLIPPED_BITS = 16  # of the accumulators that pv.qnt takes
+_LEAST = 3  # temporaries that the code around the store needs
+_CLIPPED_BITS = 16  # width to which accumulators are clipped before pv.qnt
 _QNT = {4: "pv.qnt.n", 2: "pv.qnt.c"}
-_PAIR = 2  # pixels searched for side by side, so that none waits for its threshold
+_PAIR = 2  # pixels whose threshold searches are interleaved to avoid load-use stalls
 
 
 def temporaries(blocking: Blocking) -> int:
-    """Registers that a :class:`Store` needs: of the rule, to clip without ``p.clip``, for the shift."""
+    """Return how many registers a :class:`Store` needs for its rule, for clipping and for the shift."""
     rule, count = blocking.rule, _REGISTERS[blocking.rule]
     if blocking.by_sign:
         return _LEAST
     if not blocking.variant.xpulp:
-        # an addend by itself; to clip; for the shift
+        # the addend of bn64, one or two registers to clip without p.clip, one for the shift
         count += (rule is Rule.BN64) + 1 + blocking.precision.y_signed + 1
     elif rule not in (Rule.BN32, Rule.THRESHOLDS, Rule.QNT):
         count += 1
@@ -32,25 +32,25 @@ def temporaries(blocking: Blocking) -> int:
 
 @dataclass(eq=False)
 class BlockStore:
-    """The end of a block: what its accumulators become, and where it goes.
+    """Base of the code that stores the results of a block.
 
-    ``steps`` are, where one output pointer goes from pixel to pixel, registers with the distances from each pixel to
-    the next, and from the last to the first one's next store.
+    If one output pointer serves all pixels, ``steps`` holds registers with the distance from each pixel to the next
+    and, as the last one, from the last pixel back to the next store of the first; otherwise it is empty.
     """
 
     b: Builder
     blocking: Blocking
-    acc: list[list[int]]  # accumulators of [pixel][channel], which are lost
-    out: list[int]  # an output pointer of each pixel, moved past what is stored, or one for all
+    acc: list[list[int]]  # accumulators `[pixel][channel]`, which are clobbered
+    out: list[int]  # output pointers, one for each pixel or one for all; each moves past the stored results
     steps: list[int]
-    parameters: int  # pointer to what the rule needs of the block or of each channel, moved past it
+    parameters: int  # pointer to the parameters of the rule, which moves past them
 
     def __post_init__(self) -> None:
         precision = self.blocking.precision
         self.bits, self.signed, self.channels = precision.y, precision.y_signed, len(self.acc[0])
 
     def put(self, pixel: int, register: int, bits: int, offset: int = 0) -> None:
-        """Store so many bits of a pixel, without XpulpV2 ``offset`` bytes behind its pointer."""
+        """Store ``bits`` bits of a pixel's result; without XpulpV2 ``offset`` bytes after its pointer."""
         if self.steps:
             self.b(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0], form=BY_REGISTER)
         else:
@@ -59,21 +59,21 @@ class BlockStore:
 
 @dataclass(eq=False)
 class Store(BlockStore):
-    """The end of a block without ``pv.rq``, behind whose biases the parameters of the rule lie.
+    """Store code for cores without ``pv.rq``; the parameters of the rule follow the biases in memory.
 
-    Without post-increment the pointer is still before the biases.
+    Without post-increment ``parameters`` still points to the biases.
     """
 
-    _temporaries: list[int]  # as many as the function tells, or more
-    _partial: list[int]  # registers with an incomplete byte of each pixel between blocks smaller than a byte
+    _temporaries: list[int]  # at least as many as :func:`temporaries` returns
+    _partial: list[int]  # registers with each pixel's incomplete byte, if blocks are smaller than a byte
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._rule, self._xpulp, self._biases = self.blocking.rule, self.b.xpulp, self.channels * WORD
-        self._stored = [0] * len(self.acc)  # bytes of the block
+        self._stored = [0] * len(self.acc)  # bytes stored of each pixel
 
     def emit(self, first_channel: int, shift: Value) -> None:
-        """Store a block whose first channel within the channel step is ``first_channel``."""
+        """Store a block; ``first_channel`` is the number of its first channel within the channel step."""
         self._stored = [0] * len(self.acc)
         if self._rule is None:
             for results in zip(*self.acc, strict=True):
@@ -100,7 +100,7 @@ class Store(BlockStore):
             self._channel(channel, results, shift)
             position = (first_channel + channel) % per_store
             while waiting:
-                # meanwhile the channel's kappa arrives
+                # the finish of the channel before fills the load-use stall of kappa
                 waiting.pop()()
             for pixel, accumulator in enumerate(results):
                 if position == 0 and whole:
@@ -119,7 +119,7 @@ class Store(BlockStore):
             finish()
 
     def _finish(self, pixel: int, channel: int, target: int, position: int) -> None:
-        """Clip a result to its place and, if that is full, store it."""
+        """Clip a result, insert it into its word and store the word if it is full."""
         b, accumulators, value = self.b, self.acc[pixel], self.acc[pixel][channel]
         if self.bits < BYTE_BITS:
             self._clip(value if position else target, value)
@@ -127,7 +127,7 @@ class Store(BlockStore):
                 b.append_bits(target, value, self.bits, position * self.bits, value)
         else:
             self._clip(value, value)
-            # every other result goes into the word with the one before
+            # pack pairs of results
             if position % 2 and self.bits > BYTE_BITS:
                 b("pv.pack.h", target, value, accumulators[channel - 1])
             elif position % 2:
@@ -136,7 +136,7 @@ class Store(BlockStore):
             self._store(pixel, target)
 
     def _signs(self, first_channel: int) -> None:
-        """A bit for each accumulator; one register collects a byte of every pixel."""
+        """Store the signs of the accumulators, collecting a byte of every pixel in one register."""
         b, (held,), work = self.b, self._partial, self._temporaries[0]
         for channel, results in enumerate(zip(*self.acc, strict=True), first_channel):
             position = channel % BYTE_BITS
@@ -154,7 +154,7 @@ class Store(BlockStore):
                     self._store(pixel, work)
 
     def _channel(self, channel: int, results: list[int], shift: Value) -> None:
-        """Load the parameters of a channel; but for :attr:`Rule.BN32` also turn its accumulators into results."""
+        """Load the parameters of a channel and, except for :attr:`Rule.BN32`, scale its accumulators."""
         b, first, second = self.b, *self._temporaries[:2]
         match self._rule:
             case Rule.BN32 if self._xpulp:
@@ -180,7 +180,6 @@ class Store(BlockStore):
                     b.shift_right(accumulator, accumulator, shift)
 
     def _read(self, register: int, offset: int) -> None:
-        """Load the next word of parameters, ``offset`` bytes behind the biases."""
         self.b.access("lw", register, WORD, self._biases + offset, self.parameters)
 
     def _search(self, channel: int, results: list[int]) -> None:
@@ -199,9 +198,9 @@ class Store(BlockStore):
                     b("xori", accumulator, accumulator, 1 << self.bits - 1)
 
     def _quantise(self, first_channel: int) -> None:
-        """Codes of two channels at a time, which pv.qnt packs: a byte, or a half of one."""
+        """Quantise two channels at a time by ``pv.qnt``, which packs their codes into a byte or half of one."""
         b, middle, count, per_store = self.b, self._temporaries[0], self.channels, BYTE_BITS // self.bits
-        # a byte has all its upper bits inverted at once
+        # inverts the highest bit of all elements of a byte
         inverted = sum(1 << bit for bit in range(self.bits - 1, BYTE_BITS, self.bits))
         table = self.blocking.table_bytes
         tables = gap_bytes(self._rule, self.bits, count) + table // 2 - THRESHOLD_BYTES
@@ -224,7 +223,7 @@ class Store(BlockStore):
                     self._store(pixel, held)
 
     def _move_pointers(self) -> None:
-        """Move each pointer that no post-increment has moved once, past all that the block has read or stored."""
+        """Advance the pointers without post-increment past all that the block has read or stored."""
         moves: list[tuple[int, int]] = []
         if not self._xpulp:
             moves = [(self.parameters, self._biases + self.blocking.rule_bytes)]
@@ -247,7 +246,7 @@ class Store(BlockStore):
         clipped, bound, *_ = self._temporaries[_REGISTERS[self._rule] + (self._rule is Rule.BN64) :]
         if self.signed:
             half = 1 << (self.bits - 1)
-            # all ones if out of range; the bound on the side of the sign
+            # clipped: all ones if out of range; bound: the limit on the side of the sign
             b("addi", clipped, value, half)
             b("sltiu", clipped, clipped, 1 << self.bits)
             b("addi", clipped, clipped, -1)
@@ -257,7 +256,7 @@ class Store(BlockStore):
             b("and", bound, bound, clipped)
             b("xor", rd, value, bound)
         else:
-            # all ones if out of range; the sign then turns that of negative values to 0
+            # all ones if out of range, which the xor with the sign turns into 0 for negative values
             b("sltiu", clipped, value, 1 << self.bits)
             b("addi", clipped, clipped, -1)
             b("or", clipped, clipped, value)

@@ -1,4 +1,4 @@
-"""Writes a kernel as structured code: instructions, labels, loops."""
+"""Builder of kernel code: instructions, labels, loops."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -18,13 +18,13 @@ WORD = 4  # bytes of an instruction and of a data word
 STORE_BY_BITS = {8: "sb", 16: "sh", 32: "sw"}
 MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
 MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
-_REACH = 1 << 12  # bytes that a branch goes back at most
+_REACH = 1 << 12  # largest backward distance of a branch in bytes
 _LOW_BITS, _MASK, _SIGN_SHIFT = 12, 0xFFFF_FFFF, 31
 _LOW = 1 << _LOW_BITS
-LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads whose base is moved by a register
-# operand forms of stores: base moved by an immediate, or by a register; a register added to it
+LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads with post-increment by a register
+# operand forms of stores: post-increment by an immediate, or by a register; base plus register
 _BY_IMMEDIATE, BY_REGISTER, WITH_REGISTER = "rs2,stimm12(rs1!)", "rs2,rs3(rs1!)", "rs2,rs3(rs1)"
-# forms of mnemonics that have several, unless another is named: post-increment by an immediate
+# default form of mnemonics that have several: post-increment by an immediate
 _FORMS: dict[str, str] = dict.fromkeys(("p.lw", "p.lb", "p.lbu", "p.lh", "p.lhu"), "rd,imm12(rs1!)")
 _FORMS.update(dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE))
 
@@ -36,7 +36,7 @@ class Held:
     register: int
 
 
-Value = int | Held  # A number an instruction uses: a constant, or in a register
+Value = int | Held  # operand of an instruction: a constant, or a number in a register
 
 
 @cache
@@ -46,27 +46,27 @@ def _row(mnemonic: str, form: str | None = None) -> Insn:
 
 @lru_cache(1 << 16)
 def _encoded(mnemonic: str, form: str, operands: tuple[int, ...]) -> int:
-    """The word of an instruction; kernels are made of few that differ."""
+    """Return the word of an instruction, cached because kernels repeat few of them."""
     insn = find(mnemonic, form)
     names = (token.field.name for token in insn.tokens)
     return insn.encode(**dict(zip(names, operands, strict=True)))
 
 
 def fits_immediate(value: int) -> bool:
-    """Tell whether ``value`` is a signed 12-bit immediate."""
+    """Return whether ``value`` fits a signed 12-bit immediate."""
     return -_LOW // 2 <= value < _LOW // 2
 
 
 @dataclass(slots=True)
 class Label:
-    """A place in the text, known once it is reached."""
+    """A position in the text, set when the builder reaches it."""
 
     position: int | None = None
 
 
 @dataclass(slots=True)
 class _Line:
-    """One instruction; the last operand is the distance to ``target`` if there is one."""
+    """An instruction, whose last operand is the distance to ``target`` if there is one."""
 
     insn: Insn
     operands: tuple[int, ...]
@@ -75,7 +75,7 @@ class _Line:
 
 
 class Builder:
-    """Collects instructions and control structure."""
+    """A collector of instructions and control structure."""
 
     def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
         self._text_base, self.xpulp, self.is_long = text_base, xpulp, is_long
@@ -87,7 +87,7 @@ class Builder:
     # -- instructions
 
     def __call__(self, mnemonic: str, *operands: int, form: str | None = None) -> None:
-        """Append an instruction; operands in assembler order, of the form that tells it from others of its name."""
+        """Append an instruction; operands are in assembler order, ``form`` selects one of a mnemonic's forms."""
         self._append(_row(mnemonic, form), operands)
 
     def _append(self, insn: Insn, operands: tuple[int, ...], target: Label | None = None) -> None:
@@ -98,17 +98,17 @@ class Builder:
             self.li(register, 0)
 
     def load_words(self, registers: Sequence[int], pointer: int) -> None:
-        """Load the next words at ``pointer``, which moves behind them."""
+        """Load consecutive words at ``pointer`` with post-increment."""
         for register in registers:
             self("p.lw", register, WORD, pointer)
 
     def store_words(self, registers: Sequence[int], pointer: int) -> None:
-        """Store words at ``pointer``, which moves behind them."""
+        """Store consecutive words at ``pointer`` with post-increment."""
         for register in registers:
             self("p.sw", register, WORD, pointer)
 
     def access(self, mnemonic: str, register: int, size: int, offset: int, pointer: int) -> None:
-        """Load or store at ``pointer``, which moves by ``size``; without XpulpV2 ``offset`` behind it, and it stays."""
+        """Access memory at ``pointer`` with post-increment by ``size``; without XpulpV2 at ``pointer + offset``."""
         if self.xpulp:
             self(f"p.{mnemonic}", register, size, pointer)
         else:
@@ -133,7 +133,7 @@ class Builder:
         self.mv(rd, value.register) if isinstance(value, Held) else self.li(rd, value)
 
     def add(self, register: int, value: Value, temporary: int) -> None:
-        """Add to a register; ``temporary`` is lost if a constant needs more than 12 bits."""
+        """Add to a register; ``temporary`` is clobbered if a constant needs more than 12 bits."""
         if isinstance(value, Held):
             self("add", register, register, value.register)
         elif fits_immediate(value):
@@ -144,14 +144,14 @@ class Builder:
             self("add", register, register, temporary)
 
     def shift_right(self, rd: int, rs: int, value: Value) -> None:
-        """``rd = rs >> value``, arithmetic."""
+        """Write ``rd = rs >> value``, arithmetic."""
         if isinstance(value, Held):
             self("sra", rd, rs, value.register)
         elif value or rd != rs:
             self("srai", rd, rs, value)
 
     def add_shifted(self, rd: int, rs: int, value: Value) -> None:
-        """``rd = (rd + rs) >> value``, arithmetic, of a sum of 32 bits."""
+        """Write ``rd = (rd + rs) >> value``, arithmetic, with a 32-bit sum."""
         if not self.xpulp:
             self("add", rd, rd, rs)
             self.shift_right(rd, rd, value)
@@ -161,7 +161,7 @@ class Builder:
             self("p.addNi", rd, rd, rs, value)
 
     def accumulate(self, rd: int, a: int, b: int, work: int) -> None:
-        """``rd = rd + a * b``; without XpulpV2 ``work`` is lost."""
+        """Write ``rd = rd + a * b``; without XpulpV2 ``work`` is clobbered."""
         if self.xpulp:
             self("p.mac", rd, a, b)
         else:
@@ -171,7 +171,7 @@ class Builder:
     def upper_word(
         self, rd: int, a: int, lam: tuple[int, int], kappa: tuple[int, int], work: tuple[int, int], shift: Value
     ) -> None:
-        """``rd = (kappa * a + lam >> 32) >> shift`` of numbers in pairs of registers, lower words first."""
+        """Write ``rd = (kappa * a + lam >> 32) >> shift``; ``kappa`` and ``lam`` are register pairs, lower first."""
         total, product = work
         self("mul", total, a, kappa[0])
         self("add", total, total, lam[0])
@@ -183,7 +183,7 @@ class Builder:
         self.add_shifted(rd, total, shift)
 
     def exchange(self, first: int, second: int, width: int, mask: int, work: int) -> None:
-        """Upper elements of each pair in ``one`` and lower ones in ``other``, of so many bits, change places."""
+        """Swap the upper ``width`` bits of each pair of elements in ``first`` with the lower ones in ``second``."""
         self("srli", work, first, width)
         self("xor", work, work, second)
         self("and", work, work, mask)
@@ -192,7 +192,7 @@ class Builder:
         self("xor", first, first, work)
 
     def to_bytes(self, rd: int, word: int, first: int, bits: int, elements: Sequence[int], *, signed: bool) -> None:
-        """Four elements of a word, from the one at the bit ``first`` on, as bytes; registers ``elements`` are lost."""
+        """Expand four elements of ``word``, from bit ``first`` on, to bytes; registers ``elements`` are clobbered."""
         extract = "p.extracti" if signed else "p.extractui"
         for lane, element in enumerate(elements):
             self(extract, element, word, bits - 1, first + lane * bits)
@@ -200,7 +200,7 @@ class Builder:
         self("pv.packhi.b", rd, elements[3], elements[2])
 
     def append_bits(self, word: int, value: int, bits: int, place: int, work: int) -> None:
-        """Put ``bits`` bits at a place of a word where there are zeros; without XpulpV2 ``work`` is lost."""
+        """Insert ``bits`` bits at bit ``place`` of a word, zero there so far; without XpulpV2 clobber ``work``."""
         if self.xpulp:
             self("p.inserti", word, value, bits - 1, place)
         else:
@@ -210,11 +210,11 @@ class Builder:
     def requantise(
         self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool, exact: bool = False
     ) -> None:
-        """Make the result of ``value`` an element of ``word``, which is not ready at once; ``shift`` is a register."""
+        """Requantise ``value`` into element ``lane`` of ``word``, which is not ready in the next cycle."""
         self(f"pv.rq{'x' * exact}{'us'[signed]}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
 
     def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
-        """Move ``places`` in ascending tables past the half-words below ``values``, by half of the rest each time."""
+        """Advance each of ``places``, in ascending tables, past the half-words below its value by binary search."""
         for half in [1 << level for level in reversed(range(bits))]:
             for threshold, place in zip(work, places, strict=False):
                 self("lh", threshold, (half - 1) * THRESHOLD_BYTES, place)
@@ -224,7 +224,7 @@ class Builder:
                 self("add", place, place, threshold)
 
     def below(self, rd: int, register: int, bound: Value) -> None:
-        """``rd = register < bound`` as unsigned numbers: false for every negative value too."""
+        """Write ``rd = register < bound`` of unsigned numbers, which is false for negative values."""
         if isinstance(bound, Held):
             self("sltu", rd, register, bound.register)
         elif fits_immediate(bound):
@@ -234,7 +234,7 @@ class Builder:
             self("sltu", rd, register, rd)
 
     def positive(self, register: int, temporary: int) -> None:
-        """``register = max(register, 0)``."""
+        """Write ``register = max(register, 0)``."""
         if self.xpulp:
             self("p.max", register, register, ZERO)
             return
@@ -243,7 +243,7 @@ class Builder:
         self("and", register, register, temporary)
 
     def at_most(self, register: int, bound: int, temporary: int, other: int) -> None:
-        """``register = min(register, bound)``, bound in a register; their difference has 32 bits."""
+        """Write ``register = min(register, bound)`` of two registers whose difference fits 32 bits."""
         if self.xpulp:
             self("p.min", register, register, bound)
             return
@@ -254,18 +254,18 @@ class Builder:
 
     @contextmanager
     def region(self, name: str) -> Generator[None]:
-        """Instructions written meanwhile belong to this part of the kernel."""
+        """Assign the instructions written in the context to a part of the kernel."""
         outer, self._region = self._region, name
         yield
         self._region = outer
 
     def aside(self, write: Callable[[], None]) -> None:
-        """Let ``write`` put its instructions, of this region, where :meth:`put_asides` is next."""
+        """Defer the instructions of ``write``, in the current region, to the next :meth:`put_asides`."""
         self._asides.append((self._region, write))
 
     def put_asides(self) -> None:
-        """Put here what has been set aside: nothing comes here from the instructions before."""
-        # they may set others aside
+        """Emit the deferred instructions; control must not fall through into them."""
+        # deferred code may defer more
         for region, write in self._asides:
             with self.region(region):
                 write()
@@ -281,7 +281,7 @@ class Builder:
         label.position = self.position
 
     def branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
-        """Branch to a label, which must be near."""
+        """Branch to a label within reach of a branch."""
         self._append(_row(mnemonic), (rs1, rs2), target)
 
     def far_branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
@@ -292,12 +292,12 @@ class Builder:
         self.place(over)
 
     def jump(self, target: Label, link: int = ZERO) -> None:
-        """Jump to a label, and leave the address after the jump in ``link``."""
+        """Jump to a label; ``link`` receives the return address."""
         self._append(_row("jal"), (link,), target)
 
     @contextmanager
     def skipped(self, mnemonic: str, rs1: int, rs2: int, *, is_far: bool = False) -> Generator[None]:
-        """Branch behind the instructions written meanwhile, which may be out of a branch's reach if that ``is_far``."""
+        """Branch over the instructions written in the context; ``is_far`` allows any distance."""
         end = Label()
         (self.far_branch if is_far else self.branch)(mnemonic, rs1, rs2, end)
         yield
@@ -305,7 +305,7 @@ class Builder:
 
     @contextmanager
     def replaced(self, mnemonic: str, rs1: int, rs2: int, write: Callable[[], None]) -> Generator[None]:
-        """Branch to what ``write`` puts behind all other instructions, in place of those written meanwhile."""
+        """Branch to the instructions of ``write``, placed after all others, instead of those written in the context."""
         other, end = Label(), Label()
 
         def write_other() -> None:
@@ -320,11 +320,11 @@ class Builder:
 
     @contextmanager
     def loop(self, count: Value, counter: int, *, level: int | None = None, short: bool = False) -> Generator[None]:
-        """Repeat the instructions written meanwhile ``count`` >= 1 times; no loop instructions if that is a 1.
+        """Repeat the instructions written in the context ``count`` >= 1 times; a constant 1 needs no loop.
 
-        ``level`` is the number of the hardware loop to use where there are any: ``counter`` is then needed at the
-        set-up only, not at all if the body is ``short`` (at most :data:`MAX_SHORT_BODY` instructions) and the count
-        a constant. Otherwise it counts down and must be left alone by the body.
+        ``level`` is the hardware loop to use if the core has any: ``counter`` is then needed for its set-up only, and
+        not at all if the body is ``short`` (at most :data:`MAX_SHORT_BODY` instructions) and the count constant.
+        Otherwise ``counter`` counts down and the body must not write it.
         """
         if count == 1:
             yield
@@ -341,9 +341,9 @@ class Builder:
             (self.far_branch if is_far else self.branch)("bne", counter, ZERO, start)
 
     def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
-        """Repeat the instructions of ``body`` ``count`` times, which may be none.
+        """Repeat the instructions of ``body`` ``count`` >= 0 times.
 
-        With a hardware loop the last instruction is no branch, and what follows is in the same body of an outer one.
+        With a hardware loop, the body must not end with a branch and an enclosing hardware loop must not end here.
         """
         may_be_none = self.skipped("beq", count.register, ZERO) if isinstance(count, Held) else nullcontext()
         if count != 0:
@@ -365,7 +365,7 @@ class Builder:
 
     @contextmanager
     def inner_loop(self, count: Value, length: int, counter: int) -> Generator[None]:
-        """The innermost MatMul loop on hardware loop 0, counted for the operand efficiency."""
+        """Repeat the innermost MatMul loop by hardware loop 0; its instructions count for the operand efficiency."""
         with self._hardware_loop(count, counter, 0, short=length <= MAX_SHORT_BODY):
             first = self.position
             yield
@@ -373,7 +373,7 @@ class Builder:
 
     @contextmanager
     def branch_loop(self, pointer: int, end: int) -> Generator[None]:
-        """The innermost MatMul loop without hardware loops: repeats while ``pointer`` is not ``end``."""
+        """Repeat the innermost MatMul loop without hardware loops while ``pointer`` is not ``end``."""
         start = Label(self.position)
         yield
         self.branch("bne", pointer, end, start)

@@ -1,4 +1,4 @@
-"""The kernels by name and by layer; those of layers made of products with filters."""
+"""Catalogue of all kernels, by name and by layer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,7 +45,7 @@ def _pointwise(rng: Random) -> str:
     return text if rng.random() < 0.7 else f"{text}:s={rng.randint(1, 2)},p={rng.randint(0, 1)}"
 
 
-# those with the instructions beyond the XpulpNN paper, then the paper's and its baseline
+# variants with instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x3_4x4", "x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
 
 _product = partial(Kernel, variants=VARIANTS, usual_variants=USUAL_VARIANTS, random=random_tensors, rules=tuple(Rule))
@@ -123,11 +123,11 @@ STRUCTURES = tuple(chain.from_iterable(kernel.structures for kernel in _KERNELS)
 
 _IMAGE = {"layer": layers.ImageConvLayer, "write": products.image_kernel, "precision": products.image_precision}
 _BY_LAYER = {kernel.layer: kernel for kernel in _KERNELS} | {layers.ImageConvLayer: replace(KERNELS["conv"], **_IMAGE)}
-"""The convolution of an image is one, its input being in memory in a way that no other layer leaves it."""
+"""Kernel of each layer class; a convolution of an image has an input layout of its own."""
 
 
 def find_kernel(name: str) -> Kernel:
-    """The kernel called ``name``; raises :class:`InputError` for an unknown one."""
+    """Return the kernel called ``name``; raise :class:`InputError` for an unknown one."""
     try:
         return KERNELS[name]
     except KeyError:
@@ -135,5 +135,4 @@ def find_kernel(name: str) -> Kernel:
 
 
 def kernel_of(layer: layers.Layer) -> Kernel:
-    """The kernel that computes a layer."""
     return _BY_LAYER[type(layer)]

@@ -1,4 +1,4 @@
-"""Published and estimated figures to set measurements beside.
+"""Published and estimated figures for comparison with measurements.
 
 Paper values are from "XpulpNN" (TETC 2021), figures 8 and 11 and section VI-C. Estimates count the instructions and
 stalls of hand-written kernels with the same inner loops, one core with ideal memory, for the two layers of the paper.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xpulpnn_sw.layers.layer import ConvLayer, Layer
 
 PAPER_LAYER = "16x16x32:64x3x3"  # layer of the paper's single-core figures
-PAPER_LARGE_LAYER = "32x32x32:64x3x3"  # second layer of its cluster figures
+PAPER_LARGE_LAYER = "32x32x32:64x3x3"  # second layer of the paper's cluster figures
 
 PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
     ("simd_4x2", 8): 1.78,
@@ -21,7 +21,7 @@ PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
     ("xpulpv2_4x2", 4): 4.80,
     ("xpulpv2_4x2", 2): 4.56,
 }
-"""MatMul cycles per sum of dot products by variant and width; the paper prints 1.08, its ratios give the others."""
+"""MatMul cycles per sdotp by variant and width; the paper prints 1.08, the others follow from its ratios."""
 
 # products per instruction of the inner loops (section IV)
 PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2": 8 / 9, "nn_4x4": 16 / 17}
@@ -61,22 +61,22 @@ _ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], .
         "nn_4x4": ((1.092, 5779, 3.27), (1.122, 3162, 5.97), (1.181, 1853, 10.19)),
     },
 }
-"""Fields of the estimates by layer and variant, for each of the widths; of ``xpulpv2_1x2`` for bytes only."""
+"""Fields of :class:`KernelEstimate` by layer and variant, for 8, 4 and 2 bits; of ``xpulpv2_1x2`` for 8 bits only."""
 
 _PAIR_VARIANT = "x3_4x4"
-_SET_UP = 3  # cycles of the set-up of a block's loop, and of the pointer of the next one's activations
-_BLOCK_END = 8 + 16  # of its parameters and its results
-_GROUP_BEGIN, _GROUP = 15, 63  # of a group of four pixels: pointers and first words, and all else around its copy
+_SET_UP = 3  # cycles to set up a block's loop and the activation pointer of the next block
+_BLOCK_END = 8 + 16  # cycles of a block's parameters and results
+_GROUP_BEGIN, _GROUP = 15, 63  # cycles of a group of four pixels: pointers and first words; the rest without the copy
 
 
 def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
-    """Counts of ``x3_4x4``: eight cycles for a word of each row of a block, and the ends of blocks and groups.
+    """Estimate ``x3_4x4``: eight cycles for a word of each row of a block, and the ends of blocks and groups.
 
-    A group of four pixels copies the columns of one row of the input, a word once for each pixel that meets it; the
-    first one of a column of groups copies as many as the filter has.
+    A group of four pixels copies the columns of one row of the input, each word once for every pixel that uses it; the
+    first group of a column of groups copies as many rows as the filter has.
     """
     blocks_of_group, words, groups = layer.out_channels // 4, layer.reduction * bits // 32, layer.pixels // 4
-    # words of four pixels, of so many blocks, and the way back to the first one
+    # four stores and a step back to the first pixel, shared by the blocks that fill a word
     stores = (4 + 1) / (8 / bits)
     matmul = groups * (blocks_of_group * (8 * words + _SET_UP) + _GROUP_BEGIN)
     rows = (layer.out_height + layer.kernel_height - 1) * layer.out_width // 4
@@ -88,7 +88,7 @@ def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
 
 
 def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
-    """The estimate for a layer of the papers, None for any other."""
+    """Return the estimate for a layer of the papers, None for any other."""
     if not isinstance(layer, ConvLayer):
         return None
     if variant == _PAIR_VARIANT and bits in _BITS and str(layer) in _ESTIMATES:
@@ -98,7 +98,7 @@ def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
 
 
 def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:
-    """The paper's MatMul figure where it was measured on this layer, else None."""
+    """Return the paper's MatMul figure if it was measured on this layer, else None."""
     return PAPER_CYCLES_PER_SDOTP.get((variant, bits)) if str(layer) == PAPER_LAYER else None
 
 
@@ -115,13 +115,11 @@ PUBLIC_CYCLES: Mapping[tuple[str, str, int], int] = {
     ("maxpool", "32x32x32:3x3:s=2,p=0x1x0x1", 4): 45_000,
     ("maxpool", "32x32x32:3x3:s=2,p=0x1x0x1", 2): 27_000,
 }
-"""By kernel, layer and width of the elements: cycles of the public PULP-NN kernels in C, compiled by GCC with -O2, on
-one core like ours. For the depthwise convolution of 8 bits that is their special kernel for this window, of 4 bits the
-general one. The sizes of the pools are not told with the figures, but follow from what the inner loops must take: an
-average pooling that reads each channel's window by itself and multiplies, with a division before all loops, needs more
-than 60 cycles for a result, so that there are 2048 of them."""
+"""Cycles of the public PULP-NN kernels in C, compiled by GCC with -O2, on one core, by kernel, layer and element width.
+The 8-bit depthwise kernel is the special one for this window, the 4-bit kernel the general one. The sizes of the pools
+are not published but inferred: an average pooling that reads each channel's window separately and multiplies, with a
+division before all loops, needs more than 60 cycles per result, hence 2048 results."""
 
 
 def public_cycles(kernel: str, layer: str, bits: int) -> int | None:
-    """The figure, if there is one."""
     return PUBLIC_CYCLES.get((kernel, layer, bits))

@@ -1,8 +1,7 @@
-"""Places of a kernel's numbers: constants, registers, or words of its stack frame.
+"""Allocation of a kernel's numbers to constants, registers or words of its stack frame.
 
-Everything a kernel derives from its arguments is written down once, as a :class:`~xpulpnn_sw.kernels.terms.Term` over
-their names. A term whose names are all known when the kernel is generated becomes a constant; any other is computed
-when the function starts.
+Everything that a kernel derives from its arguments is a :class:`~xpulpnn_sw.kernels.terms.Term` over their names. A
+term whose names are all known at generation becomes a constant; any other is computed when the function starts.
 """
 
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -20,19 +19,19 @@ SP = register_number("sp")
 ARGUMENTS_POINTER, CORE, CORES = map(register_number, ("a0", "a1", "a2"))
 
 RA = register_number("ra")
-SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # those that the caller gets back
+SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # callee-saved registers
 STACK_ALIGNMENT = 16
 
 
 _IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}  # operations with a power of two as shifts
-_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right sides that leave the left one as it is
-_WORKING = 4  # registers that are left to compute a term with
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right operands that leave the left one unchanged
+_WORKING = 4  # registers reserved for computing a term
 
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Numbers of which one group is computed, by a flag that is a number too."""
+    """Two groups of numbers, of which the number ``flag`` selects the one that is computed."""
 
     flag: str
     if_set: Collection[str]
@@ -42,9 +41,9 @@ class Alternatives:
 class Frame:
     """The numbers of one kernel.
 
-    Numbers live in the registers of ``homes``, the ``preferred`` ones in ``spare`` registers as far as there are any,
-    which are taken from that list, others on the stack. The function changes the registers ``clobbered``, or all if
-    that is None. Only other numbers are made of ``intermediates``.
+    Numbers live in the registers of ``homes``, ``preferred`` ones in registers taken from the list ``spare`` while it
+    lasts, others on the stack. The function changes the registers ``clobbered``, by default all that a callee must
+    save. ``intermediates`` only serve to compute other numbers.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Frame:
         self._saved = tuple(register for register in SAVED if register in changed)
         self._intermediates = [name for name in terms if name in intermediates and name not in self._constants]
         missing = max(0, len(self._intermediates) + _WORKING - len(self._free()))
-        # those that must be saved for it
+        # spare registers used for intermediates must be saved too
         changed |= {*spare[:missing]}
         self._saved = tuple(register for register in SAVED if register in changed)
         self._intermediates = self._intermediates[: max(0, len(self._free()) - _WORKING)]
@@ -90,7 +89,7 @@ class Frame:
     # -- in the body of the kernel
 
     def value(self, name: str, temporary: int) -> Value:
-        """The number: a constant, in its register, or loaded into ``temporary``."""
+        """Return a number as a constant or as a register, loaded into ``temporary`` from the stack."""
         if name in self._homes:
             return Held(self._homes[name])
         if name in self._constants:
@@ -99,7 +98,7 @@ class Frame:
         return Held(temporary)
 
     def register(self, name: str, temporary: int) -> int:
-        """The register that holds the number, ``temporary`` unless it has one."""
+        """Return the register of a number, ``temporary`` unless the number lives in another."""
         value = self.value(name, temporary)
         if isinstance(value, Held):
             return value.register
@@ -107,11 +106,11 @@ class Frame:
         return temporary
 
     def constant(self, name: str) -> int | None:
-        """The number if it is known when the kernel is generated."""
+        """Return the number if it is known at generation, else None."""
         return self._constants.get(name)
 
     def home(self, name: str) -> int | None:
-        """The register in which the number lives, if it does."""
+        """Return the register in which the number lives, else None."""
         return self._homes.get(name)
 
     def load(self, name: str, register: int) -> None:
@@ -119,17 +118,16 @@ class Frame:
             self._b.mv(register, source)
 
     def load_all(self, **registers: int) -> None:
-        """Copy numbers to registers, in their order."""
+        """Copy numbers to registers, in the given order."""
         for name, register in registers.items():
             self.load(name, register)
 
     def store_all(self, **registers: int) -> None:
-        """Change numbers that are no constants."""
         for name, register in registers.items():
             self.store(name, register)
 
     def store(self, name: str, register: int) -> None:
-        """Change a number that is no constant."""
+        """Change a number that is not constant."""
         home = self._homes.get(name)
         if home is None:
             self._b("sw", register, self._slots[name], SP)
@@ -137,28 +135,28 @@ class Frame:
             self._b.mv(home, register)
 
     def advance(self, name: str, distance: Value, temporary: int, other: int) -> None:
-        """Add to a number; ``temporary`` is lost unless it has a register, and maybe ``other``."""
+        """Add to a number; ``temporary`` and ``other`` may be clobbered."""
         register = self.register(name, temporary)
         self._b.add(register, distance, other)
         self.store(name, register)
 
     @contextmanager
     def repeated(self, name: str, temporary: int) -> Generator[None]:
-        """Repeat what is written meanwhile as often as the number says, which becomes 0."""
+        """Repeat the instructions written in the context as often as the number says, which counts down to 0."""
         start = Label(self._b.position)
         yield
         self.advance(name, -1, temporary, temporary)
         self._b.far_branch("bne", self.home(name) or temporary, ZERO, start)
 
     def address(self, name: str, rd: int) -> None:
-        """Return the stack slot of a number without a register that is no constant."""
+        """Write the address of a number's stack slot to ``rd``."""
         self._b("addi", rd, SP, self._slots[name])
 
-    # -- around it
+    # -- prologue and epilogue
 
     @contextmanager
     def function(self) -> Generator[None]:
-        """The function around the instructions written meanwhile, which no longer need the arguments."""
+        """Write the function around the instructions of the context, which must not use the arguments."""
         self._begin()
         yield
         for number, register in enumerate(self._saved):
@@ -189,7 +187,7 @@ class Frame:
             value = self._terms[name]
             for item in (name, following):
                 self._load_arguments(item, allocator)
-            # straight to where it lives, unless it is somewhere already
+            # compute it in its home register unless another register holds it already
             home = self._homes.get(name)
             register = self._evaluate(value, allocator, home)
             if name in self._intermediates:
@@ -227,7 +225,7 @@ class Frame:
                 return None
 
     def _load_arguments(self, name: str | None, allocator: RegisterAllocator) -> None:
-        """Load what a number needs, so that nothing waits for it then; an argument itself goes where it lives."""
+        """Load the arguments of a number ahead of its computation to avoid load-use stalls."""
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
         for argument in arguments_of(value) if isinstance(value, Combination) else ():
             is_register = argument.name in ("core", "cores")
@@ -244,7 +242,7 @@ class Frame:
             allocator.give_back(register)
 
     def _evaluate(self, value: Term, allocator: RegisterAllocator, target: int | None = None) -> int:
-        """Instructions that put a term into a register: one that holds it, or ``target``, or one of the allocator."""
+        """Compute a term and return its register: one that holds it already, ``target``, or a free one."""
         match value:
             case Argument("core"):
                 return CORE
@@ -273,7 +271,7 @@ class Frame:
         return register
 
     def _operate(self, value: Combination, allocator: RegisterAllocator, target: int | None) -> int:
-        """The result of an operation, in ``target``, in a register of the allocator, or where its only operand is."""
+        """Compute an operation in ``target`` or a free register; a neutral constant leaves the left operand."""
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
             return self._evaluate(value.left, allocator, target)
@@ -301,7 +299,7 @@ class Frame:
 
     @staticmethod
     def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
-        """Instruction and immediate of an operation with a constant, if there is one."""
+        """Return instruction and immediate of an operation with a constant, if there is one."""
         if constant is None:
             return None
         if mnemonic in _IMMEDIATE and fits_immediate(constant):
@@ -316,7 +314,7 @@ class Frame:
         if self._b.xpulp:
             self._b("p.min", rd, a, b)
             return
-        # the home of the result may be where the other number comes from
+        # rd may be the register of b
         result, temporary, other = allocator.spare(3)
         self._b.mv(result, a)
         self._b.at_most(result, b, temporary, other)

@@ -1,9 +1,9 @@
 """Inner loops of the MatMul, one per :class:`~xpulpnn_sw.kernels.variants.LoopStyle`.
 
-Each multiplies ``nch`` weight rows with ``npx`` activation rows. They are scheduled so that no instruction uses what
-the one before loads. Rows are streams: the weight rows a pointer serves follow each other in memory, so neither the
-pointer nor the word fetched ahead is renewed between the blocks of a pixel group. Where rows are interleaved, their
-words alternate in the order in which they are needed, and a pointer serves several.
+Each multiplies ``nch`` weight rows with ``npx`` activation rows, scheduled without load-use stalls. The weight rows of
+a pointer follow each other in memory, so that neither the pointer nor the word fetched ahead is renewed between the
+blocks of a pixel group. The words of interleaved rows alternate in the order of their use, and a pointer serves several
+rows.
 """
 
 from abc import ABC, abstractmethod
@@ -18,16 +18,16 @@ from xpulpnn_sw.layers.precision import Precision
 
 LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
 
-# bits of a word, every other one, every other two, every other four
+# masks of alternate bits, bit pairs and nibbles
 _HALVES, _QUARTERS, _NIBBLES = 0x5555_5555, 0x3333_3333, 0x0F0F_0F0F
 _BYTE_ONES = 0x0101_0101
 _TOP_BYTE = WORD_BITS - BYTE_BITS
 
 
 class InnerLoop(ABC):
-    """One MatMul block after its accumulators are initialised."""
+    """Base of the loop of a MatMul block whose accumulators are initialised."""
 
-    # register with the end of the first activation row, where that tells the length of the loop
+    # register with the end of the first activation row, if it ends the loop
     end: int | None = None
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
@@ -57,10 +57,10 @@ class InnerLoop(ABC):
 
     @abstractmethod
     def body(self, b: Builder, *, signed: bool) -> None:
-        """:attr:`Variant.unrolled` words of each weight row, and ``signed`` activations."""
+        """Write the products of :attr:`Variant.unrolled` words of each weight row."""
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
-        """The loop over ``count`` times the words of its body."""
+        """Write a loop of ``count`` iterations of the body."""
         with b.inner_loop(count, self.length, self.temporaries[0]):
             self.body(b, signed=signed)
 
@@ -72,14 +72,14 @@ class InnerLoop(ABC):
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
     def _each(self, w: list[int], x: list[int]) -> Iterator[tuple[int, int, int]]:
-        """Accumulator, activation and weight of each product, for words in registers."""
+        """Yield accumulator, activation and weight of each product, for words in registers."""
         for accumulators, activation in zip(self.acc, x, strict=True):
             for accumulator, weight in zip(accumulators, w, strict=True):
                 yield accumulator, activation, weight
 
 
 class SimdLoop(InnerLoop):
-    """All words through the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
+    """Loop with all operands in the register file: ``nch + npx`` loads, ``nch * npx`` sdotp."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -101,7 +101,7 @@ class SimdLoop(InnerLoop):
 
 
 class CountLoop(SimdLoop):
-    """XpulpV2 with single bits: the bits in which a word of weights differs from one of activations are counted.
+    """Loop of XpulpV2 with single bits: counts the bits in which weights and activations differ.
 
     A product of two numbers out of -1 and +1 is -1 where their bits differ.
     """
@@ -118,7 +118,7 @@ class CountLoop(SimdLoop):
 
 
 class UnpackLoop(SimdLoop):
-    """XpulpV2 with packed 4- or 2-bit weights: every weight is extracted and packed again as a byte."""
+    """Loop of XpulpV2 with packed 4- or 2-bit weights: extracts every weight and packs it as a byte."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -126,7 +126,6 @@ class UnpackLoop(SimdLoop):
         self.temporaries = [*self.temporaries, *self._bytes]
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """Weight loads; then per word of activations its loads and per weight row extraction, packing, products."""
         for lane, register in enumerate(self._w):
             b("p.lw", register, WORD, self.weights[lane])
         for part in range(self.expansion):
@@ -140,7 +139,7 @@ class UnpackLoop(SimdLoop):
 
 
 class _EndedLoop(InnerLoop):
-    """RV32IM: the end of the activation row tells the length of the loop."""
+    """Loop of RV32IM, which ends with the first activation row."""
 
     def _prepare(self, b: Builder) -> None:
         """Load the constants of the loop."""
@@ -159,7 +158,7 @@ class _EndedLoop(InnerLoop):
 
 
 class ScalarLoop(_EndedLoop):
-    """RV32IM: byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
+    """Loop of RV32IM by byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -171,7 +170,6 @@ class ScalarLoop(_EndedLoop):
         self._elements = 1 if self.bits == BYTE_BITS else WORD_BITS // self.bits
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """Loads, multiplications and additions, pointers; below 8 bit two shifts per weight."""
         elements, load = self._elements, "lb" if signed else "lbu"
         is_early = elements == self.variant.npx == 1
         if is_early:
@@ -196,7 +194,7 @@ class ScalarLoop(_EndedLoop):
 
 
 class ScalarCountLoop(_EndedLoop):
-    """RV32IM with single bits: counted in pairs, nibbles and bytes, which a multiplication adds up."""
+    """Loop of RV32IM with single bits: counts differing bits in pairs, nibbles and bytes, summed by a mul."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -211,7 +209,6 @@ class ScalarCountLoop(_EndedLoop):
             b.li(register, value)
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """Loads; for each product what differs, its count, and the sum; pointers."""
         for pixel, register in enumerate(self._x):
             b("lw", register, 0, self.activations[pixel])
         for lane, register in enumerate(self._w):
@@ -236,10 +233,10 @@ class ScalarCountLoop(_EndedLoop):
 
 
 class ComputeUpdateLoop(InnerLoop):
-    """Compute&Update: each product reloads the NN-RF entry it used, so every pixel has its own weight pointers.
+    """Loop of Compute&Update: each product reloads the NN-RF entry it used, so every pixel has weight pointers.
 
-    Entry 0 and 1 serve pixel 0, entry 2 and 3 pixel 1, alternating between the weight rows 0, 1 and 2, 3. The pointer
-    in an instruction names the row that is loaded next, two rows away from the one being multiplied.
+    Entries 0 and 1 serve pixel 0, entries 2 and 3 pixel 1, alternating between the weight rows 0, 1 and 2, 3. The
+    pointer in an instruction names the row that is loaded next, two rows after the one being multiplied.
     """
 
     AHEAD = 2  # weight rows fetched ahead: as many as a pixel has entries

@@ -1,4 +1,4 @@
-"""Kernels: what they compute and from what, a function with its argument structure, a layer to call it for."""
+"""Kernels: their description, argument structures, and functions with the operands of a layer in memory."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,42 +21,41 @@ from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import Windows, random_sizes
 
-INPUT, OUTPUT = "input", "output"  # symbols of a kernel that other layers know too
+INPUT, OUTPUT = "input", "output"  # symbols of a kernel shared with other layers
 SUMMANDS = ("first", "second")  # symbols of both inputs of an addition
-SHARED = "im2col"  # symbol of what a kernel needs only while it runs
-BUFFERS = (SHARED, "buffer")  # symbols of that, of which a kernel has one or none
-ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel that belong to its call
+SHARED = "im2col"  # symbol of a buffer used only while a kernel runs
+BUFFERS = (SHARED, "buffer")  # symbols of such buffers; a kernel has one or none
+ARGUMENTS, STACK = "arguments", "stack"  # symbols of a kernel's call
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
     name: str  # name in C and in the kernel
     meaning: str
-    pointer: bool = False  # whether it is an address; those are never constants of a specialised kernel
+    pointer: bool = False  # whether the field is an address, which is never a constant of a specialised kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     name: str
-    fields: tuple[ArgumentField, ...]  # in their order in memory
-    notes: str  # what a caller has to know
+    fields: tuple[ArgumentField, ...]  # in memory order
+    notes: str  # notes for callers
 
     @property
     def names(self) -> list[str]:
         return [field.name for field in self.fields]
 
     def constants(self, arguments: dict[str, int]) -> dict[str, int]:
-        """The arguments that are constants of a function for one layer: all that are no addresses."""
+        """Return the arguments that are constants of a function for one layer: all except addresses."""
         return {field.name: arguments[field.name] for field in self.fields if not field.pointer}
 
 
 def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structure:
-    """The argument structure of the kernel ``name``."""
     return Structure(f"xp_{name}_arguments", fields, notes)
 
 
 def with_outside(structure: Structure) -> Structure:
-    """The structure of a function around whose input there is a value that it is told, in place of zeros."""
+    """Return the structure of a function that has the value around its input as an argument, in place of zeros."""
     fields = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
     outside = ArgumentField("outside", "value around the input, as of its elements")
     name, usual = structure.name, structure.name.removeprefix("xp_").removesuffix("_arguments")
@@ -78,7 +77,7 @@ WINDOW = (
 
 
 def window_arguments(layer: Windows) -> dict[str, int]:
-    """Sizes and steps of a layer, as functions with windows are told them."""
+    """Return sizes, steps and padding of a layer as arguments of functions with windows."""
     top, _, left, _ = layer.padding
     names = ("height", "width", "out_height", "out_width", "kernel_height", "kernel_width")
     sizes = {name: getattr(layer, name) for name in names}
@@ -87,7 +86,7 @@ def window_arguments(layer: Windows) -> dict[str, int]:
 
 STACK_BYTES = 2048  # bytes of a core's stack, for the frame of the function and those of interrupt handlers
 
-# bytes from one core's stack to the next one's, which if padded begins in another bank
+# bytes between the stacks of neighbouring cores; padded stacks begin in different banks
 STACK_STRIDES: Mapping[Placement, int] = {"padded": STACK_BYTES + STACK_ALIGNMENT, "aligned": STACK_BYTES}
 STACK_STRIDE = STACK_STRIDES["padded"]
 
@@ -100,38 +99,38 @@ class SharedFunction:
     # `void (const ARGUMENTS *arguments, unsigned core, unsigned cores)`, reentrant, by the ilp32 convention
     function: Program
     image: Image  # initial data memory: operands, `arguments`, a `stack` per core
-    output: OutputLayout  # where the results are afterwards
-    placement: Placement = "padded"  # of the weight streams, and of what each core has for itself
+    output: OutputLayout  # layout of the results
+    placement: Placement = "padded"  # placement of weight streams and of each core's own data
 
     @property
     def stack_stride(self) -> int:
-        """Bytes from one core's stack to the next one's."""
+        """Bytes between the stacks of neighbouring cores."""
         return STACK_STRIDES[self.placement]
 
     def stack_top(self, core: int = 0) -> int:
-        """Stack pointer of the caller on a core."""
+        """Return the stack pointer of the caller on a core."""
         top = self.image.symbols["stack"].address + STACK_BYTES + core * self.stack_stride
         return top & -STACK_ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function(SharedFunction):
-    """A function that is no kernel of one layer."""
+    """A function that is not the kernel of a single layer."""
 
-    extensions: frozenset[Extension]  # what the core needs besides the base set
-    macs: int  # multiplications of the result
+    extensions: frozenset[Extension]  # extensions needed in addition to the base set
+    macs: int  # multiplications of a call
 
 
 def finished_function(
     memory: ImageBuilder, fields: tuple[str, ...], addresses: Mapping[str, int], cores: int, **known: Any
 ) -> Function:
-    """The function for operands laid out in ``memory``, whose arguments are ``addresses`` in this order."""
+    """Return the function for operands in ``memory``; its arguments are ``addresses`` in the order of ``fields``."""
     memory.place("arguments", np.array([addresses[name] for name in fields], dtype=np.uint32))
     memory.reserve("stack", cores * STACK_STRIDE)
     return Function(image=memory.finish(), **known)
 
 
-# what rules need of the core besides
+# extensions that rules need
 _OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension.XPULPRQ_EXACT)
 
 
@@ -141,45 +140,45 @@ class KernelRun(SharedFunction):
 
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
-    variant: Level  # how it is written; a Variant if it is a MatMul
+    variant: Level  # variant of the code, a Variant for a MatMul
     specialised: bool  # whether the function is for this layer only
     structure: Structure
-    # the values of the fields for the layer; those that are no addresses are constants of a specialised function
+    # values of the fields for the layer; all but addresses are constants of a specialised function
     arguments: Mapping[str, int]
-    rule: Rule | None = None  # how the results of a MatMul come of its accumulators
+    rule: Rule | None = None  # rule that turns accumulators of a MatMul into results
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """Extensions that the core needs besides the base set."""
+        """Extensions that the core needs in addition to the base set."""
         return self.variant.extensions | {_OF_RULE[self.rule]} if self.rule in _OF_RULE else self.variant.extensions
 
     def length(self, name: str) -> int:
-        """Bytes of a symbol, 0 if there is none such."""
+        """Return the bytes of a symbol, 0 if there is no such symbol."""
         return self.image.symbols[name].length if name in self.image.symbols else 0
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Symbols of the maps that it reads, in the order of the layer's inputs: one, of an addition two."""
+        """Symbols of the input maps, in the order of the layer's inputs."""
         return SUMMANDS if SUMMANDS[0] in self.image.symbols else (INPUT,)
 
     @property
     def buffer(self) -> str | None:
-        """Symbol of what it needs only while it runs."""
+        """Symbol of the buffer used only while the kernel runs."""
         return next((name for name in BUFFERS if name in self.image.symbols), None)
 
     @property
     def own_symbols(self) -> list[str]:
-        """The symbols that belong to a layer alone: filters, parameters, tables."""
+        """Symbols that belong to the layer alone: filters, parameters, tables."""
         others = (*self.inputs, OUTPUT, *BUFFERS, ARGUMENTS, STACK)
         return [name for name in self.image.symbols if name not in others]
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of what belongs to a layer alone."""
+        """Bytes of filters, parameters and tables."""
         return sum(map(self.length, self.own_symbols))
 
     def moved(self, places: Mapping[str, int]) -> list[int]:
-        """The argument structure if symbols have moved, those there are in ``places``."""
+        """Return the words of the argument structure after symbols have moved to the addresses in ``places``."""
 
         def address(value: int) -> int:
             for name, symbol in self.image.symbols.items():
@@ -193,15 +192,15 @@ class KernelRun(SharedFunction):
 
 @dataclass(frozen=True, eq=False)
 class KernelRequest:
-    """A kernel that is to be written, and the memory in which its operands are laid out."""
+    """A kernel to be written, and the memory in which its operands are laid out."""
 
     layer: Any
     precision: Precision
     level: Any  # Variant of a MatMul, else Level
     tensors: Any
-    cores: int  # stacks, and buffers if there are any, for so many cores
-    specialise: bool  # whether the function is for one layer only, its sizes constants
-    placement: Placement  # of what cores read side by side
+    cores: int  # number of cores with stacks and buffers
+    specialise: bool  # whether the function is for one layer only, with constant sizes
+    placement: Placement  # placement of data that cores read side by side
     memory: ImageBuilder = field(default_factory=ImageBuilder)
 
     def finish(
@@ -212,9 +211,9 @@ class KernelRequest:
         write: Callable[[Mapping[str, int]], Program],
         rule: Rule | None = None,
     ) -> KernelRun:
-        """The kernel whose function ``write`` makes of the arguments that are constants.
+        """Return the kernel whose function ``write`` creates from the arguments that are constants.
 
-        It is called after ``name``, precision, variant, and the ``rule`` but for the usual one. Output pixels are
+        Its name consists of ``name``, precision, variant and ``rule``, except for the usual rule. Output pixels are
         ``out_stride`` bytes apart if that is an argument, else they fill the output.
         """
         layer, precision = self.layer, self.precision
@@ -249,51 +248,49 @@ class KernelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel that the command line knows."""
+    """A kernel as the command line offers it."""
 
     name: str
-    help: str  # what it computes, in a few words
-    layer: type[Layer]  # layers it computes; no two kernels have the same
-    usual: str  # layer unless another is given
+    help: str  # short description
+    layer: type[Layer]  # class of the layers it computes, different for each kernel
+    usual: str  # default layer
     write: Callable[[KernelRequest], KernelRun]
-    variants: Mapping[str, Level]  # ways to write it, by name
-    usual_variants: tuple[str, ...]  # those that run unless others are named
-    # operands for a layer and a precision out of a generator; for a `rule`, a keyword, if there are `rules`
+    variants: Mapping[str, Level]  # variants of the code by name
+    usual_variants: tuple[str, ...]  # default variants
+    # random operands of a layer, given precision, generator and, if there are `rules`, the keyword `rule`
     random: Callable[..., Any]
-    usual_tiny: str | None = None  # usual layer in a cluster whose TCDM the other does not fit
-    uniform: Callable[[int], Precision] = Precision.uniform  # the precision that one width for all means
-    # the precision for a layer: as given, unless the layer itself says what its results are
+    usual_tiny: str | None = None  # default layer in a cluster whose TCDM is too small for `usual`
+    uniform: Callable[[int], Precision] = Precision.uniform  # precision of one width for all operands
+    # precision of a layer: as given, unless the layer determines its results
     precision: Callable[[Any, Precision], Precision] = lambda _, precision: precision
-    rules: tuple[Rule, ...] = ()  # how its results may come of accumulators; none: there is no choice
-    drawn: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # a random layer, as written
-    structures: tuple[Structure, ...] = ()  # of the arguments of its functions, unless another kernel has them
-    # layers for which the functions differ; all others have the function of one of these. Pools have a function for
-    # each window.
+    rules: tuple[Rule, ...] = ()  # rules that may turn accumulators into results; empty without accumulators
+    drawn: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # text of a random layer
+    structures: tuple[Structure, ...] = ()  # argument structures of its functions, unless another kernel has them
+    # layers that cover all functions of the kernel; pools have a function for each window
     samples: tuple[str, ...] = ("4x4x4",)
-    # layers with another value than 0 around the map, where no other kernel has them
+    # layers with a value other than 0 around the map, unless another kernel covers them
     outside_samples: tuple[str, ...] = ()
 
     @property
     def has_weights(self) -> bool:
-        """Tell whether it has weights, or a second map, whose width and sign a precision names in their place."""
+        """True if the second width of a precision is that of weights or of a second map."""
         return bool(self.rules) or getattr(self.layer, "operands", 1) > 1
 
     @property
     def form(self) -> str:
-        """The form in which a layer is written."""
         return self.layer.form
 
     @property
     def usual_in_cluster(self) -> str:
-        """Layer unless another is given, in a cluster."""
+        """Default layer in a cluster."""
         return self.usual_tiny or self.usual
 
     def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
-        """Random operands of a layer whose results come by a rule."""
+        """Return random operands of a layer whose results are computed by ``rule``."""
         return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
 
     def variant(self, name: str) -> Level:
-        """The variant called ``name``; raises :class:`LayerError` for an unknown one."""
+        """Return the variant called ``name``; raise :class:`LayerError` for an unknown one."""
         try:
             return self.variants[name]
         except KeyError:
@@ -312,8 +309,8 @@ class Kernel:
     ) -> KernelRun:
         """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``.
 
-        Buffers and stacks are for ``cores`` cores. A specialised function is for this layer only. ``placement`` is that
-        of what cores read side by side.
+        Buffers and stacks are for ``cores`` cores; a specialised function is for this layer only. ``placement`` applies
+        to data that cores read side by side.
         """
         level = self.variant(name)
         level.check_precision(precision)
@@ -323,14 +320,14 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A function and a caller, which follows it."""
+    """A function followed by its caller."""
 
-    program: Program  # both; the caller is the region `call`
-    entry: int  # position of the caller's first instruction; its last is where the function returns to
+    program: Program  # function and caller, which is the region `call`
+    entry: int  # position of the caller's first instruction; the function returns to its last one
 
 
 def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> KernelCall:
-    """The call for the share of ``core`` out of ``cores``."""
+    """Return the call for the share of ``core`` out of ``cores``."""
     function, entry = run.function, len(run.function)
     b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)
     with b.region("call"):

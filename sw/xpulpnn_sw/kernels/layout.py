@@ -1,8 +1,8 @@
-"""A kernel in memory: its static text and what the harness has to know of it, places of operands, tensors as words.
+"""A kernel in memory: its static text, the places of its operands, and tensors as words.
 
-Feature maps are HWC with little-end-first packing, filters ``[out][ky][kx][in]``. Channels are padded with zeros to
-whole 32-bit words and to multiples of four (:func:`padded_channels`), of inputs and outputs alike, so that a result is
-the next layer's input and no kernel meets a partial word.
+Feature maps are HWC with little-end-first packing, filters ``[out][ky][kx][in]``. Channels of inputs and outputs are
+padded with zeros to whole 32-bit words and to multiples of four (:func:`padded_channels`), so that a result is the next
+layer's input and no kernel meets a partial word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 Bools = NDArray[np.bool_]
 
 REGIONS = ("call", "setup", "im2col", "matmul", "body", "quant")
-"""Parts of a program: registers for the call; begin and end of the function, and its pixel loop; patch copy;
-accumulators and products, or in kernels that are no MatMul what they do for each element; requantisation and stores."""
+"""Parts of a program: set-up of the call; prologue, epilogue and pixel loop; gather; accumulators and products of a
+MatMul; work per element in other kernels; requantisation and stores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,9 @@ class Program:
     """Instructions at consecutive addresses."""
 
     words: NDArray[np.uint32]  # instruction words, all 32 bits long
-    pcs: NDArray[np.uint32]  # their addresses, consecutive
-    insns: tuple[Insn, ...]  # their rows in the instruction table
-    # the part of the kernel each belongs to, out of REGIONS; in a whole network its layers by their names
+    pcs: NDArray[np.uint32]  # addresses of the words
+    insns: tuple[Insn, ...]  # rows of the instruction table
+    # part of the kernel of each instruction, out of REGIONS; in a network the name of its layer
     regions: tuple[str, ...]
     hwloop_end: Bools  # set for the last instruction of a hardware-loop body
     inner: Bools  # set for the instructions of the innermost MatMul loop
@@ -43,15 +43,15 @@ class Program:
         return len(self.insns)
 
     def region(self, name: str) -> Bools:
-        """Mark the static instructions of the part ``name``."""
+        """Return a mask of the instructions of the part ``name``."""
         return np.array([region == name for region in self.regions], dtype=np.bool_)
 
     @cached_property
     def dotps(self) -> NDArray[np.int64]:
         """Products of whole words that each static instruction adds up: sum-of-dot-product and Mac&Load.
 
-        The loads of NN-RF entries (rd = x0), which multiply too but keep nothing, are not counted. Words of single
-        bits are multiplied where those that differ are counted.
+        Loads of NN-RF entries (rd = x0), which also multiply but discard the result, are not counted. For single bits,
+        the instruction that counts differing bits is a product of words.
         """
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
@@ -66,12 +66,12 @@ class Program:
 
     @cached_property
     def is_mul(self) -> Bools:
-        """Mark scalar multiplications of the inner loop; of single bits one for each word."""
+        """Mask of scalar multiplications in the inner loop; for single bits one per word."""
         return self.inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
     def products(self) -> NDArray[np.int64]:
-        """Multiplications each static instruction adds to an accumulator."""
+        """Multiplications that each static instruction adds to an accumulator."""
         lanes = [insn.fmt.lanes if insn.fmt is not None else 0 for insn in self.insns]
         return np.where(self._is_count, WORD_BITS, self.dotps * np.array(lanes, dtype=np.int64) + self.is_mul)
 
@@ -82,7 +82,7 @@ class Program:
 
 
 def joined_programs(parts: Sequence[Program]) -> Program:
-    """Programs that follow each other as one."""
+    """Return consecutive programs as one."""
     return Program(
         words=np.concatenate([part.words for part in parts]),
         pcs=np.concatenate([part.pcs for part in parts]),
@@ -93,43 +93,42 @@ def joined_programs(parts: Sequence[Program]) -> Program:
     )
 
 
-MAX_DATA = 1 << 27  # most bytes of operands: they end well below the text
+MAX_DATA = 1 << 27  # most bytes of operands, which end well below the text
 
-# words after which a memory of so many word-interleaved banks, or of any smaller power of two, begins again
+# words after which the banks of a memory with up to so many word-interleaved banks repeat
 BANKED_WORDS = 32
 
-# how what is read side by side lies in banks of memory: each piece two banks further than the one before, or all from
-# the same bank on
+# placement in banks of pieces read side by side: each begins two banks after the one before, or all in the same bank
 Placement = Literal["padded", "aligned"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
-BANKS_BETWEEN = 2  # from a stream of filters to the rows that it meets, where a core reads a word of either in a cycle
-_BANKS_APART = 2  # where two streams are read by turns, two words of each, one bank would let the second meet the first
+BANKS_BETWEEN = 2  # banks between filters and activation rows, if a core reads both alternately
+_BANKS_APART = 2  # banks between two streams of which two words each are read alternately
 Ints = NDArray[np.integer[Any]]
 Words = NDArray[np.uint32]
 
 
 def padded_channels(channels: int, bits: int) -> int:
-    """Channels in memory: the next multiple of a word's elements and of four."""
+    """Return the channels in memory: the next multiple of a word's elements and of four."""
     unit = max(WORD_BITS // bits, CHANNELS_PER_BLOCK)
     return -(-channels // unit) * unit
 
 
 def banked_words(words: int, placement: Placement) -> int:
-    """The least distance of pieces of so many words that are placed so."""
+    """Return the smallest distance of pieces of ``words`` words for a placement."""
     offset = _BANKS_APART if placement == "padded" else 0
     return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
 
 
 def pad_axis(values: Ints, axis: int, length: int) -> Ints:
-    """``values`` with zeros appended along ``axis`` up to ``length``."""
+    """Return ``values`` with zeros appended along ``axis`` up to ``length``."""
     widths = [(0, 0)] * values.ndim
     widths[axis] = (0, length - values.shape[axis])
     return np.pad(values, widths)
 
 
 def pack_words(values: Ints, bits: int) -> Words:
-    """Elements along the last axis as words, the first one lowest; of one bit are positive numbers and all others."""
+    """Return elements of the last axis packed into words, the first lowest; one-bit elements are 1 if positive."""
     lanes = WORD_BITS // bits
     words = -(-values.shape[-1] // lanes)
     filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
@@ -139,7 +138,7 @@ def pack_words(values: Ints, bits: int) -> Words:
 
 
 def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
-    """Unsigned elements of packed bytes, along the last axis."""
+    """Return the unsigned elements of packed bytes, along the last axis."""
     if bits >= BYTE_BITS:
         return data.view(np.dtype(f"<u{bits // BYTE_BITS}")).astype(np.int64)
     positions = np.arange(0, BYTE_BITS, bits)
@@ -160,17 +159,17 @@ class Image:
 
     base: int  # address of the first byte
     data: NDArray[np.uint8]
-    symbols: Mapping[str, Symbol]  # what lies where
+    symbols: Mapping[str, Symbol]  # pieces of memory by name
 
     def view(self, name: str, memory: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
-        """The bytes of a symbol, in ``memory`` (loaded from ``data``) instead of ``data`` if given."""
+        """Return the bytes of a symbol, in ``memory`` (loaded from ``data``) instead of ``data`` if given."""
         symbol = self.symbols[name]
         start = symbol.address - self.base
         return (self.data if memory is None else memory)[start : start + symbol.length]
 
 
 class ImageBuilder:
-    """Lays out pieces of memory one after the other from ``base`` on, each at a multiple of a unit or as asked for."""
+    """A layout of consecutive pieces of memory from ``base`` on, each rounded up to ``unit`` bytes."""
 
     def __init__(self, base: int = DATA_BASE, unit: int = WORD_BYTES) -> None:
         self.base, self.end, self._unit = base, base, unit
@@ -178,7 +177,7 @@ class ImageBuilder:
         self._contents: list[tuple[int, NDArray[np.uint8]]] = []
 
     def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES, behind: int = 0) -> int:
-        """Reserve ``length`` zero bytes and return their address, from ``behind`` on a multiple of ``alignment``."""
+        """Reserve ``length`` zero bytes at ``behind`` plus a multiple of ``alignment`` and return their address."""
         address = behind - (behind - self.end) // alignment * alignment
         if address + length - self.base > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {address + length - self.base}")
@@ -187,7 +186,7 @@ class ImageBuilder:
         return address
 
     def place(self, name: str, content: Words | bytes, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
-        """Reserve and fill memory, followed by ``spare`` zero words that belong to it; return its address."""
+        """Reserve and fill memory, with ``spare`` zero words at its end; return its address."""
         data = content if isinstance(content, bytes) else np.ascontiguousarray(content, dtype="<u4").tobytes()
         address = self.reserve(name, len(data) + spare * WORD_BYTES, alignment=alignment)
         self._contents.append((address - self.base, np.frombuffer(data, np.uint8)))
@@ -202,32 +201,31 @@ class ImageBuilder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLayout:
-    """Results of a kernel in memory."""
+    """Layout of a kernel's results in memory."""
 
-    symbol: str  # their name in the image
-    # element width: that of the layer for requantised results, 32 for accumulators, which are signed; a bit stands for
-    # -1 or +1
+    symbol: str  # symbol of the results in the image
+    # element width, 32 for signed accumulators; single bits stand for -1 or +1
     bits: int
     shape: tuple[int, ...]  # shape of the decoded array, channels last
-    pixel_bytes: int  # distance of two pixels
-    signed: bool = False  # whether narrower results are in two's complement
-    planes: bool = False  # whether they lie channel by channel, each row of a channel in words of its own
+    pixel_bytes: int  # bytes between two pixels
+    signed: bool = False  # whether results below 32 bits are two's complement
+    planes: bool = False  # whether results lie channel by channel, each row padded to whole words
 
     @property
     def results_bytes(self) -> int:
-        """Bytes from the first to behind the last."""
+        """Bytes from the first result to the end of the last one."""
         return int(np.prod(self.in_rows.shape[:-1])) * self.pixel_bytes
 
     @property
     def in_rows(self) -> "OutputLayout":
-        """The same results as pixels with what lies in words one after the other."""
+        """Layout that takes each row of a plane for a pixel."""
         if not self.planes:
             return self
         rows, columns, channels = self.shape
         return replace(self, shape=(channels, rows, columns), planes=False)
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The results found in ``memory``, which was loaded from ``image.data``."""
+        """Return the results in ``memory``, which was loaded from ``image.data``."""
         if self.planes:
             return self.in_rows.decode(image, memory).transpose(1, 2, 0)
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
@@ -243,12 +241,12 @@ class OutputLayout:
         return elements.reshape(self.shape)
 
 
-FOLDED_COLUMNS = 4  # pixels that are folded together, of which one less is stored
+FOLDED_COLUMNS = 4  # columns folded together, one of which is not stored
 _WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
 
 
 def fold(values: Ints) -> Ints:
-    """A map ``[row][column][channel]`` with its columns folded; zeros where nothing is stored."""
+    """Return a map ``[row][column][channel]`` with its columns folded, 0 where nothing is stored."""
     first, second, third, last = (values[:, place::FOLDED_COLUMNS] for place in range(FOLDED_COLUMNS))
     folded = np.zeros_like(values)
     folded[:, ::FOLDED_COLUMNS] = first
@@ -258,13 +256,13 @@ def fold(values: Ints) -> Ints:
 
 
 def is_stored(values: Ints) -> Ints:
-    """Return the stored elements of such a map, as a map of 0 and 1."""
+    """Return 1 for the stored elements of a folded map, 0 for the others."""
     stored = np.ones_like(values)
     stored[:, FOLDED_COLUMNS - 1 :: FOLDED_COLUMNS] = 0
     return stored
 
 
 def takes_folded(layer: MaxPoolLayer) -> bool:
-    """Tell whether a pooling can take a folded map."""
+    """Return whether a pooling can read a folded map."""
     window = (layer.kernel_height, layer.kernel_width)
     return (window, layer.stride, layer.padding) == (_WINDOW, _STRIDE, _PADDING) and not layer.width % FOLDED_COLUMNS

@@ -1,4 +1,4 @@
-"""The function around the blocks of a MatMul."""
+"""Code generator of MatMul functions: the loops around the blocks."""
 
 from collections.abc import Callable, Mapping
 
@@ -34,15 +34,15 @@ _INTERMEDIATES = (
     *("groups", "first_group", "first_pixel"),
     *("parts", "member", "members"),
 )
-"""Numbers that others are made of, where rows lie ready."""
+"""Numbers that only serve to compute others, in functions without im2col."""
 
-_FEW = 5  # temporaries that there are registers for in any case
+_FEW = 5  # temporaries for which there are always registers
 
 
 class KernelCode:
-    """Writes the function: pixel groups, channel steps, blocks."""
+    """Code of a MatMul function: loops over pixel groups and channel steps around blocks."""
 
-    # numbers that belong into registers before others
+    # numbers that come first in the choice of registers
     _preferred: tuple[str, ...] = ()
 
     def __init__(
@@ -58,12 +58,12 @@ class KernelCode:
         names = structure.names
         im2col = Im2colFormat(variant, precision, names, known, inside=inside) if "buffer" in names else None
         self._blocking, self._im2col = blocking, im2col
-        # parts of the channels that cores share besides the groups, and how many cores then share them
+        # parts of the channels that cores share in addition to the groups, and number of cores
         self._parts = parts
         self._order = GroupOrder.ALONG_ROWS if im2col is None else im2col.order
-        # whether results are accumulators that need no start
+        # whether results are accumulators without a bias
         self._is_bare = blocking.is_fresh and not blocking.requantises
-        # a byte of single bits is put together by the products of eight channels, written out
+        # the products of the eight channels that make a byte of single bits exceed the reach of branches
         is_long = blocking.by_sign and not variant.xpulp
         self._b = b = Builder(TEXT_BASE, xpulp=variant.xpulp, is_long=is_long)
         registers = FreeRegisters()
@@ -77,7 +77,6 @@ class KernelCode:
         if inner.end is not None:
             homes["row_end"] = inner.end
         scratch = [*inner.accumulators, *inner.weights, *inner.activations, *self._temporaries, self._parameters]
-        # each once
         self._scratch = list(dict.fromkeys(scratch))
         missing = 0 if im2col is None else max(0, im2col.registers - len(self._scratch))
         self._scratch += registers.take(missing)
@@ -92,7 +91,7 @@ class KernelCode:
         if im2col is None:
             clobbered = {*FREE} - {*spare}
             if blocking.by_channels:
-                # set once for good, but for those that the arguments are in
+                # loaded only once, unless the register holds an argument
                 once = dict(zip([f"weights{lane}" for lane in inner.lanes], inner.weights, strict=True))
                 once["parameters"] = self._parameters
                 taken = (ARGUMENTS_POINTER, CORE, CORES)
@@ -113,15 +112,15 @@ class KernelCode:
             intermediates=intermediates,
             alternatives=None if im2col is None else im2col.alternatives(terms),
         )
-        # what is left of them
+        # spare registers that the frame has left
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
-        """Take the registers of what follows the inner loop; those in which numbers live are returned."""
+        """Take the registers for the code after the inner loop; return those in which numbers live."""
         blocking, inner = self._blocking, self._inner
         variant = blocking.variant
         needed = temporaries(blocking)
-        # where many are needed, after the block also the pointers that are set anew in each
+        # if many are needed, also the pointers that each block loads anew
         pointers = (
             [register for register in inner.activations if register not in inner.temporaries] if needed > _FEW else []
         )
@@ -155,7 +154,7 @@ class KernelCode:
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
         if variant.xpulp:
-            # at least one, and of sums that begin with products besides the turns around the loop
+            # at least one; fresh accumulators have additional iterations around the loop
             least = blocking.least_turns
             terms["iterations"] = positive(words - least) + 1 if blocking.is_fresh else words
         else:
@@ -233,7 +232,7 @@ class KernelCode:
         return terms | first_pixel_terms(self._order, npx)
 
     def _ahead(self) -> list[int]:
-        """Bytes that each weight pointer is ahead of what has been multiplied."""
+        """Return the bytes that each weight pointer is ahead of the products."""
         fetches = [operation[2] for operation in self._inner.group_prefetch]
         return [fetches.count(pointer) * WORD for pointer in self._inner.weights]
 
@@ -271,7 +270,7 @@ class KernelCode:
 
     def _next_group(self, start: Label, copies: Gather | None) -> None:
         b, frame, (temporary, other, counter) = self._b, self._frame, self._temporaries[:3]
-        # here, so that nothing waits for it
+        # loaded early to avoid a load-use stall
         group = frame.register("group", counter)
         with b.region("quant"):
             gap = frame.value("out_gap", temporary)
@@ -320,7 +319,7 @@ class KernelCode:
         for number, accumulator in enumerate(first):
             b.access("lw", accumulator, WORD, number * WORD, self._parameters)
             if number == 0:
-                # here, so that nothing waits for them, nor for the biases
+                # fills the load-use stalls of biases and row pointers
                 self._load_rows()
         for operation in inner.block_prefetch:
             b(*operation)
@@ -344,7 +343,7 @@ class KernelCode:
             self._each_bias(subtract)
 
     def _each_bias(self, write: Callable[[int, int], None]) -> None:
-        """Write what is done with each bias and the accumulators of its channel; two at a time, so that none waits."""
+        """Call ``write`` with each bias and each accumulator of its channel; biases are loaded two at a time."""
         b, nch, pair = self._b, self._blocking.variant.nch, self._temporaries[:2]
         for first in range(0, nch, len(pair)):
             channels = [*zip(pair, range(first, nch), strict=False)]
@@ -359,7 +358,7 @@ class KernelCode:
             self._frame.load(f"row{pixel}", register)
 
     def _planes_block(self) -> None:
-        """Plane by plane, from the uppermost bits on; what has been summed up is worth more with each."""
+        """Compute a block plane by plane, from the uppermost bits on; sums are shifted before each further plane."""
         inner, frame, b = self._inner, self._frame, self._b
         precision, work = self._blocking.precision, self._temporaries[0]
         self._load_rows()
@@ -376,7 +375,7 @@ class KernelCode:
             inner.emit(b, count, signed=precision.x_signed and is_first)
 
     def _next_plane(self) -> None:
-        """Weigh what has been summed up, and go back to the first words of the block's filter rows."""
+        """Shift the sums by the width of a plane and rewind to the first words of the block's filter rows."""
         b, (work, other) = self._b, self._temporaries[:2]
         pointers = dict(zip(self._inner.weights, self._ahead(), strict=True))
         for register in self._inner.accumulators:

@@ -1,7 +1,7 @@
 """Inner loops of cores with both factors in the NN-RF, and the choice of a loop.
 
-Cores whose products reload also the activation that they do not use need no load at all. Where they compute two
-products at a time, each loads a word.
+Cores whose products can reload the activation that they do not use need no separate loads. Cores with two products per
+instruction load a word with each.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from xpulpnn_sw.layers.precision import Precision
 
 
 class NnLoop(InnerLoop):
-    """Both factors in the NN-RF: one load of the second activation, all other words come with a product.
+    """Loop with both factors in the NN-RF: one load of the second activation; all other words come with products.
 
     Activations alternate between the two entries; the last product of a pixel reloads its entry with the word of the
     pixel after the next, the products of the last pixel reload the weights.
@@ -45,7 +45,7 @@ class NnLoop(InnerLoop):
         else:
             self.temporaries = registers.take(1)
             if variant.in_place:
-                # between two loops they are free; the first register may count words when they are set
+                # free between two loops; the first register may count words when the others are set
                 self.temporaries += self.activations
 
         lanes = range(variant.nch)
@@ -65,7 +65,6 @@ class NnLoop(InnerLoop):
         return "us"[self.is_signed] + "us"[signed] + "p" if signed != self.is_signed else "us"[signed] + "p"
 
     def body(self, b: Builder, *, signed: bool) -> None:
-        """A load of the second activation, then products; with one pixel the products, then a load."""
         if self.variant.npx == 1:
             for operation in self._products_of_one_pixel(signed=signed):
                 b(*operation)
@@ -99,14 +98,14 @@ _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"
 class _Fetched(Enum):
     NOTHING = 0
     OWN = NnLoop.ACTIVATION_UPDATE
-    """The activation that it uses."""
+    """The activation that the product uses."""
     WEIGHT = NnLoop.WEIGHT_UPDATE
     OTHER = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
-    """The activation that it does not use."""
+    """The activation that the product does not use."""
 
 
 class _Product(NamedTuple):
-    """A product of a turn: what it multiplies and what it fetches."""
+    """A product of an iteration, and the word that it fetches."""
 
     pixel: int
     channel: int
@@ -114,18 +113,17 @@ class _Product(NamedTuple):
 
 
 _TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
-"""A turn of the inner loop, a word of each row, with so many pixels: pixel and channel of each product, and what it
-fetches. ``'`` is the other activation, ``+`` that of its own entry, ``*`` the weight.
+"""Iterations of the inner loop, a word of each row, for two and four pixels: pixel and channel of each product and its
+fetch, ``'`` of the other activation, ``+`` of its own activation, ``*`` of the weight.
 
-The first product fetches the activation of the second pixel, the last one of a pixel that of the pixel after it in its
-entry. Two pixels have an entry each, and the second fetches the weights. Of four, neighbours share a factor, mostly the
-activation: only between two turns do both change, which the dot product pays for with energy. Each weight is fetched by
-its last product, and these do not follow each other, so that the weights of all channels come one by one through one
-pointer.
+The first product fetches the activation of the second pixel; the last product of a pixel fetches the activation of the
+next pixel in its entry. Two pixels have an entry each, and the second fetches the weights. Of four pixels, neighbouring
+products share a factor, mostly the activation; both change only between two iterations, which costs energy. The last
+product of each weight fetches its successor, in the order of the channels, so that one pointer serves all weights.
 """
 _FETCHES = {"": _Fetched.NOTHING, "'": _Fetched.OTHER, "+": _Fetched.OWN, "*": _Fetched.WEIGHT}
 _ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
-"""Entry of each pixel, by their number. Of four, the second fetches the third, the first the fourth."""
+"""NN-RF entry of each pixel, by number of pixels."""
 
 
 def _turn(variant: Variant) -> list[_Product]:
@@ -133,16 +131,17 @@ def _turn(variant: Variant) -> list[_Product]:
 
 
 class CrossLoop(NnLoop):
-    """:class:`NnLoop` without its load."""
+    """:class:`NnLoop` without its separate load."""
 
     def body(self, b: Builder, *, signed: bool) -> None:
         self._emit_turn(b, _ACCUMULATING, signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """The products of ``count`` and :attr:`turns_around` words; with ``fresh`` the accumulators begin with 0.
+        """Write products of ``count`` plus :attr:`turns_around` words; ``fresh`` accumulators begin with products.
 
-        The set-up of a loop waits for an access of the instruction before, so that the body begins behind a product
-        that fetches nothing, within a turn: parts of another turn are in front of it and behind it.
+        The set-up of a loop waits for an access of the instruction before it, so that the loop begins within an
+        iteration, behind a product that fetches nothing; the parts of the iterations around it are written before and
+        after the loop.
         """
         self._emit_turn(b, _FRESH if fresh else _ACCUMULATING, signed=signed)
         if self.variant.npx == 1:
@@ -168,7 +167,7 @@ class CrossLoop(NnLoop):
     def _emit_products(self, b: Builder, products: Sequence[_Product], kind: str, *, signed: bool) -> None:
         npx, entries = self.variant.npx, _ENTRIES[self.variant.npx]
         for pixel, channel, fetched in products:
-            # the pixel whose activation comes next into the entry of this one
+            # the next pixel in the entry of this one
             following = [*range(pixel + 1, npx), *range(npx)]
             follower = next(candidate for candidate in following if entries[candidate] == entries[pixel])
             pointer = {
@@ -184,33 +183,32 @@ class CrossLoop(NnLoop):
 
 
 _PAIR_TURN = "00w3 10a2 20a3 30a0 01a1 11w0 21w1 31w2"
-"""A turn of a block of four channels and two pairs of pixels: channel and pair of each two products, and the word that
-they load, the weight of a channel or the activation of a pixel.
+"""Iteration of a block of four channels and two pairs of pixels: channel and pair of each two products, and the word
+that they load, the weight of a channel or the activation of a pixel.
 
-No word is used by the two instructions after its load, and words are loaded in their order, so that one pointer walks
-through the weights, and one through the activations.
+No word is used by the two instructions after its load, and words are loaded in memory order, by one pointer for weights
+and one for activations.
 """
-_FROM_ROW = 5  # products from the first that loads the next activation on, to the end of a turn
+_FROM_ROW = 5  # products of an iteration from the first load of an activation for the next one on
 _WITHOUT_LOAD = {"mlsduo": "rd2~,w,p", "mlduo": "rd2,w,p"}
 _FIRST_WEIGHT = 2  # entry of the first channel
 _PIXEL_ENTRIES = (0, 1, SECOND_PAIR, SECOND_PAIR + 1)
 
 
 class PairLoop(CrossLoop):
-    """:class:`CrossLoop` of instructions with two products, of a weight and the activations of two pixels.
+    """:class:`CrossLoop` with two products per instruction, of a weight and the activations of two pixels.
 
-    Their sums are in an even register and the next one.
+    The two sums are in an even register and the next one.
     """
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
-        # endings of mnemonics: the slices of a word of weights, if they are narrower than the activations
+        # suffixes of mnemonics for the slices of a word of weights narrower than the activations
         self._slices = [""]
         if self.expansion > 1:
             weights = ElemFmt.of_width(self.bits).suffix
             self._slices = [f".{weights}{part}" for part in range(self.expansion)]
-        # what the first products multiply, and those before their own load is there, by products that none waits for:
-        # of entries that are loaded later
+        # fetches of the words that products use before their first load, by products of entries loaded later
         fetch = partial(self._twice, "mlsduo", ZERO, variant.nch - 1, 1)
         self.group_prefetch = [fetch(f"w{channel}") for channel in range(variant.nch - 1)]
         self.block_prefetch = [fetch(f"a{pixel}") for pixel in range(2)]
@@ -237,7 +235,6 @@ class PairLoop(CrossLoop):
         self._emit_pairs(b, "mlsduo", signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """The products of ``count`` and :attr:`turns_around` words; with ``fresh`` the accumulators begin with 0."""
         self._emit_pairs(b, "mlduo" if fresh else "mlsduo", signed=signed)
         self.emit(b, count, signed=signed)
         if self.variant.turns_around > 1:
@@ -246,10 +243,10 @@ class PairLoop(CrossLoop):
     def emit_ended(
         self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, begun: int
     ) -> list[Callable[[], None]]:
-        """All turns of a block whose first ``begun`` products are written already; returns products that remain.
+        """Write all iterations of a block whose first ``begun`` products exist already; return the remaining products.
 
-        The last turn fetches the first activations of the next block, from where the pointer is put by ``load_row``.
-        Products of the last two channels remain, to be written before those are requantised.
+        The last iteration fetches the first activations of the next block, to which ``load_row`` sets the pointer.
+        Products of the last two channels remain, to be written before these channels are requantised.
         """
         *turn, fifth, sixth = self._pairs("mlsduo", signed=signed)
         for write in self._pairs("mlduo", signed=signed)[begun:]:
@@ -271,7 +268,7 @@ class PairLoop(CrossLoop):
             write(b)
 
     def _pairs(self, kind: str, *, signed: bool) -> list[Callable[[Builder], None]]:
-        """A word of each filter row, slice by slice: the last weight is loaded in the first, the others in the last."""
+        """Return the products of a word of each row by slices; the first slice loads weight 3, the last the others."""
         last, pairs = len(self._slices) - 1, list[Callable[[Builder], None]]()
         for part in range(last + 1):
             for channel, pair, *loaded in _PAIR_TURN.split():
@@ -300,7 +297,6 @@ _LOOPS: dict[LoopStyle, type[InnerLoop]] = {
 
 
 def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters) -> InnerLoop:
-    """The inner loop of a variant at a precision."""
     if variant.counts(precision):
         return (CountLoop if variant.xpulp else ScalarCountLoop)(variant, precision, registers)
     unpacks = variant.style is LoopStyle.XPULPV2 and variant.row_bits(precision) != precision.w

@@ -38,7 +38,7 @@ _MASK = 0xFFFF_FFFF
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
-    """Raise :class:`LayerError` for results that no thresholds make, and for pv.qnt in a kernel that cannot use it."""
+    """Raise :class:`LayerError` if thresholds cannot make the results, or the kernel cannot use ``pv.qnt``."""
     if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < WORD_BITS:
         raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
     if rule is not Rule.QNT or not precision.requantised:
@@ -50,10 +50,10 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
 
 
 class Blocking:
-    """Sizes of the loops around the MatMul block, and what its results come of.
+    """Sizes of the loops around the MatMul block, and the rule of its results.
 
-    Without a rule results are the accumulators. Without biases accumulators start with 0. The results of four pixels
-    may leave ``folded``.
+    Without a rule the results are the accumulators; without biases accumulators start with 0. ``folded`` results of
+    four pixels are folded before they are stored.
     """
 
     def __init__(
@@ -70,29 +70,28 @@ class Blocking:
         nch, bits = variant.nch, precision.y
         # whether the cores share the channels of the only pixel, not the pixels
         self.by_channels = variant.npx == 1
-        # output channels between two byte boundaries of the output, at least one block; their bytes of a pixel
+        # output channels that fill whole bytes, at least one block, and their bytes of a pixel
         self.channel_step = max(nch, BYTE_BITS // bits)
         self.step_bytes = self.channel_step * bits // BYTE_BITS
         self.blocks = self.channel_step // nch
-        # whether the core requantises, with pv.rq, and products need no start: bytes with results of several blocks are
-        # put together in software
+        # whether the core requantises by pv.rq; bytes with results of several blocks are assembled in software
         able = Extension.XPULPRQ in variant.extensions and bits in RQ_WIDTHS
         self.requantises = able and rule in SCALING_RULES and self.blocks == 1
-        # whether it requantises all channels of the only pixel by the same factor
+        # whether the core requantises all channels of the only pixel by the same factor
         self.has_one_factor = self.requantises and self.by_channels and rule in ONE_FACTOR
         # whether the first products do not accumulate, so that accumulators need no start
         is_unbiased = not has_biases and Extension.XPULPML_DOT in variant.extensions
         is_scaled = self.requantises and not self.has_one_factor
         self.is_fresh = is_scaled or (is_unbiased and not precision.requantised)
-        # turns of the inner loop for a filter row, at least
+        # fewest iterations of the inner loop for a filter row
         self.least_turns = variant.turns_around + 1 if self.is_fresh else 1
         # filter rows of a block that alternate in a stream
         self.rows_per_stream = nch // variant.weight_streams
-        # whether accumulators hold how many of the products are -1 until all are summed up
+        # whether accumulators count the products that are -1
         self.counts = variant.counts(precision)
-        # whether results are a bit each, the sign of an accumulator that starts below its threshold
+        # whether results are signs of accumulators, which start with the bias less the threshold
         self.by_sign = bits == SIGN_BITS
-        # whether results of four pixels in a row are in words before they are stored; those of a block that are stored
+        # whether results of four pixels can be folded; number of pixels of a block that are stored
         self.folds = self.requantises and variant.npx == FOLDED_COLUMNS
         self.stored_pixels = variant.npx - folded
         if folded and not self.folds:
@@ -100,9 +99,9 @@ class Blocking:
 
     @property
     def stored_bits(self) -> int:
-        """Bits of one store: all of a block's channels of a pixel, up to a word.
+        """Bits of one store: all channels of a pixel in a block, from a byte up to a word.
 
-        Without XpulpV2, and of results that come as bytes, a byte at least.
+        Without XpulpV2, for accumulators and for ``pv.qnt`` a store holds one result, at least a byte.
         """
         bits, channels = self.precision.y, self.variant.nch
         if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):
@@ -123,7 +122,7 @@ class Blocking:
         if self.requantises:
             if self.rule is Rule.EXACT:
                 return 2 * channels * WORD
-            # biases are part of lambda, which are in their place, or in the place of lambda
+            # lambda includes the bias and takes its place
             return (1 if self.rule in ONE_FACTOR else channels) * WORD
         if self.by_sign:
             return 0
@@ -133,7 +132,7 @@ class Blocking:
         return of_block + channels * (of_channel.get(self.rule, 0) if self.rule else 0)
 
     def filled(self, words: int) -> int:
-        """Words of a filter row in memory, of so many that are not zeros."""
+        """Return the words of a filter row in memory: ``words`` padded to whole iterations of the inner loop."""
         return max(self.least_turns, -(-words // self.variant.unrolled)) * self.variant.unrolled
 
 
@@ -145,11 +144,11 @@ def place_operands(
     rows: Words,
     placement: Placement,
 ) -> dict[str, int]:
-    """Lay out weights, parameters and output; returns the arguments that say where and how.
+    """Lay out weights, parameters and output; return the arguments that describe them.
 
     ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
-    the rows of a block, if there are several, alternate word by word, and the blocks follow each other. There are
-    words to spare at the end for those fetched ahead. ``placement`` is that of the streams.
+    several rows of a block alternate word by word and the blocks follow each other. Spare words at the end are read
+    ahead. ``placement`` is that of the streams.
     """
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
@@ -157,7 +156,7 @@ def place_operands(
     blocks = pad_axis(filled, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
     stream_words = banked_words(streams.shape[1], placement)
-    # padded like an input of as many channels
+    # padded as the input of the next layer
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     after = tensors.requantisation
@@ -182,10 +181,10 @@ def place_operands(
 
 
 def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> Ints:
-    """Starts of the accumulators of each channel, or in kernels that count the numbers that counts are taken from.
+    """Return each channel's initial accumulator or, in kernels that count, the number from which counts are taken.
 
-    A result of one bit is +1 if what the accumulator then ends with is positive, in kernels that count if it is
-    negative: ``bias + products - 2 * count > threshold`` exactly if the count is below half of the rest, rounded up.
+    A result of one bit is +1 if the final accumulator is positive, in kernels that count if it is negative: ``bias +
+    products - 2 * count > threshold`` exactly if the count is below half of the rest, rounded up.
     """
     starts = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
     if blocking.counts:
@@ -195,7 +194,7 @@ def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> I
         starts = starts - tensors.requantisation.values[:, 0]
         if blocking.counts:
             return -((starts + 1) // 2)
-        # beyond the least and the greatest sum no start changes a sign, but sums might leave 32 bits
+        # clipped where it cannot change a sign, so that sums fit 32 bits
         rows = tensors.weights.astype(np.int64).reshape(layer.out_channels, -1)
         least, greatest = blocking.precision.input_range
         above, below = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)

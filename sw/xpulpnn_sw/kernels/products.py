@@ -1,8 +1,8 @@
-"""Kernels whose layers are made of products with filters: on rows that lie ready in memory, or through im2col rows.
+"""Kernels of layers that multiply with filters, on activation rows in memory or through im2col rows.
 
 Memory symbols: ``input``, ``weights`` (streams of filter rows), ``parameters``, ``output`` (``[pixel][channel]``),
-``arguments``, ``stack``, and ``im2col`` if there are buffers. A layer with a single pixel is computed by a variant for
-such.
+``arguments``, ``stack``, and ``im2col`` if there are buffers. A layer with a single pixel is computed by a one-pixel
+variant.
 """
 
 from dataclasses import replace
@@ -46,10 +46,9 @@ from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, ImageConvLayer, Line
 from xpulpnn_sw.layers.precision import Precision
 
 _WORD_MASK = 0xFFFF_FFFF
-_BLOCK, _GROUP = 40, 40  # cycles of a step of channels besides products, and of a group of pixels, about
+_BLOCK, _GROUP = 40, 40  # estimated cycles of a channel step without products, and of a pixel group
 _AHEAD = 2
-"""Words that may be read behind an input that is no activation rows: one fetched ahead, and one that fills up a pair,
-or the last run of an image, which ends anywhere in a word and is copied in pairs."""
+"""Words that may be read behind an input: one fetched ahead, one that completes a pair or the last run of an image."""
 
 
 _PRODUCT = """\
@@ -128,7 +127,7 @@ weights may be read.
 
 
 class _ProductKernel:
-    """The variant that computes a layer of products, and the operands laid out for it."""
+    """The variant that computes a layer of products, and its operands in memory."""
 
     def __init__(
         self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True
@@ -140,7 +139,7 @@ class _ProductKernel:
         self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
 
     def _parts(self, row_words: int) -> int:
-        """Parts of the channels, a power of two, that cores share where groups of pixels do not go round evenly."""
+        """Return into how many parts, a power of two, cores split the channels if pixel groups do not divide evenly."""
         variant, cores = self.variant, self.request.cores
         groups, step = -(-self.layer.pixels // variant.npx), self.blocking.channel_step
         steps = -(-self.layer.out_channels // step)
@@ -153,7 +152,7 @@ class _ProductKernel:
         return min(able, key=cycles) if variant.npx > 1 else 1
 
     def row_stride(self, rows: Words) -> int:
-        """Bytes of an activation row that meets a packed filter row."""
+        """Return the bytes of an activation row for a packed filter row."""
         precision, variant = self.request.precision, self.variant
         widened = variant.row_bits(precision) // precision.w
         return self.blocking.filled(rows.shape[1]) * widened * variant.planes(precision) * WORD
@@ -169,9 +168,9 @@ class _ProductKernel:
         inside: bool = False,
         **sizes: int,
     ) -> KernelRun:
-        """The kernel for packed ``activations``, with words to spare, and packed filter rows.
+        """Return the kernel for packed filter rows and packed ``activations``, followed by ``spare`` words.
 
-        Activations lie ready as rows unless the structure has a buffer for the rows that are made of a map.
+        Activations are rows unless the structure has a buffer for the rows gathered from a map.
         """
         request, memory, blocking = self.request, self.request.memory, self.blocking
         arguments = {"input": memory.place("input", activations, spare=spare)}
@@ -184,7 +183,7 @@ class _ProductKernel:
             words += reuse_words(form, self.layer, sizes["pixel_bytes"], words, request.cores)
             placement, alignment, behind = request.placement, WORD, 0
             if self.variant.style is LoopStyle.PAIR and placement == "padded":
-                # of all cores: those that are apart in time then meet in the fewest cycles
+                # for all cores, as cores at different times then have the fewest bank conflicts
                 placement, alignment = "aligned", BANKED_WORDS * WORD
                 behind = arguments["weights"] + BANKS_BETWEEN * WORD
             stride = banked_words(words, placement) * WORD
@@ -203,7 +202,7 @@ class _ProductKernel:
 
 
 def matmul_kernel(request: KernelRequest) -> KernelRun:
-    """A matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
+    """Return a matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check(layer, precision)
     product = _ProductKernel(request, layer)
@@ -216,22 +215,22 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
 
 
 def conv_kernel(request: KernelRequest) -> KernelRun:
-    """A convolution of ``input`` (HWC)."""
+    """Return a convolution of ``input`` (HWC)."""
     return _receptive_fields("conv", request, request.layer, request.tensors)
 
 
 def conv1d_kernel(request: KernelRequest) -> KernelRun:
-    """A convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
+    """Return a convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
     layer, tensors = request.layer, request.tensors
     tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
     return _receptive_fields("conv1d", request, layer.geometry, tensors.shaped(layer.geometry))
 
 
 def pointwise_kernel(request: KernelRequest) -> KernelRun:
-    """A pointwise convolution, in place where it can be: the pixels of the input are the activation rows.
+    """Return a pointwise convolution, in place if possible: the pixels of the input are the activation rows.
 
-    With a stride, padding, or inputs of another width than the activation rows have, it goes through im2col rows like
-    any other convolution. Else pixels behind the input are read to fill up the last group.
+    With a stride, padding, or inputs of another width than activation rows, it gathers im2col rows like any other
+    convolution. Otherwise pixels behind the input are read to fill the last group.
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
     variant = for_pixels(request.level, layer.pixels)
@@ -242,15 +241,16 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     channels = padded_channels(layer.channels, precision.x)
     pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
-    # words fetched ahead, besides
+    # pixels that fill the last group, and words fetched ahead
     spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
     return product.finish("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 
 def linear_kernel(request: KernelRequest) -> KernelRun:
-    """A fully connected layer of activations ``[input]`` and weights ``[output][input]``; cores share the neurons.
+    """Return a fully connected layer of activations ``[input]`` and weights ``[output][input]``.
 
-    Inputs as wide as the weights are read where they are; others become a row of each core's buffer first.
+    Cores share the neurons. Inputs as wide as the weights are read in place; others are first converted to a row of
+    each core's buffer.
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
@@ -259,9 +259,9 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
         return _receptive_fields("linear", request, pixel, tensors.shaped(pixel))
     tensors.check(layer.geometry, precision, activations=(layer.inputs,))
     rows = pack_words(tensors.weights, precision.w)
-    # the end of the inputs tells where RV32IM is through, so that they fill whole words of weights
+    # the loop of RV32IM ends with the inputs, which are therefore padded to whole words of weights
     inputs = pack_words(tensors.activations[np.newaxis], precision.x)
-    # accumulators, that of one layer alone
+    # specialised for accumulators without biases
     unbiased = request.specialise and tensors.bias is None and not precision.requantised
     product = _ProductKernel(request, layer.geometry, request.level, biased=not unbiased)
     missing = product.blocking.filled(rows.shape[1]) * (precision.x // precision.w) - inputs.shape[1]
@@ -269,10 +269,10 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
 
 
 def image_kernel(request: KernelRequest) -> KernelRun:
-    """A convolution of an image, of whose ``input`` the margins are part: a filter row meets bytes without gaps.
+    """Return a convolution of an image, whose ``input`` includes the margins; a filter row covers bytes without gaps.
 
-    The run of pixels that a filter row meets is copied from wherever it begins, with the bytes behind it up to whole
-    words, for which filters have zeros.
+    The run of pixels of a filter row is copied from any byte address, with the bytes behind it up to whole words, for
+    which filters have zeros.
     """
     layer: ImageConvLayer = request.layer
     tensors, precision = request.tensors, request.precision
@@ -298,10 +298,10 @@ def image_kernel(request: KernelRequest) -> KernelRun:
 
 
 def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors) -> KernelRun:
-    """A kernel that computes the layer asked for as the convolution ``layer``, through im2col rows.
+    """Return a kernel that computes the requested layer as the convolution ``layer``, through im2col rows.
 
-    A function of filters whose rows meet no neighbours is told their distance. A function around whose input there is
-    another value than usual is told which, and is another.
+    Functions of dilated filters have the dilation as an argument. If the value around the input is not the usual one,
+    another function takes it as an argument.
     """
     precision, dilation = request.precision, layer.dilation if layer.dilation > 1 else 0
     tensors.check(layer, precision)
@@ -327,19 +327,19 @@ def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tenso
 
 
 def image_precision(layer: ImageConvLayer, precision: Precision) -> Precision:
-    """The precision; raises :class:`LayerError` unless inputs and weights are bytes."""
+    """Return the precision; raise :class:`LayerError` unless inputs and weights are bytes."""
     if (precision.x, precision.w) != (BYTE_BITS, BYTE_BITS):
         raise LayerError(f"inputs and weights of an image must have {BYTE_BITS} bits, not {precision}")
     return precision
 
 
 def linear_precision(layer: LinearLayer, precision: Precision) -> Precision:
-    """The precision of a layer: accumulators if it is raw."""
+    """Return the precision of a layer, with accumulators as results if it is raw."""
     return precision.accumulators if layer.raw else precision
 
 
 def random_product(layer: Any, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32) -> Any:
-    """Operands as of :func:`~xpulpnn_sw.kernels.tensors.random_tensors` for a layer that has a ``geometry``."""
+    """Return operands as of :func:`~xpulpnn_sw.kernels.tensors.random_tensors` for a layer with a ``geometry``."""
     tensors = random_tensors(layer.geometry, precision, rng, rule=rule)
     if isinstance(layer, Conv1dLayer):
         weights = tensors.weights.reshape(layer.out_channels, layer.kernel, layer.channels)

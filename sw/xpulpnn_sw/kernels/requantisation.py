@@ -1,4 +1,4 @@
-"""Rules by which results come of accumulators: the parameters of each output channel, and where they lie in memory."""
+"""Rules that turn accumulators into results: the parameters of each output channel and their layout in memory."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from xpulpnn_sw.kernels.layout import Ints
 MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
 MAX_WIDE_SHIFT = 63
 MAX_EXACT_SHIFT = 62
-_MAX_SUM = (1 << MAX_SHIFT) - 1  # of accumulators
-_ZERO_BOUND, _ZERO_PLACE = 1 << 7, 8  # of the code of 0, and its place above the shift
+_MAX_SUM = (1 << MAX_SHIFT) - 1  # largest accumulator
+_ZERO_BOUND, _ZERO_PLACE = 1 << 7, 8  # bound of the zero point, and its bit position above the shift
 _HALF_BITS = 16
 SEARCHED_CHANNELS = 2  # channels whose thresholds one pv.qnt searches
-SEARCHED_BITS = (4, 2)  # widths of its results
+SEARCHED_BITS = (4, 2)  # widths of the results of pv.qnt
 
 
 class Rule(Enum):
-    """The rules by their names on the command line."""
+    """Rules of requantisation, with their names on the command line."""
 
     BN32 = "bn32"
     BN64 = "bn64"
@@ -52,13 +52,13 @@ class _Shifted:
 
     @property
     def applied_shift(self) -> int:
-        """The shift that is left to the kernel."""
+        """Shift that the kernel applies."""
         return self.shift
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Normalising(_Shifted):
-    """A rule with a factor and an offset of each output channel."""
+    """A rule with a factor and an offset for each output channel."""
 
     kappa: Ints
     lam: Ints
@@ -71,7 +71,7 @@ class Requantisation(_Normalising):
     rule = Rule.BN32
 
     def channel_words(self) -> Ints:
-        """Lambda and kappa of each channel, as ``[channel][word]``."""
+        """Return lambda and kappa of each channel, as ``[channel][word]``."""
         return np.stack([self.lam, self.kappa], axis=-1)
 
 
@@ -84,11 +84,11 @@ class WideRequantisation(_Normalising):
 
     @property
     def applied_shift(self) -> int:
-        """The kernel takes the upper word only: smaller shifts are made up for in the parameters."""
+        """Shift of the upper word; the parameters compensate for shifts below 32."""
         return max(self.shift - 32, 0)
 
     def channel_words(self) -> Ints:
-        """Lambda and kappa of each channel, lower words first, times what is missing in the shift from a word."""
+        """Return lambda and kappa of each channel, lower words first, scaled as if the shift were at least 32."""
         missing = np.uint64(max(32 - self.shift, 0))
         words: list[NDArray[np.int64]] = []
         for values in (self.lam, self.kappa):
@@ -101,15 +101,15 @@ class WideRequantisation(_Normalising):
 class ExactRequantisation:
     """TFLite's arithmetic, rounded once: ``clip((factor*acc + 2**(shift - 1) >> shift) + zero)`` in 64 bits."""
 
-    factors: Ints  # of each channel, 32 bits
-    shifts: Ints  # of each channel
-    zero: int  # code of 0 in the results, 8 bits
+    factors: Ints  # factor of each channel, 32 bits
+    shifts: Ints  # shift of each channel
+    zero: int  # zero point of the results, 8 bits
 
     rule = Rule.EXACT
 
     @property
     def applied_shift(self) -> int:
-        """Shift and code of 0 that are the same for all channels: none."""
+        """Shift and zero point of all channels together: none."""
         return 0
 
     def __post_init__(self) -> None:
@@ -119,18 +119,18 @@ class ExactRequantisation:
             raise LayerError(f"zero must be {-_ZERO_BOUND}..{_ZERO_BOUND - 1}, not {self.zero}")
 
     def _shift_words(self) -> Ints:
-        """The shift of each channel and the code of 0, as the instruction takes them."""
+        """Return shift and zero point of each channel as the operand of ``pv.rqx``."""
         return self.shifts.astype(np.int64) | (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
 
     def channel_words(self) -> Ints:
-        """Shift with code of 0, and factor of each channel, as ``[channel][word]``."""
+        """Return shift with zero point, and factor of each channel, as ``[channel][word]``."""
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
-        """A rule of the same ``results`` with one shift for all channels, and its biases; None if no factors suit.
+        """Return a rule with the same ``results`` and one shift for all channels, and its biases, or None.
 
         Accumulators are up to ``reach`` from the bias of a channel. The shift is the longest one with factors of 32
-        bits, which are rounded where theirs was longer.
+        bits; factors of channels with longer shifts are rounded.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         bounds = results.start - self.zero, results.stop - 1 - self.zero
@@ -143,10 +143,10 @@ class ExactRequantisation:
         return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
-        """The results in sums of 64 bits, of accumulators up to ``reach`` from the bias of a channel.
+        """Return a rule with the same results in 64-bit sums, for accumulators up to ``reach`` from their biases.
 
-        The shift is the longest with which no sum and no factor leaves 64 bits; factors of longer ones are rounded to
-        it, as far as no result changes. Raises :class:`LayerError` where one would, or no shift is short enough.
+        The shift is the longest for which all sums and factors fit 64 bits; factors with longer shifts are rounded if
+        no result changes. Raise :class:`LayerError` if a result would change, or the shift would be below 32.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         most = max(abs(factor) * (abs(start) + far) >> shift for factor, shift, start, far in channels)
@@ -157,7 +157,7 @@ class ExactRequantisation:
         for factor, shift, start, far in channels:
             missing = max(shift - longest, 0)
             kappa.append((factor << max(longest - shift, 0)) + (1 << missing >> 1) >> missing)
-            # what the rounded factor lacks of the bias
+            # part of the bias that the rounded factor loses
             rest = (factor * start >> missing) - kappa[-1] * start if missing else 0
             lam.append((2 * self.zero + 1 << longest - 1) + rest)
             steps: Iterable[int] = self._around_steps(factor, shift, start, far) if missing else ()
@@ -174,7 +174,7 @@ class ExactRequantisation:
         return (factor * accumulator + (1 << (shift - 1)) >> shift) + self.zero
 
     def _around_steps(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
-        """Yield accumulators up to ``far`` from ``start``: both ends, and those on both sides of each step."""
+        """Yield accumulators up to ``far`` from ``start``: both ends, and both sides of each step of the results."""
         ends = start - far, start + far
         yield from ends
         low, high = sorted(self._result(factor, shift, end) - self.zero for end in ends)
@@ -195,22 +195,22 @@ class OneShiftRequantisation(ExactRequantisation):
 
     @property
     def applied_shift(self) -> int:
-        """The shift and the code of 0."""
+        """Shift and zero point of all channels."""
         return int(self._shift_words()[0])
 
     def channel_words(self) -> Ints:
-        """Factor of each channel, as ``[channel][word]``."""
+        """Return the factor of each channel, as ``[channel][word]``."""
         return self.factors.astype(np.int64).reshape(-1, 1)
 
 
 def _at_shift(
     longest: int, bounds: tuple[int, int], factor: int, shift: int, bias: int, reach: int
 ) -> tuple[int, int] | None:
-    """Factor and bias of a channel with the shift ``longest`` and the same results; None if there are none.
+    """Return factor and bias of a channel for the shift ``longest`` with the same results; None if there are none.
 
-    Results are those before the code of 0 is added, clipped to ``bounds``. A result begins with the first sum that is
-    not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor all begin later by the same number, which
-    is added to the bias.
+    Results are those before the zero point is added, clipped to ``bounds``. A result begins with the first sum that is
+    not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor all begin later by the same number, which is
+    added to the bias.
     """
     if factor < 0:
         turned = _at_shift(longest, bounds, -factor, shift, -bias, reach)
@@ -238,14 +238,14 @@ def _at_shift(
 class Multiplication(_Shifted):
     """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``."""
 
-    factor: int  # of 32 bits; the product wraps
+    factor: int  # 32 bits; the product wraps
 
     rule = Rule.MULTIPLY
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shifting(_Shifted):
-    """``clip(acc >> shift)``."""
+    """A shift alone: ``clip(acc >> shift)``."""
 
     rule = Rule.SHIFT
     factor: ClassVar[int] = 1
@@ -253,9 +253,9 @@ class Shifting(_Shifted):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Thresholds:
-    """The number of thresholds below the accumulator, less half the levels for signed results."""
+    """Rule whose result is the number of thresholds below the accumulator, less half the levels if signed."""
 
-    values: Ints  # Ascending, of 16 bits signed
+    values: Ints  # `[channel][threshold]`, ascending, signed 16-bit
 
     rule = Rule.THRESHOLDS
     applied_shift = 0
@@ -268,13 +268,13 @@ class Thresholds:
             raise LayerError("thresholds must be ascending in every channel, not falling")
 
     def channel_words(self) -> Ints:
-        """The thresholds of each channel, two to a word, the last half of a word unused."""
+        """Return the thresholds of each channel, two to a word; the last half of a word is unused."""
         halves = np.pad(self.values, ((0, 0), (0, 1))).astype(np.int64) & ((1 << _HALF_BITS) - 1)
         return halves[:, ::2] | halves[:, 1::2] << _HALF_BITS
 
 
 class SearchedThresholds(Thresholds):
-    """Thresholds that ``pv.qnt`` searches, which takes accumulators clipped to 16 bits."""
+    """Thresholds for ``pv.qnt``, which searches them for accumulators clipped to 16 bits."""
 
     rule = Rule.QNT
 
@@ -286,22 +286,22 @@ class SearchedThresholds(Thresholds):
 
 
 def pair_bytes(bits: int) -> int:
-    """Bytes of the thresholds of two channels for results of ``bits`` bits, which pv.qnt wants at a multiple."""
+    """Return size and alignment in bytes of the thresholds of two channels for ``pv.qnt``."""
     return SEARCHED_CHANNELS * HALF_BYTES << bits
 
 
 def parameter_alignment(rule: Rule | None, bits: int) -> int:
-    """Number of which the address of the parameters must be a multiple."""
+    """Return the alignment of the parameters in bytes."""
     return pair_bytes(bits) if rule is Rule.QNT else WORD_BYTES
 
 
 def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
-    """Bytes between the biases of a block of ``nch`` channels and what the rule needs."""
+    """Return the bytes between the biases of a block of ``nch`` channels and the parameters of the rule."""
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
 def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
-    """A rule of one factor, or of none, with this factor for each channel instead; other rules as they are."""
+    """Return a rule with a single factor, or none, as a rule with this factor for each channel."""
     if isinstance(after, Multiplication | Shifting):
         kappa = np.full(channels, after.factor, np.int64)
         return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=after.shift)
@@ -317,7 +317,7 @@ BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {each.rule: each for each in _
 
 
 def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
-    """Parameters by block of ``nch`` channels, of ``channels`` in all: words of a block, or of each of its channels."""
+    """Return parameters by block of ``nch`` channels: each field has a word per block, or words for each channel."""
     blocks = channels // nch
 
     def words(field: Ints | int) -> Ints:
@@ -330,7 +330,7 @@ def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
 
 
 def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
-    """Parameters by block of ``nch`` channels, of ``channels`` in all: the biases, then what the rule needs."""
+    """Return parameters by block of ``nch`` channels, ``channels`` in all: the biases, then those of the rule."""
     fields: list[Ints | int] = [bias]
     if isinstance(after, SearchedThresholds):
         bits = int(after.values.shape[1]).bit_length()
@@ -342,24 +342,23 @@ def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int,
     return _by_block(channels, nch, *fields)
 
 
-RQ_WIDTHS = frozenset({8, 4, 2})  # widths of results that ``pv.rq`` makes
+RQ_WIDTHS = frozenset({8, 4, 2})  # widths of the results of ``pv.rq``
 
-# those that ``pv.rq`` or ``pv.rqx`` computes: a factor, a summand, a shift
+# rules that ``pv.rq`` or ``pv.rqx`` computes: a factor, a summand, a shift
 SCALING_RULES = frozenset({Rule.BN32, Rule.EXACT, Rule.EXACT_ONE_SHIFT, Rule.MULTIPLY, Rule.SHIFT})
-EXACT_RULES = frozenset({Rule.EXACT, Rule.EXACT_ONE_SHIFT})  # those of ``pv.rqx``
+EXACT_RULES = frozenset({Rule.EXACT, Rule.EXACT_ONE_SHIFT})  # rules of ``pv.rqx``
 ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # scaling rules with the same factor for all channels
 
 
 def scaled_parameters(
     bias: Ints, after: AnyRequantisation | None, channels: int, nch: int, *, start: bool = False
 ) -> Ints:
-    """Parameters for ``pv.rq`` by block of ``nch`` channels, ``channels`` together, those missing zeros.
+    """Return parameters of ``pv.rq`` by block of ``nch`` channels, ``channels`` in all, padded with zeros.
 
-    Kappa and lambda of each channel, or kappa once and each channel's lambda by a rule out of :data:`ONE_FACTOR`; by
-    the exact rule the words of each channel, its bias first.
-    Accumulators begin with 0. What a ``bias`` of each channel adds to a result is part of lambda, modulo ``2**32``; or
-    accumulators ``start`` with it, and behind kappa and a lambda of 0 are the biases. The rule must be one of
-    :data:`SCALING_RULES`.
+    A block has kappa and lambda of each channel; by a rule of :data:`ONE_FACTOR`, kappa once and the lambdas; by an
+    exact rule, the bias and the words of each channel. Lambda includes what the ``bias`` adds to a result, modulo
+    ``2**32``; with ``start``, accumulators start with the bias instead, and the biases follow kappa and a lambda of 0.
+    The rule must be one of :data:`SCALING_RULES`.
     """
     if isinstance(after, ExactRequantisation):
         return _by_block(channels, nch, np.column_stack([bias, after.channel_words()]))

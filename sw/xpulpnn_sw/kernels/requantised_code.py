@@ -1,8 +1,8 @@
-"""The function around blocks that the core requantises.
+"""Code generator of MatMul functions whose core requantises.
 
-Sums begin with products that do not accumulate, and biases are part of lambda, so that a block needs no start; while
-kappa and lambda of its channels arrive, the first words of the next block's rows are fetched. Results of less than a
-word gather in registers over several blocks, as far as there are registers and channels, and leave as words.
+Sums begin with products that do not accumulate, and lambda includes the biases, so that a block needs no start. While
+kappa and lambda of its channels are loaded, the first words of the next block's rows are fetched. Results below a word
+collect in registers over several blocks, as far as registers and channels allow, and are stored as words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,21 +23,21 @@ from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
-_TEMPORARIES = 3  # that what is around the blocks needs
-_BETWEEN_PLANES = 2  # of them those that are needed between the planes of a block
+_TEMPORARIES = 3  # temporaries that the code around the blocks needs
+_BETWEEN_PLANES = 2  # temporaries needed between the planes of a block
 
 
 @dataclass(eq=False)
 class RequantisedStore(BlockStore):
-    """The end of a block through ``pv.rq``.
+    """Store code through ``pv.rq``.
 
-    Kappa and lambda of a channel are loaded for all pixels of a block. A result that follows at once would wait for
-    them, so that other work comes in between where there is some. By the rule ``exact`` each channel has a shift of its
-    own, which is loaded between them.
+    Kappa and lambda of a channel are loaded once for all pixels of a block. A result directly after the loads would
+    stall, so that other work is placed between them if there is any. By the rule ``exact`` each channel's shift is
+    loaded too.
     """
 
-    # registers of the pixels in which results gather over blocks until they are a word; without them they do in an
-    # accumulator, and every block stores what it has
+    # registers in which results of the pixels collect over blocks to words; if empty, results collect in an accumulator
+    # and every block stores them
     _words: list[int]
 
     def __post_init__(self) -> None:
@@ -47,10 +47,7 @@ class RequantisedStore(BlockStore):
         self._stored_bits = WORD_BITS if self._words else self.blocking.stored_bits
 
     def begin(self, shift: int, channel: int = 0) -> None:
-        """Load kappa and lambda of a channel, if there are others than those of the channels before it.
-
-        ``shift`` is the register of its right shift.
-        """
+        """Load lambda of a channel, and kappa unless all channels have the same; ``shift`` is its shift's register."""
         if self._is_exact:
             # the summand is needed first
             self.b("pv.rqld", 1, self.parameters)
@@ -64,8 +61,8 @@ class RequantisedStore(BlockStore):
     def emit(self, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
         """Store a block after :meth:`begin`.
 
-        ``shift`` is the register that it was told. ``meanwhile`` writes instructions that have nothing to do with it,
-        in their order, after the first channel. ``first_channel`` is the number of that channel within a store.
+        ``shift`` is the register given to :meth:`begin`. ``meanwhile`` are writers of independent instructions, called
+        in order after the first channel. ``first_channel`` is the number of the block's first channel within a store.
         """
         waiting, per_store = list(meanwhile), self._stored_bits // self.bits
         for channel in range(self.channels):
@@ -113,20 +110,20 @@ class RequantisedCode(KernelCode):
         if self._walks:
             homes["out_stride"] = registers.take_one()
         per_word = WORD_BITS // (variant.nch * precision.y)
-        # with one pixel it would be one store that is saved
+        # one pixel would save a single store
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
-        # whether the last turn of a block fetches the first words of the next one
+        # whether the last iteration of a block fetches the first words of the next block
         self._ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
         self._per_word = per_word if gathers else 1
         if self._walks:
-            # in a register where it is needed, which is free elsewhere
+            # loaded where it is needed, into a register that is free elsewhere
             self._back = self._words[0] if gathers else registers.take_one()
             homes |= {} if gathers else {"out_back": self._back}
         # free behind the last results of a word
         self._word_step = word_step = inner.acc[0][-1 if self._ends_early else 0]
         if self._ends_early:
-            # a product follows that loads from there, and would wait
+            # avoids the load-use stall of the product that follows
             self._preferred = ("row0",)
         store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
         steps, back, word_back = list[int](), list[int](), list[int]()
@@ -134,7 +131,7 @@ class RequantisedCode(KernelCode):
             steps = [homes["out_stride"]] * (blocking.stored_pixels - 1)
             back, word_back = [self._back], [word_step]
         self._store = store([*steps, *back], self._parameters, [])
-        # of as many blocks as make a word of results, behind which an accumulator is free
+        # store of the blocks that fill a word, after which an accumulator is free
         self._word_store = store([*steps, *word_back], self._parameters, self._words)
         return homes
 
@@ -148,9 +145,9 @@ class RequantisedCode(KernelCode):
         return terms
 
     def _begin_blocks(self) -> None:
-        """Fetch the first words of filter rows, and those of activations in between: a pointer is not ready at once."""
+        """Fetch the first words of filter rows, alternating with words of activations to avoid stalls."""
         inner = self._inner
-        # here, so that nothing waits for it
+        # loaded early to avoid a load-use stall
         self._count = self._frame.value("word_steps" if self._words else "steps", self._temporaries[0])
         weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
         for pair in zip_longest(weights, self._first_words()):
@@ -173,7 +170,7 @@ class RequantisedCode(KernelCode):
         b.repeat(rest, counter, partial(self._one_block, self._store), level=1)
 
     def _words_of_blocks(self) -> None:
-        """Compute the blocks that make a word of results."""
+        """Compute the blocks that fill a word of results."""
         following: list[Callable[[], None]] = []
         if self._walks:
             following.append(partial(self._frame.load, "word_back", self._word_step))
@@ -185,7 +182,7 @@ class RequantisedCode(KernelCode):
     def _one_block(
         self, store: RequantisedStore, first_channel: int = 0, following: Sequence[Callable[[], None]] = ()
     ) -> None:
-        """A block, which ends with the first words of the next one's rows."""
+        """Compute a block and fetch the first words of the next block's rows."""
         inner, frame, b, precision = self._inner, self._frame, self._b, self._blocking.precision
         assert isinstance(inner, CrossLoop)
         with b.region("quant"):
@@ -207,13 +204,13 @@ class RequantisedCode(KernelCode):
     def _one_ended_block(
         self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
     ) -> None:
-        """A block with products in place of what would wait for kappa and lambda, the first of the next block too."""
+        """Compute a block with its last products, and the next block's first, during the loads of kappa and lambda."""
         frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
         count, begun = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
         load_row = partial(frame.load, "row0", inner.activations[0])
         remaining = inner.emit_ended(b, count, load_row, signed=signed, begun=begun)
         first = partial(inner.first_product, b, signed=signed)
-        # results that gather in an accumulator leave it before its next product
+        # results collected in an accumulator are stored before its next product
         is_last = store is self._store
         if begun and not is_last:
             remaining.append(first)
@@ -248,7 +245,7 @@ class OneFactorCode(KernelCode):
                 self._results(self._frame.register("shift", counter))
 
     def _results(self, shift: int) -> None:
-        """Requantise and store a block, as two halves if they are whole bytes: lanes of a word are then apart."""
+        """Requantise and store a block, in two halves if they are whole bytes, so that lanes of a word are apart."""
         b, precision, (accumulators,) = self._b, self._blocking.precision, self._inner.acc
         halves = 2 if len(accumulators) * precision.y % (2 * BYTE_BITS) == 0 else 1
         lanes = len(accumulators) // halves
@@ -270,9 +267,10 @@ def product_program(
     inside: bool = False,
     parts: tuple[int, int] = (1, 1),
 ) -> Program:
-    """The function, ``known`` arguments being constants; ``inside``: fields never reach beyond the input.
+    """Return the function with the ``known`` arguments as constants.
 
-    ``parts`` of the channels are shared by so many cores, besides the pixels.
+    ``inside`` fields never reach beyond the input. ``parts`` are the parts of the channels that cores share in addition
+    to the pixels, and the number of cores.
     """
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

@@ -12,11 +12,11 @@ from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STA
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, STACK, Function, KernelRun, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, Program, joined_programs
 
-_ALIGNMENT = 256  # bytes; no operand of a kernel needs more
+_ALIGNMENT = 256  # largest alignment of an operand in bytes
 
 
 def with_functions(b: Builder, names: Sequence[str], labels: Sequence[Label], functions: Sequence[Program]) -> Program:
-    """The caller that ``b`` has written with the functions behind it, each at its label, its region named."""
+    """Return the code of ``b`` followed by the functions, each at its label and with its name as region."""
     position = b.position
     for label, function in zip(labels, functions, strict=True):
         label.position = position
@@ -33,11 +33,11 @@ def with_functions(b: Builder, names: Sequence[str], labels: Sequence[Label], fu
 class Series:
     function: Function
     runs: Sequence[KernelRun]
-    addresses: Sequence[int]  # where the operands of each kernel begin
+    addresses: Sequence[int]  # start of the operands of each kernel
 
 
 def series(runs: Sequence[KernelRun], cores: Sequence[int]) -> Series:
-    """The function that calls each kernel for each of its ``cores``; all code is in reach of a jump."""
+    """Return the function that calls each kernel for each of its ``cores``; all code must be in reach of a jump."""
     memory, addresses = ImageBuilder(), list[int]()
     b = Builder(TEXT_BASE, xpulp=False)
     b("addi", SP, SP, -STACK_ALIGNMENT)

@@ -1,4 +1,4 @@
-"""Operands of a layer as numpy arrays, and random ones."""
+"""Operands of layers as numpy arrays, given or random."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -31,16 +31,16 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _MAX_KAPPA = 255
 _SAFE_BITS = 30  # accumulator times kappa stays below this power of two, so that adding lambda cannot wrap
-_WIDE_KAPPA_BITS = 24  # of a kappa whose products have 64 bits
-_HALF_RANGE = 1 << 15  # of thresholds, which have 16 bits
-_FACTOR_BITS = 31  # of factors of the exact rule, without their sign
+_WIDE_KAPPA_BITS = 24  # width of a kappa with 64-bit products
+_HALF_RANGE = 1 << 15  # bound of thresholds, which have 16 bits
+_FACTOR_BITS = 31  # width of factors of the exact rule, without sign
 
 # the accumulator's standard deviation is below this power of two, which leaves room for its mean and for kappa
 _SPREAD_BITS = 25
-UNIFORM_VARIANCE = 1 / 12  # of a number out of an interval of length 1
+UNIFORM_VARIANCE = 1 / 12  # variance of a uniform number of an interval of length 1
 
 
-FilterLayer = ProductLayer | DepthwiseLayer  # what a kernel with filters computes
+FilterLayer = ProductLayer | DepthwiseLayer  # layers with filters
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,22 +51,22 @@ class LayerTensors:
     weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`, of a depthwise convolution `[channel][ky][kx]`
     bias: Ints | None = None  # start of each output channel's accumulator, int32
     requantisation: AnyRequantisation | None = None  # without it the results are the 32-bit accumulators
-    folded: bool = False  # whether a convolution leaves its results as fold says, for the pooling behind it
+    folded: bool = False  # whether a convolution folds its results for the pooling that follows
 
     @property
     def rule(self) -> Rule | None:
-        """The rule by which results come of the accumulators; None: they are the accumulators."""
+        """Rule of the results; None if they are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
 
     def in_software(self, precision: Precision) -> "LayerTensors":
-        """Operands for a kernel without instructions for the exact rule, which has 64 bits then."""
+        """Return operands for a kernel without instructions for the exact rule, which then uses 64-bit sums."""
         after = self.requantisation
         if not isinstance(after, ExactRequantisation):
             return self
         return replace(self, requantisation=after.in_software(*self._sums(precision)))
 
     def with_one_shift(self, precision: Precision) -> "LayerTensors":
-        """Operands with the same results by the exact rule with one shift for all channels, where there are any."""
+        """Return operands with one shift for all channels and the same results by the exact rule, if there are any."""
         after = self.requantisation
         if not isinstance(after, ExactRequantisation):
             return self
@@ -76,13 +76,13 @@ class LayerTensors:
         return self if one_shift is None else replace(self, requantisation=one_shift[0], bias=one_shift[1])
 
     def _sums(self, precision: Precision) -> tuple[Ints, Ints]:
-        """Biases, and how far from its bias the accumulator of each channel may be."""
+        """Return the biases, and the largest distance of each channel's accumulators from its bias."""
         rows = self.weights.reshape(len(self.weights), -1).astype(np.int64)
         bias = np.zeros(len(rows), np.int64) if self.bias is None else self.bias
         return bias, np.abs(rows).sum(axis=1) << precision.x
 
     def shaped(self, layer: FilterLayer) -> "LayerTensors":
-        """Operands in the shapes of another layer with as many activations and weights."""
+        """Return the operands in the shapes of another layer with equally many activations and weights."""
         activations, weights = _shapes(layer)
         return replace(self, activations=self.activations.reshape(activations), weights=self.weights.reshape(weights))
 
@@ -92,7 +92,7 @@ class LayerTensors:
         check_shape("weights", self.weights, weights)
 
     def check(self, layer: FilterLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
-        """Raise :class:`LayerError` unless shapes, of activations the given one, and results suit ``layer``."""
+        """Raise :class:`LayerError` unless operands suit ``layer``; ``activations`` overrides their shape."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         shape, filters = _shapes(layer)
@@ -114,7 +114,7 @@ class LayerTensors:
 
 
 def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
-    """The operands of a kernel on a core with these extensions, which may lack the exact rule's instruction."""
+    """Return the operands of a kernel for a core that may lack the exact rule's instruction."""
     is_able = Extension.XPULPRQ_EXACT in extensions or not isinstance(tensors, LayerTensors)
     return tensors if is_able else tensors.in_software(precision)
 
@@ -136,7 +136,7 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _met(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
-    """Fractions of the input that are met, not padding: by each weight of a filter (axis 0), or by each pixel (1)."""
+    """Return the fractions of filter taps that lie inside the input, by weight (axis 0) or by pixel (axis 1)."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     top, _, left, _ = layer.padding
@@ -148,7 +148,7 @@ def _met(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
 
 
 def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *, signed: bool) -> Ints:
-    """Uniform elements over their whole range; of one bit -1 and +1."""
+    """Return uniform elements over their whole range; elements of one bit are -1 or +1."""
     if bits == SIGN_BITS:
         return 2 * rng.integers(0, 2, shape) - 1
     least = -(1 << (bits - 1)) if signed else 0
@@ -158,13 +158,12 @@ def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *
 def random_tensors(
     layer: ProductLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True, rule: Rule = Rule.BN32
 ) -> LayerTensors:
-    """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs.
+    """Return uniform operands over their whole range and parameters that spread the results over theirs.
 
-    Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits.
-    Results of one bit have a threshold, whatever the rule.
-    Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less where the products would leave 32 bits.
-    Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the expected mean of the accumulator;
-    rules without such an offset are centred by the bias.
+    Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits. Results of one bit have a
+    threshold, whatever the rule. Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less if
+    products would exceed 32 bits. Lambda centres the results: ``(2**(bits - 1) << shift) - kappa * mean`` with the
+    expected mean of the accumulator; rules without such an offset are centred by the bias.
     """
     shape, filters = _shapes(layer)
     # sums have a standard deviation of sqrt(products) / 6 of the largest product
@@ -203,24 +202,24 @@ def random_tensors(
 
 @dataclass(frozen=True, eq=False)
 class Spreading:
-    """Rules that spread accumulators of these means and of this standard deviation over the range of the results."""
+    """Random rules that spread accumulators of given mean and standard deviation over the range of the results."""
 
     channels: int
     mean: Ints  # expected mean of each channel's accumulators, or of all
-    spread: int  # their standard deviation
+    spread: int  # standard deviation of the accumulators
     precision: Precision
-    rng: np.random.Generator  # of what is left to chance
+    rng: np.random.Generator  # source of random parameters
 
     @property
     def _centre(self) -> int:
         return 0 if self.precision.y_signed else 1 << (self.precision.y - 1)
 
     def _shift(self, factor_bits: int, most: int) -> int:
-        """Two standard deviations on each side fill the range."""
+        """Return the shift with which two standard deviations on each side fill the range."""
         return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
 
     def normalising(self, rule: Rule) -> AnyRequantisation:
-        """A rule with an offset for each channel."""
+        """Return a rule with an offset for each channel."""
         wide = rule is Rule.BN64
         most = _WIDE_KAPPA_BITS if wide else min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length())
         kappa_bits = max(1, most)
@@ -230,7 +229,7 @@ class Spreading:
         return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
 
     def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int | Ints]:
-        """A rule without an offset for each channel, and the mean of the accumulators that it centres."""
+        """Return a rule without an offset for each channel, and the mean of the accumulators that it centres."""
         match rule:
             case Rule.MULTIPLY:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))
@@ -242,7 +241,7 @@ class Spreading:
                 factors = self.rng.integers(1 << bits, 2 << bits) * self.rng.choice((-1, 1), self.channels)
                 ideal = [self._shift(int(number).bit_length(), MAX_EXACT_SHIFT) for number in np.abs(factors)]
                 shifts, zero = np.maximum(ideal, 1), min(self._centre, (1 << 7) - 1)
-                # half a step below the code of 0, so that as many are rounded up to it as down to the one before
+                # half a step below the zero point, so that equally many round up to it and down to the code before
                 middle = -(1 << (shifts - 1)) // factors
                 requantisation = OneShiftRequantisation if is_one else ExactRequantisation
                 return requantisation(factors=factors, shifts=shifts, zero=zero), middle
@@ -251,7 +250,7 @@ class Spreading:
                 return Shifting(shift=shift), self._centre << shift
             case _:
                 levels = 1 << self.precision.y
-                # the outermost results get what lies beyond
+                # the outermost results take all accumulators beyond
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2

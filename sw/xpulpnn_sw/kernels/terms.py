@@ -1,9 +1,9 @@
 """Numbers that a kernel derives from its arguments, as expressions over their names; the shares of cores.
 
-Of what costs the same everywhere, such as rows that lie ready, each core takes a piece. In a convolution the groups on
-the border of the input take longer, so the cores take turns, and each turn begins one core later, lest a core meets the
-same border in every row: group ``g`` is computed by core ``(g + g // cores) % cores``. A core that is alone takes all
-groups in one turn, and nothing between two of them.
+Work of equal cost, such as rows in memory, is divided into one piece per core. In a convolution the groups at the
+border of the input take longer, so the cores take turns, and each turn begins one core later, so that no core gets the
+same border in every row: group ``g`` is computed by core ``(g + g // cores) % cores``. A single core takes all groups
+in one turn.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Term:
-    """A whole number made of arguments and constants; arithmetic is that of 32-bit registers."""
+    """A whole number made of arguments and constants, with 32-bit arithmetic."""
 
     def __add__(self, other: "Term | int") -> "Term":
         return Combination("add", self, term(other))
@@ -43,15 +43,18 @@ class Argument(Term):
 
 @dataclass(frozen=True, slots=True)
 class Name(Term):
-    """A number defined before."""
+    """A number defined earlier in the same frame."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Combination(Term):
-    """Result of the register instruction ``mnemonic``, of ``max0``: the left side if positive, else 0, of ``min``: the
-    lesser side, or of ``share``: the left side divided by the right one, which is likely a power of two."""
+    """An operation of two terms.
+
+    ``mnemonic`` is a register instruction, or ``max0``: the left side if positive, else 0; ``min``: the lesser side;
+    ``share``: the left side divided by the right one, which is likely a power of two.
+    """
 
     mnemonic: str
     left: Term
@@ -59,32 +62,31 @@ class Combination(Term):
 
 
 def given(*names: str) -> dict[str, Term]:
-    """Arguments as numbers of their own names."""
+    """Return arguments as numbers of the same names."""
     return {name: Argument(name) for name in names}
 
 
 def term(value: Term | int) -> Term:
-    """A constant as a term."""
     return Number(value) if isinstance(value, int) else value
 
 
 def shared(value: Term) -> Term:
-    """The value over the number of cores, rounded down."""
+    """Return the value divided by the number of cores, rounded down."""
     return quotient(value, Argument("cores"))
 
 
 def quotient(value: Term, divisor: Term) -> Term:
-    """The value over a number that is likely a power of two, rounded down: with XpulpV2 a shift if it is one."""
+    """Return the value divided by a likely power of two, rounded down; with XpulpV2 powers of two become shifts."""
     return Combination("share", value, divisor)
 
 
 def lesser(left: Term, right: Term) -> Term:
-    """The lesser of two numbers whose difference has 32 bits."""
+    """Return the lesser of two numbers whose difference fits 32 bits."""
     return Combination("min", left, right)
 
 
 def positive(value: Term) -> Term:
-    """The value if it is positive, else 0."""
+    """Return the value if it is positive, else 0."""
     return Combination("max0", value, Number(0))
 
 
@@ -113,17 +115,17 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
 
 
 def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:
-    """First group and number of groups of a core, one after the other, of the name ``groups``."""
+    """Return first group and number of groups of a core, whose groups, out of ``groups``, are consecutive."""
     groups = Name("groups")
     end = quotient(groups * (core + 1), cores)
     return {"first_group": quotient(groups * core, cores), "group": end - Name("first_group")}
 
 
 def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
-    """The core's ``part`` of the channels, and its share of the groups, where cores are as many as they are to be.
+    """Return the core's share of the groups and of the channels, if there are ``all_cores`` cores.
 
-    Cores one after the other have so many parts of the same groups, and a part has its ``steps`` from ``first_step`` on
-    out of those of the name ``all_steps``. With another number of cores there is one part.
+    Consecutive cores share the same groups in ``parts`` parts, each of ``steps`` channel steps from ``first_step`` on,
+    out of ``all_steps``. With another number of cores there is one part.
     """
     apart = Argument("cores") - all_cores
     return {
@@ -137,13 +139,13 @@ def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
 
 
 def even_share(total: Term) -> dict[str, Term]:
-    """``begin`` and ``count`` of the core's share of so many things; the last cores may have less, or none."""
+    """Return ``begin`` and ``count`` of the core's share of ``total`` items; the last cores may have fewer or none."""
     core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
     return {"piece": shared(total + cores - 1), "begin": core * size, "count": lesser(size, positive(total - begin))}
 
 
 def group_turns() -> dict[str, Term]:
-    """The first group of a core and how many follow at once; for later turns those ``left`` and its ``turn``."""
+    """Return a core's first group and how many follow at once; for later turns the groups ``left`` and ``turn``."""
     core, cores, count = Argument("core"), Argument("cores"), Name("count")
     are_several = Number(1) - positive(Number(2) - cores)
     return {
@@ -151,7 +153,7 @@ def group_turns() -> dict[str, Term]:
         "turn": core,
         "cores": cores,
         "count": positive(Name("groups") - core),
-        # from the core's group on, those of others included; none to take turns for if it is alone
+        # groups of all cores from the core's first on; 0 for a single core, which takes no turns
         "left": count * are_several,
         "group": count - positive(Name("left") - 1),
     }

@@ -1,4 +1,4 @@
-"""The MatMul variants: their blocking, what the core must have, and what one inner iteration does."""
+"""Variants of kernels: their blocks, the extensions they need, and the precisions they compute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ CHANNELS_PER_BLOCK = 4
 
 
 class LoopStyle(Enum):
-    """Source of the operands of the products (KERNELS of the papers, one inner loop each)."""
+    """Source of the operands of the products; each style has an inner loop."""
 
     SCALAR = "one element per load, mul and add"
     XPULPV2 = "packed 8-bit words; narrower weights are unpacked in the loop"
@@ -28,15 +28,15 @@ class LoopStyle(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A way to write a kernel, by what the core must have."""
+    """A way to write a kernel, by the extensions it needs."""
 
     name: str  # name on the command line
-    extensions: frozenset[Extension]  # what the core needs besides the base set
+    extensions: frozenset[Extension]  # extensions needed in addition to the base set
     widths: frozenset[int]  # operand widths in bits
 
     @property
     def xpulp(self) -> bool:
-        """Tell whether post-increment access, hardware loops and p.mac may be used."""
+        """True if post-increment access, hardware loops and p.mac may be used."""
         return Extension.XPULPV2 in self.extensions
 
     def check_precision(self, precision: Precision) -> None:
@@ -49,7 +49,7 @@ class Level:
             raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
 
     def computes(self, precision: Precision) -> bool:
-        """Tell whether there is a kernel of this precision."""
+        """Return whether there is a kernel of this precision."""
         try:
             self.check_precision(precision)
         except LayerError:
@@ -60,7 +60,7 @@ class Level:
         return precision
 
     def vectors(self, precision: Precision) -> frozenset[int]:
-        """Element widths of the SIMD instructions in the kernel, which the core must have."""
+        """Return the element widths of SIMD instructions that the core must have."""
         return frozenset({precision.x, precision.y} if self.xpulp else ())
 
 
@@ -71,25 +71,25 @@ class Variant(Level):
     nch: int  # output channels computed together
     npx: int  # output pixels computed together
     style: LoopStyle  # kind of inner loop
-    # whether activation rows are those of a feature map, one after the other, whatever the style prefers
+    # whether activation rows are the pixels of a feature map, which are never interleaved
     in_place: bool = False
 
     @property
     def interleaved(self) -> bool:
-        """Tell whether the im2col rows of a pixel group alternate word by word, so that one pointer walks through all.
+        """True if the im2col rows of a pixel group alternate word by word, so that one pointer serves all.
 
-        With four pixels each activation is reloaded in a fixed order, which makes their words one sequential stream;
-        where none is loaded by itself also with two.
+        With four pixels activations are reloaded in a fixed order, so that their words are one sequential stream;
+        without separate loads also with two.
         """
         least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR, LoopStyle.PAIR: _PAIR}.get(self.style)
         return least is not None and self.npx >= least and not self.in_place
 
     @property
     def weight_streams(self) -> int:
-        """Weight pointers per pixel group. Where four pixels take turns, two serve for all rows, which take turns too.
+        """Weight pointers per pixel group; several rows of a stream alternate word by word.
 
-        A pointer moved by a Mac&Load is not ready for the next instruction. One serves for all if there is always
-        another between two that move it, which four pixels leave room for.
+        A pointer moved by a Mac&Load is not ready for the next instruction. One pointer serves all rows if the
+        instructions that move it are never adjacent, which needs four pixels.
         """
         if self.style is LoopStyle.PAIR:
             return 1
@@ -99,49 +99,49 @@ class Variant(Level):
 
     @property
     def turns_around(self) -> int:
-        """Turns of an inner loop whose sums begin with products that do not accumulate, which are not in its body."""
+        """Iterations of an inner loop with fresh accumulators that are written outside of its body."""
         return 1 if self.npx == 1 or (self.style is LoopStyle.PAIR and self.in_place) else 2
 
     @property
     def unrolled(self) -> int:
-        """Words of a row per inner iteration: with one pixel and C&U two, so that none waits for its activation."""
+        """Words of a row per iteration: two for Compute&Update with one pixel, to avoid load-use stalls."""
         return 2 if self.npx == 1 and self.style is LoopStyle.CU else 1
 
     @property
     def unpacks(self) -> bool:
-        """Tell whether all operands become bytes: without sub-byte products."""
+        """True if all operands become bytes, for cores without sub-byte products."""
         return self.style in (LoopStyle.SCALAR, LoopStyle.XPULPV2)
 
     def counts(self, precision: Precision) -> bool:
-        """Tell whether products are those of single bits: what differs is counted, in words of 32 of both factors."""
+        """Return whether differing bits are counted, for products of single bits in words of 32."""
         return self.unpacks and precision.w == SIGN_BITS
 
     def computed(self, precision: Precision) -> Precision:
-        """Variants that do not count hold single bits as crumbs."""
+        """Return the precision with single bits held as crumbs, unless the variant counts bits."""
         return replace(precision, w=_CRUMB_BITS) if precision.w == SIGN_BITS and not self.unpacks else precision
 
     def row_bits(self, precision: Precision) -> int:
-        """Width of elements in an activation row: that of the weights, or of inputs that meet slices of them."""
+        """Return the width of elements in an activation row: the weights', or the inputs' if the core mixes both."""
         bits = precision.w
         if self.unpacks:
             return max(bits, BYTE_BITS) if bits != SIGN_BITS else bits
         return precision.x if self.mixes(precision) else bits
 
     def mixes(self, precision: Precision) -> bool:
-        """Tell whether the core widens slices of weights to the width of the inputs."""
+        """Return whether the core widens slices of weights to the width of the inputs."""
         narrow = precision.x // precision.w in (_PAIR, 2 * _PAIR) and SIGN_BITS < precision.w
         return narrow and precision.x <= BYTE_BITS and Extension.XPULPML_MIXED in self.extensions
 
     def expansion(self, precision: Precision) -> int:
-        """Words of an activation row for a word of the input: inputs narrower than the rows are widened."""
+        """Return the words of an activation row for a word of the input: narrower inputs are widened."""
         return max(1, self.row_bits(precision) // precision.x)
 
     def planes(self, precision: Precision) -> int:
-        """Activation rows for a row of the input: wider inputs are cut into parts, each worth a power of two."""
+        """Return the activation rows for a row of the input: wider inputs are cut into planes."""
         return max(1, precision.x // self.row_bits(precision))
 
     def vectors(self, precision: Precision) -> frozenset[int]:
-        """Element widths of the dot products, which the core must have."""
+        """Return the element widths of dot products that the core must have."""
         if self.counts(precision):
             return frozenset()
         return frozenset({self.row_bits(self.computed(precision))} if self.xpulp else ())
@@ -169,7 +169,7 @@ _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DO
 _X3 = _X2 | {Extension.XPULPML_PAIR, Extension.XPULPML_MIXED}
 
 
-# by family: style, what the core must have, operand widths
+# by family: style, extensions, operand widths
 _FAMILIES = {
     "rv32im": (LoopStyle.SCALAR, frozenset[Extension](), _NARROW),
     "xpulpv2": (LoopStyle.XPULPV2, _V2, _NARROW),
@@ -204,12 +204,11 @@ ONE_PIXEL = _variants(
         if style is not LoopStyle.PAIR
     )
 )
-"""Variants of layers with a single pixel, by name, slowest first; with blocks of two channels cores share few of them
-more evenly."""
+"""Variants of layers with a single pixel, by name, slowest first; blocks of two channels divide few channels evenly."""
 
 
 def for_pixels(requested: Variant, pixels: int) -> Variant:
-    """The variant, or with a single pixel the fastest of :data:`ONE_PIXEL` that needs no more of the core."""
+    """Return the variant or, for a single pixel, the fastest of :data:`ONE_PIXEL` that needs no other extensions."""
     if pixels > 1:
         return requested
     able = [variant for variant in ONE_PIXEL.values() if variant.extensions <= requested.extensions]
@@ -222,21 +221,20 @@ _XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementLevel(Level):
-    """Instructions that a kernel needs whose vectors are elements of the feature maps."""
+    """Instructions of kernels whose vectors are elements of the feature maps."""
 
     def has_vectors(self, bits: int) -> bool:
-        """Tell whether there are SIMD instructions on elements of so many bits."""
+        """Return whether there are SIMD instructions on elements of ``bits`` bits."""
         if bits == SIGN_BITS:
             return False
         return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
 
     @property
     def requantises(self) -> bool:
-        """Tell whether ``pv.rqu`` and ``pv.rqs`` may be used."""
+        """True if ``pv.rqu`` and ``pv.rqs`` may be used."""
         return Extension.XPULPRQ in self.extensions
 
     def vectors(self, precision: Precision) -> frozenset[int]:
-        """Element widths of the SIMD instructions in the kernel, which the core must have."""
         narrow = {bits for bits in (precision.x, precision.w, precision.y) if self.has_vectors(bits)}
         return frozenset(narrow | {BYTE_BITS, 2 * BYTE_BITS} if self.xpulp else ())
 
@@ -250,9 +248,9 @@ ELEMENT_LEVELS: Mapping[str, ElementLevel] = {
         ElementLevel(name="xpulpnn2", extensions=_XPULPNN | {Extension.XPULPRQ}, widths=_ELEMENT_WIDTHS),
     )
 }
-"""All by name, slowest first."""
+"""All element levels by name, slowest first."""
 
-# those of kernels whose results are elements of their inputs: nothing is requantised
+# levels of kernels without requantisation, whose results are elements of their inputs
 PLAIN_LEVELS: Mapping[str, ElementLevel] = {
     name: level for name, level in ELEMENT_LEVELS.items() if not level.requantises
 }
@@ -260,7 +258,7 @@ PLAIN_LEVELS: Mapping[str, ElementLevel] = {
 POOL_LEVELS: Mapping[str, ElementLevel] = {
     name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
 }
-"""Levels of maximum pooling, which also takes the greater of single bits."""
+"""Levels of maximum pooling, which also computes single bits."""
 
-# those of transpositions: no instruction that xpulpnn adds is of use
+# levels of transpositions, to which xpulpnn adds no useful instruction
 TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: ELEMENT_LEVELS[name] for name in ("rv32im", "xpulpv2")}

@@ -1,8 +1,8 @@
-"""The binarised classifier with its data in memory, and its two other orders of bits.
+"""The binarised classifier with its data in memory, and two alternative layouts of its bits.
 
-With crumbs the second convolution takes 16 channels of two bits to a word. With windows, as in the paper, a word
-holds a window of one channel, 25 bits of 32: each is collected bit by bit, from the image or from the sums of the
-layer before, and meets that of a filter once. Sums are kept there, not their signs: bytes after the first
+With crumbs the second convolution packs 16 channels of two bits into a word. With windows, as in the paper, a word
+holds a 5x5 window of one channel, 25 bits of 32: each window is collected bit by bit from the image or from the sums of
+the previous layer and compared with each filter once. Maps then hold sums instead of signs: bytes after the first
 convolution, half-words after the second.
 """
 
@@ -26,10 +26,10 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS
 from xpulpnn_sw.layers.precision import Precision
 
-LEFT = 2 * WORD  # bytes before a row of the image in its frame, which begins with a word
+LEFT = 2 * WORD  # bytes of a padded row before the row of the image
 FRAME_ROW = (
     LEFT + (network.SIDE + network.BORDER) * network.COLOURS + network.BORDER
-)  # bytes of a row of the frame, whole words
+)  # bytes of a row of the padded image, whole words
 FRAME_ROWS = network.SIDE + 2 * network.BORDER
 _PIXELS = network.POOL * network.POOL
 WINDOW_BUFFER_WORDS = _PIXELS * network.CHANNELS
@@ -38,14 +38,13 @@ _MAP_ROW = MAP_SIDE * network.CHANNELS
 
 
 class WindowClassifierCode(ClassifierCode):
-    """Writes the function, for one core."""
+    """Code for words that hold a window of one channel, for one core only."""
 
     fields = (*FIELDS, "windows", "sums")
     map_pixel = network.CHANNELS
     strip_row = FRAME_ROW
 
     def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
-        """Place what only this order of bits has."""
         return {
             "strips": memory.reserve("strips", FRAME_ROWS * FRAME_ROW),
             "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
@@ -56,7 +55,7 @@ class WindowClassifierCode(ClassifierCode):
         }
 
     def _terms(self) -> dict[str, Term]:
-        # the frame takes the place of the strips; the windows' first pixel lies before the row of the image
+        # the padded image takes the place of the strips; the first window begins in the left border
         before = LEFT - network.BORDER * network.COLOURS
         terms = super()._terms()
         return terms | {
@@ -68,7 +67,7 @@ class WindowClassifierCode(ClassifierCode):
         }
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """Rows of the image in a frame of bytes that are -1."""
+        """Copy the rows of the image into the padded image, whose zeros count as -1."""
         b = self._b
         counter, first, second = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
@@ -79,7 +78,7 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("pack", start, end, counter)
 
     def _collect(self, word: int, bits: list[tuple[int, int, int]], limit: int, temporaries: list[int]) -> None:
-        """The bits of a word, each 1 for a byte above ``limit``: whether it has a sign, its offset, its base."""
+        """Set bit ``i`` of ``word`` if the byte of ``bits[i]``, (signed, offset, base register), exceeds ``limit``."""
         b, first = self._b, 0
         while first < len(bits):
             pair = [*zip(temporaries, bits[first:], strict=False)]
@@ -140,7 +139,7 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("conv1", start, end, totals[0])
 
     def _pool(self, totals: list[int], work: int, inputs: int) -> None:
-        """The largest of the sums, in the place of the first count; the others are lost."""
+        """Turn counts of differing bits into sums and leave their maximum in the first register."""
         b, (first, *others) = self._b, totals
         b.li(work, inputs)
         for register in totals:
@@ -175,7 +174,7 @@ class WindowClassifierCode(ClassifierCode):
         self._next_pixels(source, target, totals[0], (pixels, start, end), network.LAST * network.CHANNELS * _HALF)
 
     def _windows(self, source: int, registers: list[int]) -> None:
-        """The windows of four pixels, those of a channel side by side."""
+        """Write the windows of four pixels to the buffer, those of a channel side by side."""
         b = self._b
         lines, registers = registers[: network.WINDOW], registers[network.WINDOW :]
         place, word, counter, *temporaries = registers[:5]
@@ -215,10 +214,10 @@ VARIANT = VARIANTS["nn_4x4"]
 PIXEL_WORDS = 2  # words of a pixel's crumbs
 ROW_WORDS = network.TAPS * PIXEL_WORDS
 _PLACEMENT: Placement = "padded"
-_SPARE_WORDS = 2  # words behind the rows that are fetched ahead
-# words from one core's rows to the next one's
+_SPARE_WORDS = 2  # words after the rows that are fetched ahead
+# words between the rows of neighbouring cores
 BUFFER_WORDS = banked_words(VARIANT.npx * ROW_WORDS + _SPARE_WORDS, _PLACEMENT)
-# words from one stream of filters to the next
+# words between neighbouring streams of filters
 STREAM_WORDS = banked_words(network.CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLACEMENT)
 _REACH = network.POOL + network.WINDOW - 1
 _LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
@@ -232,9 +231,8 @@ class CrumbClassifierCode(ClassifierCode):
     extensions = ClassifierCode.extensions | {Extension.XPULPNN, Extension.XPULPML_NN}
 
     def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
-        """Place what only this order of bits has."""
         filters = network.crumb_filters(weights, VARIANT.nch, VARIANT.weight_streams, STREAM_WORDS)
-        # around the map are -1
+        # the border of the map is -1
         empty = np.full(MAP_SIDE * MAP_SIDE * PIXEL_WORDS, _MINUS_ONES, np.uint32)
         return {
             "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
@@ -292,7 +290,7 @@ class CrumbClassifierCode(ClassifierCode):
         self._next_pixels(source, target, sums, (pixels, start, end), network.LAST * WORD)
 
     def _fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
-        """The receptive fields of four pixels, word by word one of each; lines are read once."""
+        """Write the receptive fields of four pixels, interleaved word by word; each line is read once."""
         b = self._b
         upper, lower = words[:_LINE], words[_LINE : 2 * _LINE]
         self._frame.load("rows", place)
@@ -308,7 +306,7 @@ class CrumbClassifierCode(ClassifierCode):
                             b("p.sw", fields[word + column * PIXEL_WORDS], WORD, place)
 
 
-# where the weights of the first fully connected layer lie, which no usual TCDM has room for
+# address of the weights of the first fully connected layer, which exceed the usual TCDM
 _OUTSIDE = TEXT_BASE + (1 << 20)
 
 _CODES: Mapping[str, type[ClassifierCode]] = {
@@ -317,15 +315,15 @@ _CODES: Mapping[str, type[ClassifierCode]] = {
     "crumbs": CrumbClassifierCode,
 }
 CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {name: code.extensions for name, code in _CODES.items()}
-"""Order of bits in words, and the core it needs: a window of one channel to a word, as in the paper; 32
-channels to a word; the same, and in the second convolution 16 channels of two bits."""
+"""Layouts of bits in words, with the extensions they need: a window of one channel per word, as in the paper; 32
+channels per word; the same, but 16 channels of two bits in the second convolution."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classifier:
-    function: Function  # code and data
-    outside: Words  # more data
-    outside_base: int
+    function: Function  # code, and data in TCDM
+    outside: Words  # weights of the first fully connected layer
+    outside_base: int  # address of these weights
 
 
 def classifier(
@@ -336,10 +334,10 @@ def classifier(
     software: bool = False,
     cores: int = 1,
 ) -> Classifier:
-    """The function that computes the four results of an image.
+    """Return the function that computes the four results of an image.
 
-    ``variant`` is out of :data:`CLASSIFIER_VARIANTS`; that of windows is for one core. ``software`` counts bits by
-    shifts and masks instead of ``p.cnt``, not with crumbs. Memory symbols are those of the fields of the argument
+    ``variant`` is a key of :data:`CLASSIFIER_VARIANTS`; ``window`` is for one core. ``software`` counts bits by shifts
+    and masks instead of ``p.cnt``, which ``crumbs`` does not support. Memory symbols are the fields of the argument
     structure, ``arguments`` and ``stack``.
     """
     memory = ImageBuilder()

@@ -1,8 +1,8 @@
-"""The instructions of the binarised classifier.
+"""Code generator of the binarised classifier.
 
-The cores share the rows of every layer and meet after each. Of a row of the image six neighbouring pixels make a
-strip, a word; both convolutions compute the four pixels of a pooling window at once and keep the least number of
-differing bits, which the sign of the pooled result follows from.
+The cores share the rows of every layer and meet at a barrier after each layer. Six neighbouring pixels of an image row
+make a strip, one word. Both convolutions compute the four pixels of a pooling window at once and keep the smallest
+number of differing bits, from which the sign of the pooled result follows.
 """
 
 from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister
@@ -20,8 +20,8 @@ FIELDS = (
     *("input", "strips", "filters1", "map1", "filters2", "map2"),
     *("rows1", "hidden1", "rows2", "hidden2", "rows3", "output"),
 )
-"""The argument structure, a pointer per word: the image, its strips; words of the first convolution and its map, with
-a border; those of the second and its map; of the fully connected layers the rows, and a word per result."""
+"""Fields of the argument structure, all pointers: image and strips; filters and map, with a border, of the first
+convolution; filters and map of the second; rows and results, a word each, of the fully connected layers."""
 
 TOGETHER = 2  # channels of the second convolution computed together
 STRIP_ROWS = network.SIDE + 2 * network.BORDER
@@ -32,7 +32,7 @@ _GROUP = 4  # results of the first fully connected layer computed together
 _PAIR_BITS = network.POOL * network.COLOURS
 _MASKS = (0x5555_5555, 0x3333_3333, 0x0F0F_0F0F)
 _COUNT_MASK = 0x3F
-# what the cores share, by layer: rows, or groups of results
+# units of each layer that the cores share: rows, or groups of results
 _SHARED = {"pack": network.SIDE, "conv1": network.POOLED, "conv2": network.LAST, "fc1": network.HIDDEN // _GROUP}
 
 
@@ -51,7 +51,7 @@ class ClassifierCode:
         self._part = ZERO
 
     def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
-        """Place what only this order of bits has."""
+        """Place the operands whose layout depends on the class and return their addresses."""
         del cores
         return {
             "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
@@ -113,7 +113,7 @@ class ClassifierCode:
         b.place(alone)
 
     def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
-        """Begin a loop over a core's share: registers ``from`` and ``to``, where it begins, and what skips it."""
+        """Begin a loop over a core's rows; return registers ``from`` and ``to`` and the labels of loop and end."""
         b, frame = self._b, self._frame
         source, target = registers.take(2)
         start, end = Label(), Label()
@@ -138,7 +138,7 @@ class ClassifierCode:
         b.place(end)
 
     def _count(self, target: int, bits: int) -> None:
-        """``target`` = the number of 1 bits; ``bits`` are lost."""
+        """Write ``target = popcount(bits)``; ``bits`` is clobbered."""
         b = self._b
         if not self._software:
             b("p.cnt", target, bits)
@@ -172,7 +172,7 @@ class ClassifierCode:
     # -- layers
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """GroupOrder of six pixels, each two further than the one before."""
+        """Write the strips of the image rows: six pixels each, every strip two pixels further than the one before."""
         b = self._b
         limits = registers.take(network.COLOURS)
         for register, value in zip(limits, network.THRESHOLDS, strict=True):
@@ -237,12 +237,12 @@ class ClassifierCode:
         self._next_row("conv1", start, end, total)
 
     def _put(self, result: int, target: int, work: int, other: int) -> None:
-        """Store a pixel of the first map; the registers that are left are lost."""
+        """Store a pixel of the first map; the last two registers may be clobbered."""
         del work, other
         self._b("p.sw", result, WORD, target)
 
     def _append(self, result: int, count: int, inputs: int) -> None:
-        """Append the sign that follows from the number of bits that differ to the results."""
+        """Append the sign of a dot product over ``inputs`` terms, of which ``count`` differ, to ``result``."""
         b = self._b
         b("slti", count, count, (inputs + 1) // 2)
         b("add", result, result, result)
@@ -308,7 +308,7 @@ class ClassifierCode:
         self._next_row("fc1", start, end, different)
 
     def _bits(self, name: str, registers: FreeRegisters) -> None:
-        """The results of a layer, a word each, as bits in the first registers."""
+        """Pack the results of a layer, a word each, into bits in the first registers."""
         b = self._b
         words = registers.take(HIDDEN_WORDS)
         pointer, counter, bit = registers.take(3)

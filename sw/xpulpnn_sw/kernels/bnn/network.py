@@ -1,8 +1,8 @@
-"""The binarised vehicle classifier: its sizes, random weights, and how they lie in memory.
+"""The binarised vehicle classifier: its sizes, random weights and their memory layout.
 
 96 x 96 x 3 pixels -> convolution 5 x 5 to 32 channels, maximum of 2 x 2, sign -> the same again -> three fully
-connected layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, a 1 bit or a 0 bit; a dot product of
-``n`` of them is ``n`` less twice the bits that differ.
+connected layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, stored as bits 1 or 0; a dot product
+of ``n`` terms is ``n`` less twice the number of differing bits.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 SIDE, COLOURS, CHANNELS, WINDOW, POOL = 96, 3, 32, 5, 2
 BORDER = WINDOW // 2
 HIDDEN, CLASSES = 100, 4
-THRESHOLDS = (127, 100, 70)  # A colour above its own is +1
+THRESHOLDS = (127, 100, 70)  # a colour above its threshold is +1
 POOLED = SIDE // POOL
 LAST = POOLED // POOL
 FEATURES = LAST * LAST * CHANNELS
@@ -27,17 +27,16 @@ MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weights:
-    """Weights, each +1 or -1."""
+    """Weights of all layers, each +1 or -1."""
 
-    conv1: Ints  # weights of the first convolution
+    conv1: Ints
     conv2: Ints
-    fc1: Ints  # weights of the first fully connected layer, for rows, columns, channels in this order
-    fc2: Ints  # weights of the second
-    fc3: Ints  # weights of the last
+    fc1: Ints  # `[out][feature]`, features in the order of rows, columns, channels
+    fc2: Ints
+    fc3: Ints
 
 
 def random_weights(random: np.random.Generator) -> Weights:
-
     def signs(*shape: int) -> Ints:
         return random.integers(0, 2, shape) * 2 - 1
 
@@ -51,7 +50,7 @@ def random_weights(random: np.random.Generator) -> Weights:
 
 
 def synthetic_image(random: np.random.Generator) -> NDArray[np.uint8]:
-    """An image [96, 96, 3] of smooth shades, a bright box and noise."""
+    """Return an image [96, 96, 3] of smooth shades, a bright box and noise."""
     rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
     phases = random.uniform(0, 2 * np.pi, COLOURS)
     shades = [100 + 60 * np.sin((rows + 2 * columns) / 20 + phase) for phase in phases]
@@ -69,32 +68,31 @@ ROW_BITS = WINDOW * COLOURS  # bits of a filter row of the first convolution; tw
 
 
 def first_filters(weights: Weights) -> Words:
-    """Words ``[channel][3]`` of the first convolution, the last channel first: rows 0 and 1, 2 and 3, 4."""
+    """Return words ``[channel][3]`` of the first convolution, last channel first: rows 0 and 1, 2 and 3, 4."""
     rows = pack_words(_bits(weights.conv1).reshape(CHANNELS, WINDOW, ROW_BITS), 1)[..., 0]
     words = np.stack([rows[:, 0] | rows[:, 1] << ROW_BITS, rows[:, 2] | rows[:, 3] << ROW_BITS, rows[:, 4]], axis=1)
     return words[::-1].astype(np.uint32)
 
 
 def second_filters(weights: Weights, together: int) -> Words:
-    """Words of the second convolution, the last channel first; ``together`` channels alternate tap by tap."""
+    """Return the words of the second convolution, last channel first, alternating over ``together`` channels."""
     words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
     return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
 
 
 def window_filters(filters: Ints, together: int) -> Words:
-    """Words of filters [out, ky, kx, in], one for a window of a channel, of ``together`` filters by turns."""
+    """Return a word for each window of filters [out, ky, kx, in], alternating over ``together`` filters."""
     count, channels = filters.shape[0], filters.shape[3]
     words = pack_words(_bits(filters).reshape(count, TAPS, channels).swapaxes(1, 2), 1)[..., 0]
     return words.reshape(-1, together, channels).swapaxes(1, 2).astype(np.uint32)
 
 
 def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
-    """The second convolution's words of crumbs, of a tap's even channels and then of its odd ones.
+    """Return the second convolution's words of crumbs, the even channels of a tap before the odd ones.
 
-    ``channels`` filters make a block. Its filter ``c`` belongs to stream ``c % streams``, where those of a block
-    alternate word by word and blocks follow each other; streams are filled up to ``stream_words``.
+    ``channels`` filters make a block, whose filter ``c`` belongs to stream ``c % streams``. In a stream the filters of
+    a block alternate word by word and blocks follow each other; streams are padded to ``stream_words``.
     """
-    # even channels before odd ones
     halves = weights.conv2.reshape(CHANNELS, TAPS, CHANNELS // 2, 2).swapaxes(2, 3)
     words = pack_words(halves, 2).reshape(CHANNELS // channels, channels // streams, streams, -1)
     filled = words.transpose(2, 0, 3, 1).reshape(streams, -1)
@@ -102,6 +100,6 @@ def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: i
 
 
 def dense(rows: Ints, together: int) -> Words:
-    """Rows of a fully connected layer, ``together`` of which alternate word by word."""
+    """Return the rows of a fully connected layer as words, alternating over ``together`` rows."""
     words = pack_words(_bits(rows), 1)
     return words.reshape(-1, together, words.shape[1]).swapaxes(1, 2).astype(np.uint32)

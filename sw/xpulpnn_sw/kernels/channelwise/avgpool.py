@@ -1,7 +1,7 @@
-"""Average pooling: sums over windows, divided by the window's area, towards zero.
+"""Average pooling: window sums divided by the window's area, rounded towards zero.
 
-The elements of each word are spread over several words of wider fields, in which whole windows add up. Signed elements
-get half the range added before, which makes them unsigned, and their sums are corrected at the end.
+The elements of each word are spread over several words of wider fields, which can hold the sum of a window. Signed
+elements are made unsigned by adding half their range; their sums are corrected at the end.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from xpulpnn_sw.layers.layer import AvgPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _FIELD_BITS = (4, 8, 16, 32)
-_TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` for the even bytes of two words by turns
-_FACTOR_BITS = 8  # of random factors
+_TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` that interleaves the even bytes of two words
+_FACTOR_BITS = 8  # width of random factors
 
 
 AVGPOOL_ARGUMENTS = argument_structure(
@@ -44,8 +44,8 @@ AVGPOOL_SCALED_ARGUMENTS = argument_structure(
 class AvgPoolTensors:
     activations: Ints  # the map, `[height][width][channel]`
     factor: int  # factor of the requantisation `clip((sum * factor / area + summand) >> shift)`, if there is one
-    summand: int  # its summand
-    shift: int  # its right shift
+    summand: int  # summand of the requantisation
+    shift: int  # right shift of the requantisation
 
     def __post_init__(self) -> None:
         if self.factor < 0:
@@ -55,7 +55,7 @@ class AvgPoolTensors:
 
 
 def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:
-    """A random map; a scale such that the results spread over their range."""
+    """Return a random map and a scale that spreads the results over their range."""
     factor = int(rng.integers(3 << (_FACTOR_BITS - 2), 1 << _FACTOR_BITS))
     shift = _FACTOR_BITS
     if precision.y > precision.x:
@@ -73,7 +73,7 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
 
 
 def avgpool_kernel(request: KernelRequest) -> KernelRun:
-    """An average pooling of ``input`` to ``output`` (both HWC); the function is for the layer's windows and strides."""
+    """Return an average pooling of ``input`` to ``output`` (both HWC) for the layer's window and stride."""
     layer, precision, tensors = request.layer, request.precision, request.tensors
     maps = PlacedMaps(request, precision.x, precision.y)
     arguments = maps.place_pool(tensors.activations) | {
@@ -95,29 +95,29 @@ class _AvgPooling(Pooling):
         self._scaled, self._bits = layer.scaled, precision.x
         greatest = layer.area * ((1 << precision.x) - 1)
         self._half = 1 << (precision.x - 1) if precision.x_signed else 0
-        # fields as narrow as possible in which whole windows add up
+        # narrowest fields that hold the sum of a window
         self._width = next(width for width in _FIELD_BITS if width > precision.x and greatest < 1 << width)
         take = self.registers.take
         self._sums = take(self._width // self._bits)
         self._work, self._mask = take(2)
         self._flip = take(1)[0] if precision.x_signed else ZERO
-        # of use only when a window's words are through
+        # needed only after the last word of a window
         self._offset = self.values[-1]
         self._division = division = ConstantDivision(
             self.b, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
         )
-        # two fields: the sum of whole words, less the upper field, is the lower one
+        # of two fields, the lower one is the sum of whole words less the upper field
         self._is_split = len(self._sums) == 2
         self._pending: int | None = None
-        # elements of two words that take turns
+        # whether a shuffle interleaves the results of both sums
         self._is_shuffled = self._is_split and self._bits == BYTE_BITS and level.xpulp
-        # one shift for the division and the requantisation of what is not negative, or for all quotients at once
+        # unsigned sums: one shift divides and requantises, or divides all fields of a word
         by_shift = not self._half and division.shift is not None
         self._is_folded = self._scaled and by_shift
         is_same = not precision.y_signed and precision.x == precision.y
         self._is_shifted = not self._scaled and by_shift and is_same
         self._requantises = level.requantises and not self._is_shifted
-        # factor and shift with which the requantiser divides sums, if it can
+        # factor and shift by which ``pv.rq`` divides sums, if possible
         self._quotient = None if self._scaled or self._half else division.by_product
 
     @property
@@ -133,7 +133,7 @@ class _AvgPooling(Pooling):
 
     def begin(self) -> None:
         b, frame, (factor, summand, work, *_) = self.b, self.frame, self.values
-        # where words are shuffled, no field needs a mask
+        # shuffled words need no mask, so that the register holds the selector
         b.li(self._mask, _TURNS if self._is_shuffled else repeated((1 << self._bits) - 1, self._width))
         if self._half:
             b.li(self._flip, repeated(self._half, self._bits))
@@ -173,7 +173,7 @@ class _AvgPooling(Pooling):
         self._results(out)
 
     def _add(self, word: int, *, is_first: bool) -> None:
-        """Add the elements of a word to the sums, or let them be the sums."""
+        """Add the elements of a word to the sums, or start the sums with them."""
         b = self.b
         if self._half:
             b("xor", word, word, self._flip)
@@ -181,7 +181,7 @@ class _AvgPooling(Pooling):
             if number == 0 and self._is_split:
                 source = word
                 if is_first:
-                    # the next word is added to it
+                    # is added together with the next word
                     self._pending = word
                     continue
                 if self._pending is not None:
@@ -195,13 +195,13 @@ class _AvgPooling(Pooling):
                 b("add", total, total, source)
 
     def _settle(self) -> None:
-        """Keep a word that no other one has been added to, before its register is used again."""
+        """Move a pending word into its sum before its register is reused."""
         if self._pending is not None:
             self.b.mv(self._sums[0], self._pending)
             self._pending = None
 
     def _field(self, rd: int, word: int, number: int) -> None:
-        """The elements that belong to the sums ``number``."""
+        """Extract the elements of a word that belong to sum ``number``."""
         is_top = number == len(self._sums) - 1
         if number == 0:
             self.b("and", rd, word, self._mask)
@@ -211,7 +211,7 @@ class _AvgPooling(Pooling):
             self._moved_down(rd, word, number * self._bits, is_top=is_top)
 
     def _moved_down(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
-        """Each field of a word so many places further down; nothing is above what moves if that ``is_top``."""
+        """Shift an element in each field down by ``places`` bits; ``is_top`` if it is the highest of its field."""
         b = self.b
         if is_top and b.xpulp and self._width in IMMEDIATE_FORMATS:
             b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, places)
@@ -291,7 +291,7 @@ AVGPOOL = element_kernel(
     name="avgpool",
     help="average pooling, with or without requantisation",
     layer=AvgPoolLayer,
-    usual="16x16x32:2x2:s=2:scaled",  # that of the public kernels
+    usual="16x16x32:2x2:s=2:scaled",  # as the public kernels
     write=avgpool_kernel,
     usual_tiny="32x32x32:2x2:s=2",
     random=random_avgpool,

@@ -1,4 +1,4 @@
-"""Operands of depthwise convolutions, and their kernels."""
+"""Depthwise convolution kernels and their random operands."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -36,8 +36,8 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
-_MOST_HELD = 3  # rows and columns of filters that are held in registers
-_LONGEST_STEP = 2  # of those of so many rows
+_MOST_HELD = 3  # largest height and width of filters held in registers
+_LONGEST_STEP = 2  # longest step of filters of so many rows
 _MAX_KAPPA_BITS = 8
 _WORD_MASK = 0xFFFF_FFFF
 _READ_AHEAD = 2  # words behind the input that may be read
@@ -78,7 +78,7 @@ DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 def random_depthwise(
     layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
 ) -> LayerTensors:
-    """Uniform operands over their whole range; parameters of the rule such that the results spread over theirs."""
+    """Return uniform operands over their whole range and parameters that spread the results over theirs."""
     x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
     filters = (layer.channels, layer.kernel_height, layer.kernel_width)
@@ -97,7 +97,7 @@ def random_depthwise(
             after, target = spreading.without_offset(rule)
             bias = target - mean + bias
         return operands(bias=bias, requantisation=after)
-    # kappa of the channel with the narrowest sums still has few bits
+    # the channel with the narrowest sums has the largest kappa
     scales = (1 << precision.y) / (_DEVIATIONS * spreads)
     shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))
     kappa = np.maximum(np.rint(scales * (1 << shift)), 1).astype(np.int64)
@@ -107,10 +107,10 @@ def random_depthwise(
 
 
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
-    """A depthwise convolution of ``input`` (CHW) to ``output`` (HWC), with a ``buffer`` for the rows of all cores.
+    """Return a depthwise convolution of ``input`` (CHW) to ``output`` (HWC) with a row ``buffer`` per core.
 
-    Filters of up to three columns with steps of one column have a function for their number of rows, those of three
-    rows another one for steps of two, all others the same one.
+    Filters of up to three columns with steps of one column have a function for each number of rows, filters of three
+    rows another one for steps of two; all others share one.
     """
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     tensors.check(layer, precision)

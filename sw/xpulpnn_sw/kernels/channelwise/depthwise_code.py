@@ -1,14 +1,14 @@
 """Depthwise convolution: input ``[channel][row][column]``, output ``[row][column][channel]``.
 
-The rows that a core needs of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns
-with steps of one column stay in registers, each of their rows twice: the second one a byte further, so that the words
-loaded for one pixel serve the next one too. Those of three rows with steps of two columns stay there once, and each of
-two pixels has words of its own. All others are read along with the input. A function for one layer with filters of
-three rows and steps of one goes down the columns, two at a time, where the core requantises bytes: of the words that
-a result meets, two are those of the result above.
+The input rows of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns with steps of
+one column stay in registers, each row twice, the second time a byte further, so that the words loaded for a pixel serve
+the next one too. Filters of three rows with steps of two columns stay in registers once, and each of two pixels loads
+its own words. Other filters are read along with the input. If the core requantises bytes, a function for one layer with
+filters of three rows and steps of one computes two columns at a time downwards and reuses two of the three words of the
+result above.
 
-Cores share rows of channels that have their results in the same bytes. The results of one channel are put between
-those of the others there, whose channels the core computes next.
+Cores share rows of channels whose results lie in the same bytes; a core computes these channels one after the other and
+merges their results.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 
-_DOWN_ROWS = 3  # of filters whose results come column by column
-_THIRD, _THIRD_SHIFT = 0x5556, 16  # a product and a shift that divide a number of 14 bits by three
-_USUAL_PARAMETERS = 2  # registers for parameters that the copy of the rows leaves unused
-_REGISTER_FIELD = 5  # bits of a position in ``p.insert``, below those of the length
+_DOWN_ROWS = 3  # rows of filters whose results are computed column by column
+_THIRD, _THIRD_SHIFT = 0x5556, 16  # factor and shift that divide a 14-bit number by three
+_USUAL_PARAMETERS = 2  # parameter registers that the row copy leaves unused
+_REGISTER_FIELD = 5  # bits of the position in the operand of ``p.insert``, below the length
 
 
 class DepthwiseCode:
@@ -48,7 +48,7 @@ class DepthwiseCode:
         is_valued = any(field.name == "outside" for field in structure.fields)
         self._copy = RowCopy(self._b, precision.x, precision.x_signed, is_valued)
         registers = FreeRegisters()
-        # the arguments are no longer needed when these are
+        # shared with the arguments, which are dead by then
         self._scratch = registers.take(COPY_REGISTERS + max(0, PARAMETER_REGISTERS[rule] - _USUAL_PARAMETERS))
         assert self._scratch[: len(ARGUMENT_REGISTERS)] == list(ARGUMENT_REGISTERS)
         self._out, self._out_pixel, self._position, self._rows, self._shift = registers.take(5)
@@ -133,7 +133,7 @@ class DepthwiseCode:
         return b.finish()
 
     def _next_group(self, count: int) -> None:
-        """Start with the next channels; so many rows of them and of others are left."""
+        """Start with the next channels; ``count`` rows are left of them and of later channels."""
         b, frame = self._b, self._frame
         _, rows, work, other, temporary, *_ = self._scratch
         frame.load("out_height", rows)
@@ -159,7 +159,6 @@ class DepthwiseCode:
         taken = iter(self._scratch)
         first, second, words, pointers = ([next(taken) for _ in range(rows)] for _ in range(4))
         parameters = [next(taken) for _ in range(PARAMETER_REGISTERS[self._rule])]
-        # accumulators and what is stored
         acc, stored, rest = [next(taken), next(taken)], [next(taken), next(taken)], list(taken)
         finishing = self._finishing(parameters, words + rest)
         self._load_filter(first, second if self._step == 1 else [], acc[0])
@@ -209,7 +208,7 @@ class DepthwiseCode:
         finishing.load(frame.register("parameters", self._out))
         frame.load_all(rows=rest, buffer=column, out_width=down)
         b("mul", down, down, self._out_pixel)
-        # a third of the rows, and what is left
+        # turns = rows / 3, rest = rows % 3
         b.li(work, _THIRD)
         b("mul", turns, rest, work)
         b("srli", turns, turns, _THIRD_SHIFT)
@@ -250,12 +249,12 @@ class DepthwiseCode:
             b("add", pointer, pointer, self._out_pixel)
             frame.store("target", pointer)
 
-        # the position in a byte has no part in whole bytes
+        # results are whole bytes, so that the register of the position is free
         b.repeat(frame.value("pairs", self._position), self._position, two_columns)
         if frame.constant("odd"):
             columns(1)
 
-    # -- filters read along
+    # -- filters in memory
 
     def _moving_filter(self) -> None:
         b, frame = self._b, self._frame
@@ -291,7 +290,7 @@ class DepthwiseCode:
         b.add(filters, frame.value("filter_bytes", work), element)
         frame.store("weights", filters)
 
-    # -- both
+    # -- all filters
 
     def _finishing(self, parameters: list[int], temporaries: list[int]) -> ChannelResults:
         return ChannelResults(self._b, self._rule, self._precision, self._shift, parameters, temporaries)

@@ -1,9 +1,9 @@
-"""Depthwise convolution of a map of bytes where it lies, ``[channel][row][column]``, in a function for one layer.
+"""Depthwise convolution of a map of bytes, ``[channel][row][column]``, without a buffer, specialised for one layer.
 
-Nothing is copied: words of four columns are loaded from even columns of the map. The weights of a result that begins a
-column further, or left of the map, are moved by a byte; those right of it are cleared, and rows above and below it left
-out. Results go down the columns, those of two columns together that meet the same words: of the words that a result
-meets, those of rows that the result above meets too are there. Cores share the channels.
+Words of four columns are loaded from even columns of the map. The weights of a result one column further, or left of
+the map, are shifted by a byte; weights right of the map are cleared, and rows above and below it are skipped. Results
+are computed down the columns, two columns together if they use the same words, and words that the result above has
+loaded are reused. Cores share the channels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 
-_ROWS = _COLUMNS = 3  # of the filters, those of fewer columns with zeros behind them
-_STEP = 2  # longest step, and bytes between the words of neighbours
-_UNROLLED = 2 * _ROWS  # rows of results that are written out
-_MOST_IDLE = 4  # channels of a core for one that another has more, at least
+_ROWS = _COLUMNS = 3  # size of the filters; narrower ones are padded with zeros
+_STEP = 2  # longest step, and bytes between neighbouring words
+_UNROLLED = 2 * _ROWS  # fewest rows of results that are worth a loop
+_MOST_IDLE = 4  # fewest channels for each that cores compute in vain
 
 
 class _Column(NamedTuple):
-    """A column of results: the first column of the words, how many bytes weights are moved, and if one is beyond."""
+    """A column of results."""
 
-    place: int
-    moved: int
-    is_cut: bool
+    place: int  # first column of the words that it uses
+    moved: int  # bytes by which weights are shifted, left if positive
+    is_cut: bool  # whether the filter reaches beyond the map
 
 
 def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
-    """Columns of results, by those that are computed together."""
+    """Return the columns of results, grouped by those computed together."""
     columns: list[_Column] = []
     for x in range(layer.out_width):
         first = x * layer.stride[1] - layer.padding[2]
@@ -46,7 +46,7 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
 
 
 def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Rule) -> bool:
-    """Return whether a layer has such a function: a row or column of zeros around the map at most."""
+    """Return whether :class:`InPlaceCode` computes a layer, which needs a padding of at most 1."""
     layer, precision = request.layer, request.precision
     if not known or known.get("outside", 0) or not request.level.requantises or rule not in (Rule.BN32, Rule.EXACT):
         return False
@@ -115,7 +115,7 @@ class InPlaceCode:
         return b.finish()
 
     def _step(self, size: int, register: int) -> Value:
-        """A distance in an instruction, or in the register."""
+        """Return a distance as an immediate or, if it is too large, in the register."""
         if fits_immediate(size):
             return size
         self._b.li(register, size)
@@ -161,7 +161,7 @@ class InPlaceCode:
         return self._moved
 
     def _down(self, weights: Sequence[list[int]], steps: Sequence[Value]) -> None:
-        """Results of columns from the first row to the last one; each is stored before the next is there."""
+        """Compute columns of results from the first row to the last, storing each row after the next one's products."""
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 
@@ -173,7 +173,7 @@ class InPlaceCode:
             first = y * layer.stride[0] - layer.padding[0]
             met = [row for row in range(first, first + _ROWS) if 0 <= row < layer.height]
             for number in met:
-                # those that the row above met are there
+                # other words are those of the result above
                 if not y or number >= first + _ROWS - layer.stride[0]:
                     b.load(self._words[number % _ROWS], self._pointer, self._row_bytes)
             words = [self._words[number % _ROWS] for number in met]
@@ -183,7 +183,7 @@ class InPlaceCode:
                 store()
             self._finishing.scale(results, self._acc[: len(results)])
 
-        # rows that meet as many rows of the map, in turns after which the words are in the same registers again
+        # rows with complete filters repeat in turns of three, after which words are in the same registers again
         last = layer.out_height
         is_short = (last - 1) * layer.stride[0] - layer.padding[0] + _ROWS > layer.height
         turns = (last - 1 - is_short) // _ROWS

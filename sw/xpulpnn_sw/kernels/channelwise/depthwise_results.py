@@ -1,7 +1,7 @@
-"""End of a depthwise convolution of one channel: results come of accumulators, by parameters kept in registers.
+"""End of a depthwise convolution: turn the accumulators of one channel into results.
 
-With ``bn32`` lambda holds the bias's share, where the core requantises exactly it is the bias; by all other rules
-accumulators start with the bias.
+The parameters are kept in registers. With ``bn32`` lambda includes the bias, with exact requantisation by the core it
+is the bias; with all other rules accumulators start with the bias.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.precision import Precision
 
-# words of a channel's parameters, thresholds besides
+# words of a channel's parameters, without the table of thresholds
 _WORDS = {Rule.BN32: 2, Rule.BN64: 5, Rule.EXACT: 3, Rule.MULTIPLY: 2, Rule.SHIFT: 1, Rule.THRESHOLDS: 1}
 PARAMETER_REGISTERS = _WORDS | {Rule.EXACT: 1, Rule.THRESHOLDS: 2}
 
@@ -25,29 +25,29 @@ def parameter_bytes(rule: Rule, bits: int) -> int:
 
 @dataclass(eq=False)
 class ChannelResults:
-    """Writes what turns accumulators of one channel into results."""
+    """Code that turns the accumulators of one channel into results."""
 
     b: ElementBuilder
     rule: Rule
     precision: Precision
-    shift: int  # registers: with the shift, of the parameters, and free ones
-    parameters: list[int]
-    temporaries: list[int]
+    shift: int  # register of the shift
+    parameters: list[int]  # registers of the parameters
+    temporaries: list[int]  # free registers
 
     def __post_init__(self) -> None:
         self._is_exact = self.rule is Rule.EXACT
         self.requantises = self.rule in (Rule.BN32, Rule.EXACT) and self.b.level.requantises
         if self._is_exact:
-            # of this channel alone
+            # each channel has a shift
             self.shift = self.parameters[0]
 
     @property
     def start(self) -> int:
-        """Register with what accumulators start with."""
+        """Register with the initial value of accumulators."""
         return ZERO if self.requantises or self.rule is Rule.BN32 else self.parameters[0]
 
     def load(self, pointer: int) -> None:
-        """Load the parameters at ``pointer``, which is lost."""
+        """Load the parameters at ``pointer``, which is clobbered."""
         b = self.b
         if self.requantises:
             # lambda, then kappa
@@ -62,7 +62,7 @@ class ChannelResults:
             b("addi", self.parameters[1], pointer, WORD)
 
     def multiply(self, accumulator: int, words: Sequence[int], weights: Sequence[int]) -> None:
-        """Let an accumulator be its start and the products of all words of inputs with their weights."""
+        """Set an accumulator to its initial value plus the products of all words of inputs with their weights."""
         is_empty = self.start == ZERO
         if not is_empty:
             self.b.mv(accumulator, self.start)
@@ -70,7 +70,7 @@ class ChannelResults:
             self.dot(accumulator, word, weight, adds=number > 0 or not is_empty)
 
     def dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
-        """Multiply the bytes of a word of inputs with weights, and add the products to ``rd`` or put them there."""
+        """Write the dot product of the bytes of two words to ``rd``, or add it if ``adds``."""
         x_signed, w_signed = self.precision.x_signed, self.precision.w_signed
         signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
         # the unsigned factor comes first
@@ -78,7 +78,7 @@ class ChannelResults:
         self.b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
-        """The results before :meth:`finish`, or lowest bits of them; the accumulators are lost."""
+        """Scale accumulators, which are clobbered, to results that :meth:`finish` completes."""
         b, precision = self.b, self.precision
         pairs = list(zip(results, accumulators, strict=True))
         if self.requantises:
@@ -109,7 +109,7 @@ class ChannelResults:
                 self._search(pairs)
 
     def finish(self, results: list[int], work: int) -> None:
-        """Shift and clip what is still to be; without XpulpV2 ``work`` is lost."""
+        """Shift and clip results as far as :meth:`scale` has not; without XpulpV2 ``work`` is clobbered."""
         precision = self.precision
         if self.rule is Rule.THRESHOLDS or self.requantises:
             return
@@ -132,7 +132,7 @@ class ChannelResults:
 
 
 def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
-    """Put a result, which is lost, into a byte at a place in a register; both temporaries are lost without XpulpV2."""
+    """Insert ``result`` into ``byte`` at the bit in a register; ``result`` and both temporaries are clobbered."""
     if b.xpulp:
         b("p.insert", byte, result, position)
         return

@@ -1,7 +1,7 @@
-"""Rows of a channel for a depthwise convolution, copied as bytes into a buffer with what lies around them.
+"""Copy of a channel's rows for a depthwise convolution, as bytes in a padded buffer.
 
-From there on neither the width of the inputs nor the padding matters. Words are copied two at a time, and what a row
-has too much of is replaced by the padding right of it or by the next row.
+After the copy neither the width of the inputs nor the padding matters. Words are copied two at a time; surplus bytes of
+a row are overwritten by the padding right of it or by the next row.
 """
 
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ from xpulpnn_sw.layers.layer import DepthwiseLayer
 
 COPY_REGISTERS = 19  # registers a copy needs
 SPARE_BYTES = 32  # bytes behind the last row of the buffer that may be written and read
-_SHORT = 4  # pairs of words that are copied without a loop
-_CONSTANTS = 4  # registers with constants where inputs are narrower than bytes
+_SHORT = 4  # most pairs of words copied without a loop
+_CONSTANTS = 4  # registers of constants for inputs narrower than bytes
 _BYTE = (1 << BYTE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RowCopy:
-    """Writes the copy of the rows of a channel."""
+    """Code that copies the rows of a channel."""
 
-    b: ElementBuilder  # takes the instructions
+    b: ElementBuilder
     bits: int  # width of the inputs
-    signed: bool  # whether they are two's complement
-    valued: bool = False  # whether there is an argument `outside`, the value around the map; else zeros lie there
+    signed: bool  # whether the inputs are two's complement
+    valued: bool = False  # whether an argument `outside` holds the value around the map, which is 0 otherwise
 
     def terms(self) -> dict[str, Term]:
-        """Numbers that the copy derives from the arguments."""
+        """Return the numbers that the copy derives from the arguments."""
         left, right, width = Argument("pad_left"), Argument("pad_right"), Argument("width")
         pitch_words = (left + right + width + (WORD - 1)) // WORD
-        # what is loaded at a time
+        # elements loaded at a time
         unit = 2 * WORD_BITS // self.bits if self.bits == BYTE_BITS else WORD_BITS // self.bits
         loads = (width + (unit - 1)) // unit if self.b.xpulp else (width * self.bits + (BYTE_BITS - 1)) // BYTE_BITS
         return {
@@ -51,7 +51,7 @@ class RowCopy:
         }
 
     def emit(self, frame: Frame, registers: list[int]) -> None:
-        """Fill the buffer with ``inputs`` rows from row ``first_y`` on, of the channel at ``source``."""
+        """Copy ``inputs`` rows of the channel at ``channel_source``, from row ``first_y`` on, into the buffer."""
         b = self.b
         source, row, y, rows, read, write, counter, work, *others = registers
         self._begin(others)
@@ -80,7 +80,7 @@ class RowCopy:
             b("addi", y, y, 1)
 
     def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
-        """Copy a row of few words of bytes, whose sizes are known, without pointers of its own; return if it is one."""
+        """Copy a row of few words and constant size without pointers of its own; return False for other rows."""
         names = ("left_words", "right_words", "loads", "pad_left", "data_end")
         sizes = [size for name in names if (size := frame.constant(name)) is not None]
         if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:
@@ -103,7 +103,7 @@ class RowCopy:
         return True
 
     def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
-        """Write so many words around the map; a register is lost that :meth:`_begin` does not load."""
+        """Write words around the map; a register that :meth:`_begin` does not load is clobbered."""
         outside = ZERO
         if self.valued:
             outside = registers[_CONSTANTS if self.b.xpulp and self.bits < BYTE_BITS else 0]
@@ -113,7 +113,7 @@ class RowCopy:
             if self.b.xpulp:
                 self.b.store(outside, write, WORD)
                 return
-            # the address may be no multiple of four
+            # the address may be unaligned
             for number in range(WORD):
                 self.b("sb", outside, number, write)
             self.b("addi", write, write, WORD)
@@ -179,7 +179,7 @@ class RowCopy:
 
 
 def rows_stride(layer: DepthwiseLayer, rows: int, placement: Placement) -> int:
-    """Bytes from so many rows of a core in the buffer to those of the next."""
+    """Return the bytes between the buffers of neighbouring cores, each of ``rows`` rows."""
     _, _, left, right = layer.padding
     pitch_words = -(-(left + layer.width + right) // WORD)
     return banked_words(rows * pitch_words + SPARE_BYTES // WORD, placement) * WORD

@@ -1,4 +1,4 @@
-"""Accesses, fields and ranges, in the instructions of each level."""
+"""Builder for kernels of elements: accesses, packed elements, ranges and division at each instruction level."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,12 +26,12 @@ _BY_REGISTER = {"l": LOAD_BY_REGISTER, "s": BY_REGISTER}
 _AT_REGISTER = "rd,rs2(rs1)"
 
 
-# registers that no number may live in while the others are computed, the first ones that are handed out
+# registers of the arguments, allocated first: no number may live there while others are computed
 ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
 
 
 class ElementBuilder(Builder):
-    """Writes instructions, those of XpulpV2 where the level has them."""
+    """A builder that uses XpulpV2 where the level has it."""
 
     def __init__(self, level: ElementLevel) -> None:
         super().__init__(TEXT_BASE, xpulp=level.xpulp)
@@ -49,10 +49,10 @@ class ElementBuilder(Builder):
         calls: bool = False,
         intermediates: Sequence[str] = (),
     ) -> Frame:
-        """The numbers of a function that uses the registers taken from ``registers``, and ``preferred`` more.
+        """Return the frame of a function that uses the registers taken from ``registers``, and some for ``preferred``.
 
-        If it ``calls`` parts of itself, the return address is saved and no number lives there. Only other numbers
-        are made of ``intermediates``.
+        With ``calls`` to parts of itself, the function saves the return address and no number lives in its register.
+        ``intermediates`` are numbers that only serve to compute others.
         """
         free = registers.rest()
         if calls:
@@ -83,7 +83,7 @@ class ElementBuilder(Builder):
     def load_at(
         self, rd: int, base: int, offset: int, work: int, *, bits: int = WORD_BITS, signed: bool = False
     ) -> None:
-        """Load the element ``offset`` bytes after ``base``, both registers; without XpulpV2 ``work`` is lost."""
+        """Load the element at ``base + offset``, both registers; without XpulpV2 ``work`` is clobbered."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
             self(f"p.{mnemonic}", rd, offset, base, form=_AT_REGISTER)
@@ -106,7 +106,7 @@ class ElementBuilder(Builder):
     # -- elements of a word
 
     def extract(self, rd: int, word: int, bits: int, place: int, *, signed: bool) -> None:
-        """The element of a word whose lowest bit is number ``place``."""
+        """Extract the element of a word whose lowest bit is ``place``."""
         top = WORD_BITS - bits - place
         if bits == WORD_BITS:
             if rd != word:
@@ -125,7 +125,7 @@ class ElementBuilder(Builder):
             self("srli", rd, rd, WORD_BITS - bits)
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
-        """Make ``value``, in the range of an element and lost, an element of ``word``; the first one is at place 0."""
+        """Insert an element at bit ``place`` of a word, the one at bit 0 first; ``value`` is clobbered."""
         if place == 0:
             if word != value:
                 self.mv(word, value)
@@ -137,7 +137,7 @@ class ElementBuilder(Builder):
             self.append_bits(word, value, bits, place, value)
 
     def clip(self, rd: int, value: int, bits: int, work: int, *, signed: bool) -> None:
-        """``value`` clipped to the range of an element; without XpulpV2 ``value`` and ``work`` are lost."""
+        """Clip ``value`` to the range of an element; without XpulpV2 ``value`` and ``work`` are clobbered."""
         if self.xpulp:
             if signed:
                 self("p.clipi", rd, value, bits)
@@ -147,7 +147,7 @@ class ElementBuilder(Builder):
         half = 1 << (bits - 1) if signed else 0
         if half:
             self("addi", value, value, half)
-        # all ones if out of range; the sign then turns that of negative values to 0
+        # all ones if out of range, which the xor with the sign turns into 0 for negative values
         self("sltiu", work, value, 1 << bits)
         self("addi", work, work, -1)
         self("or", work, work, value)
@@ -158,7 +158,7 @@ class ElementBuilder(Builder):
             self("addi", rd, rd, -half)
 
     def set_requantiser(self, kappa: Value, lam: Value, work: int) -> None:
-        """Load the factor and the offset of ``pv.rq`` from constants or registers, by the stack; ``work`` is lost."""
+        """Load factor and offset of ``pv.rq`` from constants or registers through the stack; ``work`` is clobbered."""
         self("addi", SP, SP, -STACK_ALIGNMENT)
         for number, value in enumerate((kappa, lam)):
             if isinstance(value, int):
@@ -170,13 +170,13 @@ class ElementBuilder(Builder):
         self("addi", SP, SP, STACK_ALIGNMENT)
 
 
-# selectors of ``pv.shuffle2.b`` for the lower and the upper bytes of two words by turns
+# selectors of ``pv.shuffle2.b`` that interleave the lower and the upper bytes of two words
 INTERLEAVED = (0x05010400, 0x07030602)
 UPPER_HALVES = 0x00030001  # selector of ``pv.shuffle2.h`` for the upper halves of two words
 
 
 def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[int]) -> list[int]:
-    """Bytes of ``even`` and ``odd`` by turns: the lower ones in ``even``, the upper ones in ``copy``."""
+    """Interleave the bytes of ``even`` and ``odd``: the lower ones in ``even``, the upper ones in ``copy``."""
     b.mv(copy, even)
     b("pv.shuffle2.b", even, odd, selectors[0])
     b("pv.shuffle2.b", copy, odd, selectors[1])
@@ -186,9 +186,10 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
 def side_by_side(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
-    """Words with the same bytes of two or four ``words`` side by side, first bytes first.
+    """Interleave the bytes of two or four ``words``, first bytes first.
 
-    ``copies`` are free, a copy of each two words. Of four, ``lowers`` are free when these are interleaved.
+    ``copies`` are free registers, one for each pair of words. With four words, ``lowers`` are registers that are free
+    once the pairs are interleaved.
     """
     pairs = [
         interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
@@ -226,7 +227,7 @@ class Packed:
             self._emit("xori", self._low, self._high, -1)
 
     def max(self, rd: int, a: int, b: int) -> None:
-        """The greater one of each two elements; ``rd`` may be one of the operands."""
+        """Write the maximum of each pair of elements; ``rd`` may be an operand."""
         emit = self._emit
         if self._has_vectors:
             emit(f"pv.max{'' if self._signed else 'u'}.{ELEMENT_SUFFIXES[self._bits]}", rd, a, b)
@@ -236,11 +237,11 @@ class Packed:
             return
         different, bit, mask = self._a, self._b, self._mask
         emit("xor", different, a, b)
-        # the highest bit of each element: whether its lower bits in a are at least those in b
+        # highest bit of each element: set if the lower bits of a are at least those of b
         emit("or", bit, a, self._high)
         emit("and", mask, b, self._low)
         emit("sub", bit, bit, mask)
-        # or, where the highest bits differ, whose is set
+        # where the highest bits differ, they decide
         emit("xor", mask, bit, b if self._signed else a)
         emit("and", mask, mask, different)
         emit("xor", bit, bit, mask)
@@ -250,7 +251,7 @@ class Packed:
         emit("xor", rd, b, bit)
 
     def relu(self, rd: int, a: int) -> None:
-        """Each element, or 0 if it is negative; ``rd`` may be ``a``."""
+        """Write the maximum of each element and 0; ``rd`` may be ``a``."""
         emit = self._emit
         if self._has_vectors:
             emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
@@ -261,7 +262,7 @@ class Packed:
         emit("and", rd, a, self._a)
 
     def _spread(self, bit: int, work: int) -> None:
-        """All bits of the elements whose highest bit is set in ``bit``, which holds nothing else."""
+        """Set all bits of the elements whose highest bit is set in ``bit``, which must have no other bits set."""
         emit = self._emit
         emit("srli", work, bit, self._bits - 1)
         emit("slli", bit, bit, 1)
@@ -269,7 +270,7 @@ class Packed:
 
 
 def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
-    """Factor and shift with ``n * factor >> shift = n // divisor`` up to ``greatest``, in 32 bits, or None."""
+    """Return factor and shift with ``n * factor >> shift = n // divisor`` for ``n <= greatest`` in 32 bits, or None."""
     for shift in range(WORD_BITS):
         factor = -(-(1 << shift) // divisor)
         # quotients change at multiples of the divisor only, and the error grows with n
@@ -296,7 +297,7 @@ class ConstantDivision:
 
     @property
     def by_product(self) -> tuple[int, int] | None:
-        """Factor and right shift that divide numbers that are not negative, if their product has 31 bits."""
+        """Factor and right shift that divide numbers from 0 to the greatest, or None if products exceed 31 bits."""
         if self.shift is not None:
             return 1, self.shift
         if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (WORD_BITS - 1):
@@ -304,13 +305,13 @@ class ConstantDivision:
         return self._reciprocal
 
     def emit(self, number: int, work: int, other: int) -> None:
-        """Divide ``number``; ``work`` and ``other`` are lost."""
+        """Divide ``number`` in place; ``work`` and ``other`` are clobbered."""
         b = self._b
         if self.shift == 0:
             return
         if self.shift is not None:
             if self._signed:
-                # negative ones are rounded up
+                # round negative numbers towards zero
                 b("srai", work, number, WORD_BITS - 1)
                 b("srli", work, work, WORD_BITS - self.shift)
                 b("add", number, number, work)

@@ -1,8 +1,8 @@
-"""Sum of two feature maps, element by element, and ReLU, a word of elements at a time.
+"""Element-wise sum of two feature maps, and ReLU, a word of elements at a time.
 
-In a sum each summand is scaled and clipped to 8 bits first. As an element has few values, the scaled ones lie in a
-table for each map, which also serves scales of any other kind. Or the sum of the products with two factors and of a
-summand is shifted.
+The sum scales both summands and clips them to 8 bits first. As an element has few values, a table for each map holds
+the scaled ones, which allows any kind of scaling. The shifted sum adds the products with two factors and a summand, and
+shifts the total.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from xpulpnn_sw.layers.layer import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
 
-_UNROLLED = 4  # words of one turn of the loop, so that none waits for its load
+_UNROLLED = 4  # words per iteration, enough to avoid load-use stalls
 
 
 RELU_ARGUMENTS = argument_structure(
@@ -43,7 +43,7 @@ RELU_ARGUMENTS = argument_structure(
 
 
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """Elements over their whole range, one quarter of them negative so that the results spread over theirs."""
+    """Return elements over their whole range, a quarter of them negative so that results spread over theirs."""
     half = 1 << (precision.x - 1)
     shape = (layer.height, layer.width, layer.channels)
     values = np.minimum(rng.integers(0, half, shape, endpoint=True), half - 1)
@@ -51,7 +51,7 @@ def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator
 
 
 def relu_kernel(request: KernelRequest) -> KernelRun:
-    """A ReLU of ``input`` to ``output`` (both HWC)."""
+    """Return a ReLU of ``input`` to ``output`` (both HWC)."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     maps = PlacedMaps(request, precision.x)
     pixels = layer.height * layer.width
@@ -69,7 +69,7 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
     source, target, turns, rest = registers.take(4)
     words = registers.take(_UNROLLED)
     packed = Packed(b, bits, registers, signed=True)
-    # what is loaded first is there when it is needed
+    # arguments are loaded first to avoid load-use stalls
     terms = {
         **given("words", "input", "output"),
         **even_share(Name("words")),
@@ -80,7 +80,7 @@ def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
         "rest": Name("count") & (_UNROLLED - 1),
     }
     homes = {"source": source, "target": target, "turns": turns, "rest": rest, "input": source, "output": target}
-    # not needed in the loop
+    # these numbers are dead in the loop
     homes |= dict(zip(("words", "piece", "begin", "count"), words, strict=True))
     frame = b.frame(RELU_ARGUMENTS, known, terms, homes, registers, ("offset",))
 
@@ -126,7 +126,7 @@ ADD_SHIFT_ARGUMENTS = argument_structure(
     notes="clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as the other addition.",
 )
 
-# of random ones, for operands of a byte: sums then reach the ends of their range
+# largest random factor of bytes, with which sums reach the ends of their range
 _GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3
 
 
@@ -143,20 +143,20 @@ class Scale:
 class AddTensors:
     first: Ints  # one map, `[height][width][channel]`
     second: Ints  # the other map
-    # of their elements, which are clipped to 8 bits afterwards, with the sign of the results
+    # scales of both maps; scaled elements are clipped to 8 bits with the sign of the results
     scales: tuple[Scale, Scale]
     factors: tuple[int, int]  # factors of the elements if the sum is shifted
-    shift: int  # right shift of that sum
+    shift: int  # right shift of the shifted sum
     summand: int = 0
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
-    """Elements over their whole range, scales such that the results spread over theirs."""
+    """Return elements over their whole range and scales that spread the results over theirs."""
     operands = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
     maps: list[Ints] = []
     scales: list[Scale] = []
     factors: list[int] = []
-    # sums of two elements have half a bit more than one; the factors make up for different widths
+    # a sum of two elements has half a bit more than an element; the factors compensate different widths
     shift = 2 * BYTE_BITS - precision.y
     for bits, signed in operands:
         maps.append(random_elements(layer, bits, rng, signed=signed))
@@ -171,13 +171,13 @@ def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) 
         scales=(scales[0], scales[1]),
         factors=(factors[0], factors[1]),
         shift=shift + 1,
-        # half a step either way, beside rounding
+        # rounding, plus or minus half a step
         summand=int(rng.integers(-1 << shift, 2 << shift)),
     )
 
 
 def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> Words:
-    """The scaled values of all elements of ``bits`` bits, by the bits of the element, as words."""
+    """Return the scaled values of all elements of ``bits`` bits, indexed by bit pattern and packed into words."""
     patterns: NDArray[np.int64] = np.arange(1 << bits)
     elements = np.where(patterns >> (bits - 1) > 0, patterns - (1 << bits), patterns) if signed else patterns
     least = -(1 << (BYTE_BITS - 1)) if result_signed else 0
@@ -186,7 +186,7 @@ def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> 
 
 
 def add_kernel(request: KernelRequest) -> KernelRun:
-    """The sum of ``first`` and ``second``, which has the weights' width and sign, to ``output`` (all HWC)."""
+    """Return the sum of ``first`` and ``second``, which has the weights' width and sign, to ``output`` (all HWC)."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     widths = (precision.x, precision.w, precision.y)
@@ -223,7 +223,7 @@ class _Addition:
         self._registers.take(len(ARGUMENT_REGISTERS))
         take = self._registers.take
         self._pointers, self._words, self._count = take(3), take(2), take(1)[0]
-        # factors or tables; shift
+        # factors or tables of both maps
         self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
         self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
         self._summand: int | None = None
@@ -248,7 +248,7 @@ class _Addition:
             if not self._requantises and known.get("summand") != 0:
                 self._summand = homes["summand"] = self._registers.take_one()
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
-        # tables of one word, which each core copies to its stack: all cores would meet in a bank
+        # each core copies tables of one word to its stack to avoid bank conflicts
         tables = zip(scales, self._scales, (precision.x, precision.w), strict=True)
         small = {name: table for name, table, bits in tables if BYTE_BITS << bits == WORD_BITS and not self._shifted}
         terms |= {f"own_{name}": Argument(name) for name in small}
@@ -266,7 +266,7 @@ class _Addition:
         return b.finish()
 
     def _step(self, parts: list[int], lanes: int) -> None:
-        """Add the elements of a word of the widest map, two at a time so that nothing waits for its load."""
+        """Add the elements of a word of the widest map, two at a time to avoid load-use stalls."""
         b, precision = self._b, self._precision
         first_part, second_part, out_part = parts
         for word, pointer, part in zip(self._words, self._pointers, (first_part, second_part), strict=False):
@@ -279,7 +279,7 @@ class _Addition:
                     b("mul", value, value, self._scales[0])
                 if not self._requantises:
                     self._sum(value, other)
-            # where the core requantises, a sum is not right behind what it is made of
+            # with ``pv.rq`` sums follow later, apart from the instructions that compute their operands
             for number, (value, other) in enumerate(pairs, lane):
                 if self._requantises:
                     self._sum(value, other)
@@ -292,7 +292,7 @@ class _Addition:
         b.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
     def _elements(self, lane: int) -> None:
-        """Two elements of each map, or their scaled values."""
+        """Extract two elements of each map or look up their scaled values."""
         b, precision = self._b, self._precision
         maps = (
             (self._words[0], self._firsts, precision.x, precision.x_signed),

@@ -1,4 +1,4 @@
-"""Feature maps as operands of the kernels that keep channels apart."""
+"""Feature maps as operands of channel-wise kernels."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -18,14 +18,14 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MapTensors:
-    """The operand of a pooling without parameters, a ReLU, or a transposition."""
+    """Operand of a pooling without parameters, a ReLU or a transposition."""
 
     activations: Ints  # `[height][width][channel]`
-    folded: bool = False  # whether the map is in memory as fold leaves it
+    folded: bool = False  # whether the map is folded in memory
 
 
 class PlacedMaps:
-    """Places feature maps of one number of channels, HWC, each pixel filled up to whole words of every map."""
+    """Placement of feature maps (HWC) with equal channels, padded so that pixels of every map are whole words."""
 
     def __init__(self, request: KernelRequest, *widths: int) -> None:
         self._request, self._memory = request, request.memory
@@ -39,11 +39,11 @@ class PlacedMaps:
         return self._memory.place(name, pack_words(pad_axis(values, 2, self.padded), bits), spare=spare)
 
     def reserve(self, name: str, pixels: int, bits: int) -> int:
-        """Reserve a map of so many pixels and return its address."""
+        """Reserve a map of ``pixels`` pixels and return its address."""
         return self._memory.reserve(name, pixels * self.pixel_bytes(bits))
 
     def place_pool(self, activations: Ints) -> dict[str, int]:
-        """Place the input of a pooling and reserve its output; returns the arguments about them and its windows."""
+        """Place the input of a pooling, reserve its output and return the arguments for maps and window."""
         layer, precision = self._request.layer, self._request.precision
         return {
             "input": self.place("input", activations, precision.x),
@@ -55,7 +55,7 @@ class PlacedMaps:
 
 
 def same_form(layer: Any, precision: Precision) -> Precision:
-    """The precision; raises :class:`LayerError` unless results may be elements of the input."""
+    """Return the precision; raise :class:`LayerError` unless results have the width and sign of the input."""
     name = type(layer).__name__.removesuffix("Layer").lower()
     is_same = (precision.x, precision.x_signed) == (precision.y, precision.y_signed)
     if isinstance(layer, ReluLayer):
@@ -70,7 +70,6 @@ def same_form(layer: Any, precision: Precision) -> Precision:
 
 
 def random_maps(layer: MapLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """Elements over their whole range."""
     return MapTensors(activations=random_elements(layer, precision.x, rng, signed=precision.x_signed))
 
 
@@ -78,13 +77,13 @@ def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Gen
     return random_values(bits, rng, (layer.height, layer.width, layer.channels), signed=signed)
 
 
-MOST_CHANNELS = 20  # More than two words of the widest elements, and than one of the narrowest
+MOST_CHANNELS = 20  # more than two words of the widest elements and one word of the narrowest
 _MOST_WINDOW = 5
-"""Rows and columns; pools have loops of their own up to three, depthwise convolutions keep filters up to three."""
+"""Largest random window; up to three rows and columns pools are unrolled and depthwise filters stay in registers."""
 
 
 def drawn_window(rng: Random, most_channels: int) -> str:
-    """A random layer with windows, as it is written."""
+    """Return the text of a random layer with windows."""
     channels = rng.randint(1, most_channels)
     ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
     top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))
@@ -96,11 +95,11 @@ def drawn_window(rng: Random, most_channels: int) -> str:
 
 
 def _unsigned(bits: int) -> Precision:
-    """Unsigned elements of one width, of one bit -1 and +1."""
+    """Return the precision of unsigned elements of one width, or of -1 and +1 for one bit."""
     return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
 
 
-# kernels of maps; of elements alike in all operands; whose results are elements of the input
+# kernels of maps: all, those of one element width, those whose results are elements of the input
 map_kernel = partial(Kernel, variants=ELEMENT_LEVELS, usual_variants=("xpulpv2", "xpulpnn"))
 element_kernel = partial(map_kernel, uniform=_unsigned)
 same_kernel = partial(element_kernel, precision=same_form)

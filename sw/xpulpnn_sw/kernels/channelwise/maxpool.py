@@ -1,4 +1,4 @@
-"""Operands of maximum poolings, and their kernels; the input stays as it is."""
+"""Maximum pooling kernels and their random operands."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -23,7 +23,7 @@ MAXPOOL_ARGUMENTS = argument_structure(
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:
-    """Elements over their whole range, patches of them alike so that what is made of windows spreads over the range."""
+    """Return elements over their whole range, in patches so that results of windows spread over the range too."""
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     is_sign = precision.x == SIGN_BITS
     patches = (layer.height // (2 * layer.kernel_height) + 1, layer.width // (2 * layer.kernel_width) + 1)
@@ -40,7 +40,7 @@ def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Gen
 
 
 def maxpool_kernel(request: KernelRequest) -> KernelRun:
-    """A maximum pooling of ``input`` to ``output`` (both HWC); the function is for windows and strides of the layer."""
+    """Return a maximum pooling of ``input`` to ``output`` (both HWC) for the layer's window and stride."""
     layer, tensors = request.layer, request.tensors
     if tensors.folded and not takes_folded(layer):
         raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")
@@ -74,20 +74,20 @@ class _MaxPooling(Pooling):
         self.store_result(self._best, out)
 
     def store_result(self, word: int, out: int) -> None:
-        """Store a result, which is lost, and move on to the next one's place."""
+        """Store a result, which is clobbered, and move ``out`` to the next pixel."""
         if self._relu:
             self.packed.relu(self._best, word)
             word = self._best
         self.store(word, out)
 
     def prepare(self, pointers: list[int]) -> None:
-        """Load the columns that the first window has in common with the one before."""
+        """Load the columns that the first inner window shares with the window before it."""
         for register in self._common:
             (column,) = self.load_columns(pointers, 1, skips=False)
             self._reduce(column, register)
 
     def inside(self, pointers: list[int], out: int) -> None:
-        """Compute a window inside, and keep what it has in common with the next one."""
+        """Compute an inner window and keep the columns that it shares with the next one."""
         result = self._greatest(None, self._common)
         missing = self.layer.kernel_width - len(self._common)
         last: list[int] = []
@@ -113,7 +113,7 @@ class _MaxPooling(Pooling):
             self.b.mv(register, following)
 
     def _reduce(self, column: list[int], result: int | None = None) -> int:
-        """The maximum of a column in the register ``result``, or in its first one."""
+        """Compute the maximum of a column in register ``result``, by default the first of the column."""
         first, *others = column
         if not others:
             if result is not None:
@@ -125,7 +125,7 @@ class _MaxPooling(Pooling):
         return first if result is None else result
 
     def _greatest(self, result: int | None, words: list[int]) -> int | None:
-        """The register with the maximum of ``result``, if there is one, and ``words``, none of which changes."""
+        """Return the register of the maximum of ``result``, if not None, and ``words``, which stay unchanged."""
         for word in words:
             if result is None:
                 result = word
@@ -136,14 +136,14 @@ class _MaxPooling(Pooling):
 
 
 class _FoldedMaxPooling(_MaxPooling):
-    """Writes the function for windows of three by three elements with steps of two."""
+    """Pooling of a folded map by windows of three by three elements with steps of two."""
 
     def _terms(self) -> dict[str, Term]:
         pixel = Name("pixel_bytes")
         return super()._terms() | {
-            # over the pixel that is not stored
+            # skips the pixel that a folded map omits
             "next_window": pixel * 2,
-            # the last four columns have no next one
+            # the last four columns have no successor
             "inner": Argument("width") // FOLDED_COLUMNS - 1,
             "inner_offset": pixel,
             "left_edge": Number(0),
@@ -159,7 +159,7 @@ class _FoldedMaxPooling(_MaxPooling):
         self._places(has_next=False)
 
     def _places(self, *, has_next: bool) -> None:
-        """Two places of windows. The pointers are at the second of four pixels, and move on to that of the next."""
+        """Compute two windows; the pointers move from the second of four pixels to the second of the next four."""
         rows = len(self._pointers)
         firsts, seconds, spare = self.values[:rows], self.values[rows : 2 * rows], self.values[2 * rows]
         self._load(firsts, self._pixel)
@@ -181,7 +181,7 @@ class _FoldedMaxPooling(_MaxPooling):
             self.b.load(word, pointer, Held(step))
 
     def _windows_at_edge(self) -> None:
-        """No window is cut off by columns: what lies beyond is in none of the folded ones."""
+        """Write nothing, as no window of a folded map is clipped by columns."""
 
 
 MAXPOOL = same_kernel(

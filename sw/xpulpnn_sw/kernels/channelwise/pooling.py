@@ -1,9 +1,8 @@
-"""The walk of both pooling kernels: how windows move over a map, and which of them lie inside.
+"""Loop over the windows of a map, common to both pooling kernels.
 
-A unit of work is a word of channels in a row of outputs. The cores take turns with them, so that those at work together
-are at different words of their pixels, in different banks as far as there are any. Where small windows lie inside the
-map, their places follow each other in an unrolled loop, a row pointer for each of their rows. All others, and large
-windows, are cut off at the edges and read by two nested loops.
+A unit of work is a word of channels in a row of outputs. The cores take units in turn, so that they work on different
+words of their pixels, in different banks if possible. Small windows inside the map are computed by an unrolled loop
+with a pointer for each window row. Windows at the edges and large windows are clipped and read by two nested loops.
 """
 
 from abc import ABC, abstractmethod
@@ -20,10 +19,10 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positi
 from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.layer import WindowLayer
 
-# from a pixel, row, output pixel and window inside to the next, in bytes
+# distances in bytes to the next pixel, row, output pixel and inner window
 _DISTANCES: tuple[str, ...] = ("pixel_bytes", "row_bytes", "out_pixel", "next_window")
 _WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
-_UNROLLED = 3  # most rows and columns of windows with loops of their own
+_UNROLLED = 3  # most rows and columns of unrolled windows
 _EDGE_REGISTERS = 7
 
 
@@ -44,14 +43,14 @@ POOL = (
 
 
 def window_name(layer: WindowLayer) -> str:
-    """Window and stride as part of a function's name."""
+    """Return window and stride as part of a function's name."""
     return f"{layer.kernel_height}x{layer.kernel_width}_s{'x'.join(map(str, layer.stride))}"
 
 
 class Pooling(ABC):
-    """Writes the function for one window and stride."""
+    """Base of the code of a pooling for one window and stride."""
 
-    repeats_rows = True  # whether a row below the map is the last one again
+    repeats_rows = True  # whether the last row stands in for rows below the map
 
     def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
         self.b, self.precision, self.layer = ElementBuilder(request.level), request.precision, request.layer
@@ -63,15 +62,15 @@ class Pooling(ABC):
         self.registers.take(len(ARGUMENT_REGISTERS))
         take = self.registers.take
         self._out, self._x, self._rows, self._row, self._remaining = take(5)
-        # no window follows another where there is no unrolled loop
+        # the distance to the next window is for the unrolled loop only
         self._distances = dict(zip(_DISTANCES, take(len(_DISTANCES) - (not self.is_unrolled)), strict=False))
         self._pixel, self._row_bytes, self.out_pixel, *_ = self._distances.values()
         self._pointers = take(layer.kernel_height) if self.is_unrolled else []
-        # of the unrolled loop, or of a window at the edge; the arguments are then no longer needed
+        # values of the unrolled loop or of a clipped window; the arguments are dead by then
         self.values = [*ARGUMENT_REGISTERS, *take(_EDGE_REGISTERS - len(ARGUMENT_REGISTERS))]
-        self.most_columns = max(1, len(self.values) // layer.kernel_height)  # that may be loaded together
+        self.most_columns = max(1, len(self.values) // layer.kernel_height)  # columns that may be loaded together
 
-    # -- what a pooling does
+    # -- operations of a pooling
 
     @abstractmethod
     def begin(self) -> None:
@@ -79,35 +78,35 @@ class Pooling(ABC):
 
     @abstractmethod
     def start(self, pointer: int) -> None:
-        """Begin a window at the edge, whose first word is at ``pointer``."""
+        """Begin a clipped window, whose first word is at ``pointer``."""
 
     @abstractmethod
     def take(self, word: int) -> None:
-        """Take a word of a window at the edge."""
+        """Process a word of a clipped window."""
 
     @abstractmethod
     def finish(self, out: int, rows: int, columns: int) -> None:
-        """Store the results of a window at the edge with so many rows and columns at ``out``, and move that on."""
+        """Store the results of a clipped window of ``rows`` x ``columns`` at ``out`` and move ``out`` on."""
 
     def prepare(self, pointers: list[int]) -> None:
-        """Before the first of the windows inside, whose rows are at ``pointers``."""
+        """Prepare the first inner window, whose rows are at ``pointers``."""
         del pointers
 
     @abstractmethod
     def inside(self, pointers: list[int], out: int) -> None:
-        """Compute a window inside, and move the pointers to the next one."""
+        """Compute an inner window and move the pointers to the next one."""
 
     @property
     def extra_terms(self) -> dict[str, Term]:
-        """Numbers that :meth:`finish` needs."""
+        """Numbers of the frame that the results need."""
         return {}
 
     def store(self, word: int, out: int, bits: int = WORD_BITS) -> None:
-        """Store a result, the last one of a pixel there, at ``out`` and move that to the next pixel."""
+        """Store a result at ``out`` and move ``out`` to the next pixel."""
         self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
-        """The next words of each row, by column, in registers; pointers move on, if it ``skips`` to the next window."""
+        """Load the next ``count`` columns and move the pointers on, to the next window if ``skips``."""
         height = len(pointers)
         columns = [self.values[place * height : (place + 1) * height] for place in range(count)]
         for number, column in enumerate(columns, 1):
@@ -116,7 +115,7 @@ class Pooling(ABC):
                 self.b.load(register, pointer, Held(step))
         return columns
 
-    # -- the walk
+    # -- the loop over windows
 
     def _terms(self) -> dict[str, Term]:
         width, pixel, out_pixel = Argument("width"), Name("pixel_bytes"), Name("out_pixel")
@@ -126,7 +125,7 @@ class Pooling(ABC):
         (stride_y, stride_x), precision = self.layer.stride, self.precision
         # output bytes of an input word
         out_step = WORD * precision.y // precision.x
-        # columns at which windows that end inside begin, from the left padding on
+        # columns, from the left padding on, at which windows that end inside may begin
         inside = positive(width + pad_left + (1 - self.layer.kernel_width))
         before = (pad_left + (stride_x - 1)) // stride_x
         distances = {
@@ -141,7 +140,7 @@ class Pooling(ABC):
             "count": shared(positive(Argument("out_height") * words - core + cores - 1)),
             "oy": quotient(core, words),
             "word": core - oy * words,
-            # to the core's next unit: so many rows and words
+            # rows and words to the core's next unit
             "row_step": quotient(cores, words),
             "word_step": cores - Name("row_step") * words,
             "source_step": Name("word_step") * WORD,
@@ -206,7 +205,7 @@ class Pooling(ABC):
         self._windows()
 
     def _windows(self) -> None:
-        """All windows of a unit, whose first row is known, and how many rows of it are inside."""
+        """Write all windows of a unit, given its first row and its number of rows inside."""
         b = self.b
         if not self.is_unrolled:
             self._at_edge("out_width")
@@ -219,13 +218,12 @@ class Pooling(ABC):
             self._whole_windows()
 
     def _whole_windows(self) -> None:
-        """The windows of a unit whose rows are all inside, or taken for another."""
+        """Write the windows of a unit whose rows are all inside or replaced by the last one."""
         b, frame = self.b, self.frame
         first, second, *_ = self.values
         self._at_edge("left_edge")
         self._row_pointers()
         self.prepare(self._pointers)
-        # there is another way to the end of the loop: into what follows
         self.b.repeat(
             frame.value("inner", self._remaining),
             self._remaining,
@@ -236,7 +234,7 @@ class Pooling(ABC):
         self._at_edge("right_edge")
 
     def _row_pointers(self) -> None:
-        """Addresses of the rows of the first window inside; a row below the last one is that one again."""
+        """Compute the row pointers of the first inner window; the last row stands in for rows below the map."""
         b, frame = self.b, self.frame
         work, negative, *_ = self.values
         first, *others = self._pointers
@@ -254,7 +252,7 @@ class Pooling(ABC):
             b("add", pointer, above, work)
 
     def _next_unit(self) -> None:
-        """Move on; the number of units left is then in the register for what remains."""
+        """Move on to the next unit and leave the number of units left in ``_remaining``."""
         b, frame = self.b, self.frame
         source, target, left, work, other, *_ = self.values
         source, target = frame.register("source", source), frame.register("target", target)

@@ -1,4 +1,4 @@
-"""A feature map channel by channel, as depthwise convolutions read it, out of one pixel by pixel."""
+"""Conversion of a feature map from pixel by pixel to channel by channel, as depthwise convolutions read it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,13 +38,13 @@ Behind the input up to three pixels may be read, of elements of 4 and 2 bits up 
 
 
 def transpose_kernel(request: KernelRequest) -> KernelRun:
-    """A map channel by channel: ``input`` HWC, ``output`` CHW, rows of whole words as a depthwise layer reads them."""
+    """Return a transposition of ``input`` (HWC) to ``output`` (CHW), whose rows are whole words."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     maps = PlacedMaps(request, precision.x)
     pixel_bytes = maps.pixel_bytes(precision.x)
     row_bytes = -(-layer.width * precision.x // (WORD * BYTE_BITS)) * WORD
-    # the last pixels of a row are loaded with those behind them
+    # loads of a row's last pixels run past its end
     ahead = -layer.width % turn_pixels(level, precision.x)
     arguments = {
         "input": maps.place("input", tensors.activations, precision.x, spare=ahead * pixel_bytes // WORD),
@@ -59,9 +59,9 @@ def transpose_kernel(request: KernelRequest) -> KernelRun:
     return replace(run, output=replace(run.output, pixel_bytes=row_bytes, planes=True))
 
 
-# bytes of a row that a turn makes, by the width of the elements: as many as there are registers for
+# bytes of a row written per iteration, by element width, limited by the registers
 _GROUPS = {8: 4, 4: 4, 2: 2}
-_SCRATCH = 8  # registers for words, the first there are
+_SCRATCH = 8  # registers for words, the first to be allocated
 
 
 def turn_pixels(level: ElementLevel, bits: int) -> int:
@@ -71,11 +71,11 @@ def turn_pixels(level: ElementLevel, bits: int) -> int:
 class TransposeCode:
     def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
         self._b, self._bits = ElementBuilder(level), bits
-        # words of a group of pixels whose elements share bytes
+        # pixels whose elements share a byte, and pixels of an iteration
         self._lanes, self._pixels = BYTE_BITS // bits, turn_pixels(level, bits)
         self._groups = self._pixels // self._lanes
         registers = FreeRegisters()
-        # the arguments are no longer needed when these are; what is over serves to compute the numbers
+        # shared with the arguments, which are dead by then; surplus registers serve to compute the numbers
         self._words = registers.take(_SCRATCH)[: self._pixels]
         assert set(ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
         self._work, self._counter, self._rows = registers.take(3)
@@ -103,7 +103,7 @@ class TransposeCode:
             "left": height - begun,
             "pixel": pixel,
             "plane": height * row,
-            # from the last channel's bytes of a turn to the first one's of the next
+            # from the last channel's bytes of an iteration to the first channel's of the next
             "back": plane * (1 - channels) + self._groups,
             "source_row": line - turns * self._pixels * pixel,
             "next_row": row - turns * self._groups,
@@ -125,7 +125,7 @@ class TransposeCode:
         return b.finish()
 
     def _row(self) -> None:
-        """A row of the channels in a word, those of the next word if the last row was the map's."""
+        """Transpose a row of the channels in a word; after the map's last row begin with the next word."""
         b, frame = self._b, self._frame
         with b.skipped("bne", self._left, ZERO):
             b.add(self._source, frame.value("source_wrap", self._work), self._work)
@@ -145,7 +145,7 @@ class TransposeCode:
                 if not number >> distance & 1:
                     other, width = self._words[number + (1 << distance)], self._bits << distance
                     self._b.exchange(word, other, width, mask, self._work)
-        # by place of the word in a group; what is no longer needed is free for the next
+        # a result for each pixel of a byte; a register freed by one serves the next
         free, made = self._work, list[list[int]]()
         for number in range(self._lanes):
             results, free = self._together(self._words[number :: self._lanes], free)
@@ -162,7 +162,7 @@ class TransposeCode:
                     self._b.store(word, self._target, Held(self._steps[step]), bits=bits)
 
     def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
-        """Words with the same bytes of all words side by side, first bytes first, and a register that is free then."""
+        """Interleave the bytes of all words; return the results and a register that is free afterwards."""
         if len(words) == 1:
             return words, free
         last = words[1]

@@ -1,4 +1,4 @@
-"""im2col of all groups of a core: along the rows of the output, down its columns, or one of both by the arguments."""
+"""im2col of all pixel groups of a core: along output rows, down output columns, or either by the arguments."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.gather.row_reuse import GroupOrder, RowReuseCopy
 
 
 class Gather:
-    """Writes the copies, and the changes from group to group."""
+    """Code of the copies and of the steps from group to group."""
 
     def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: Sequence[int], out: list[int]) -> None:
         self._b, self._frame, self._registers, self._out = b, frame, list(registers), out
@@ -21,17 +21,17 @@ class Gather:
 
     @property
     def is_down(self) -> bool:
-        """Tell whether groups follow each other down the columns only, from the first one on."""
+        """True if groups always follow each other down the columns."""
         return self._along is None
 
     def begin(self, flag: int) -> None:
-        """Go to the core's first strip if there are any; ``flag`` is a register that may be lost."""
+        """Go to the core's first strip if groups go down the columns; register ``flag`` may be clobbered."""
         b = self._b
         if self._down is None:
             return
         with self._skipped_along(flag):
             b.jump(self._strip)
-            # here, near what branches there
+            # within reach of the branches to it
             with b.region("im2col"):
                 self._down.put_apart()
                 if self._along is not None:
@@ -65,7 +65,7 @@ class Gather:
 
     @contextmanager
     def _skipped_along(self, flag: int) -> Generator[None]:
-        """Skip what is written meanwhile where groups follow each other along the rows."""
+        """Skip the instructions written in the context if groups follow each other along the rows."""
         is_by_arguments = self._along is not None
         skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_by_arguments else nullcontext()
         with skips:

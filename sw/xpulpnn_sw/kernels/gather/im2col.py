@@ -1,9 +1,9 @@
 """im2col: the receptive fields of the pixels of a group become rows of the im2col buffer.
 
-Groups of neighbours are copied together where that is possible (:class:`OneRowCopy`), others pixel by pixel: one whose
-field lies inside the input copies one run of ``kernel_width`` pixels per kernel row; the row of any other is cleared,
-then the rectangle of its field that lies inside is copied. Words are copied in pairs, loads before stores, so that no
-store waits for its data.
+Groups of neighbours are copied together where possible (:class:`OneRowCopy`), others pixel by pixel. A field inside the
+input is copied as one run of ``kernel_width`` pixels per kernel row; for any other the row is cleared first, then the
+rectangle of the field inside the input is copied. Words are copied in pairs, loads before stores, to avoid load-use
+stalls.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,20 +23,20 @@ _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
     *("stride_x", "stride_x_bytes", "x_end", "target_gap"),
 )
-"""Numbers that every pixel needs; kept in registers as far as there are any."""
+"""Numbers that every pixel needs, kept in registers as far as possible."""
 
-PREFERRED = (*STATE, *_PER_PIXEL)  # what is best kept in registers for good, by what that saves
+PREFERRED = (*STATE, *_PER_PIXEL)  # numbers to keep in registers, by decreasing benefit
 _SHARED = (
     *("line_bytes", "y", "x", "source", "height", "width", "kernel_height", "kernel_width", "pixel_bytes", "row_words"),
     *("stride_x", "stride_y", "stride_x_bytes", "input", "pad_top", "out_height", "outside0"),
 )
 """Numbers that the copy down the columns needs too."""
-# groups between two in consecutive turns, fewer than there are cores: the core's last one and that of the turn
+# between its groups in consecutive turns a core skips so many groups fewer than there are cores
 _PASSED = 2
 
 
 class Im2colFormat(RowFormat):
-    """The copy for one pixel group, by arguments of which some may be known."""
+    """Format of the copy of a pixel group, given the arguments known at generation."""
 
     def __init__(
         self, variant: Variant, precision: Precision, names: Collection[str], known: Mapping[str, int], *, inside: bool
@@ -48,14 +48,14 @@ class Im2colFormat(RowFormat):
 
     @property
     def run_words(self) -> Term:
-        """Words that a filter row meets."""
+        """Input words that a filter row covers."""
         pixel_bytes, kernel_width = Argument("pixel_bytes"), Argument("kernel_width")
         if self.inside:
             return (kernel_width * pixel_bytes + (WORD - 1)) // WORD
         return kernel_width * (pixel_bytes // WORD)
 
     def terms(self) -> dict[str, Term]:
-        """Numbers that the copy derives from the arguments and the names ``first_pixel`` and ``row_words``."""
+        """Return the numbers that the copy derives from the arguments, ``first_pixel`` and ``row_words``."""
         pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
         kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
         stride_y, stride_x = Argument("stride_y"), Argument("stride_x")
@@ -68,7 +68,7 @@ class Im2colFormat(RowFormat):
         if self.order is not GroupOrder.ALONG_ROWS:
             out_y, out_x = Name("out_y"), Name("out_x")
         run = self.run_words
-        # planes may be filled up
+        # planes may be padded
         cleared = Name("plane_words") * self.planes if self.planes > 1 else Name("row_words") * self.expansion
         if self.clears_planes:
             cleared = Name("plane_words")
@@ -81,7 +81,7 @@ class Im2colFormat(RowFormat):
             "x": out_x * stride_x - Argument("pad_left"),
             "source": Argument("input") + Name("y") * line_bytes + Name("x") * pixel_bytes,
             **given("height", "width", "kernel_height", "kernel_width", "pixel_bytes", "stride_x", "stride_y"),
-            # fields with these corners lie inside
+            # fields with corners below these bounds lie inside
             "rows": positive(Argument("height") - reach + 1),
             "columns": positive(Argument("width") - kernel_width + 1),
             "pairs": (run + (self.unit - 1)) // self.unit,
@@ -101,12 +101,12 @@ class Im2colFormat(RowFormat):
             **reuse_terms(self.order, self),
         }
         if self.order is GroupOrder.DOWN_COLUMNS:
-            # of the copy along the rows no more than that shares
+            # only numbers shared with the copy along the rows
             return {name: value for name, value in terms.items() if name in _SHARED or name.startswith("strip")}
         return terms
 
     def alternatives(self, names: Collection[str]) -> Alternatives | None:
-        """Numbers that only groups down the columns need, and those that only groups along the rows need."""
+        """Return the numbers that only groups down the columns need, and only groups along the rows."""
         if self.order is not GroupOrder.BY_ARGUMENTS:
             return None
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
@@ -114,13 +114,13 @@ class Im2colFormat(RowFormat):
         return Alternatives("strips", down, [name for name in names if name in along and not name.startswith("strip")])
 
     def _written(self, words: Term) -> Term:
-        """Bytes from the first to behind the last word written for so many words read, in each plane."""
+        """Return the bytes written in each plane for ``words`` words read, gaps included."""
         written = words * (self.step * self.expansion)
         return written // self.planes if self.planes > 1 else written
 
 
 class GroupCopy(OneRowCopy):
-    """Writes the copy of a group."""
+    """Code that copies a group."""
 
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         super().__init__(b, frame, form, registers)
@@ -128,7 +128,7 @@ class GroupCopy(OneRowCopy):
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        """Fill the rows of the group that begins with the field at ``y``, ``x``, and move these on."""
+        """Fill the rows of the group whose first field is at ``y``, ``x``, and move on to the next group."""
         frame = self._frame
         state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
         frame.load_all(**state)
@@ -138,7 +138,7 @@ class GroupCopy(OneRowCopy):
             if self._unused and frame.value(name, self._unused[0]) == Held(self._unused[0]):
                 self._held[name] = Held(self._unused.pop(0))
         if self._form.variant.npx == 1:
-            # the only one there is
+            # such kernels compute a single pixel
             self._pixel()
             return
         if self._form.by_groups:
@@ -148,7 +148,7 @@ class GroupCopy(OneRowCopy):
         frame.store_all(**state)
 
     def _by_group(self) -> None:
-        """The group in one go if its pixels are in one row and nothing but the input is read, else pixel by pixel."""
+        """Copy the group at once if its pixels are in one row and read only the input, else pixel by pixel."""
         b, apart, done = self._b, Label(), Label()
 
         def write_apart() -> None:
@@ -197,7 +197,7 @@ class GroupCopy(OneRowCopy):
         self._copy_runs(self._value("kernel_height", self._rows), pairs, self._target, steps)
 
     def _copy_at_border(self) -> None:
-        """Clear the row, then copy ``_rows`` times ``_columns`` pixels from ``_top`` and ``_left`` of the field on."""
+        """Clear the row, then copy ``_rows`` x ``_columns`` pixels of the field from ``_top``, ``_left`` on."""
         b, frame, work, counter = self._b, self._frame, self._work, self._counter
         pointer, place, rows, columns, top, left = (
             *(self._pointer, self._place, self._rows),
@@ -207,7 +207,7 @@ class GroupCopy(OneRowCopy):
         b.mv(place, self._target)
         for plane in range(self._form.planes if self._form.clears_planes else 1):
             if plane:
-                # what the plane before has been cleared too far is cleared again
+                # overwrites what clearing the plane before has overrun
                 b.mv(place, self._target)
                 b.add(place, frame.value(f"plane{plane}", rows), work)
             outside = self._words.outside(frame, plane)
@@ -217,14 +217,14 @@ class GroupCopy(OneRowCopy):
             ("height", "kernel_height", self._y, top, rows),
             ("width", "kernel_width", self._x, left, columns),
         ):
-            # of the kernel's lines, those before the input's first and before its end
+            # kernel lines before the input's first line, and before its end
             bound = frame.register(kernel, work)
             b("sub", first, ZERO, corner)
             b("sub", count, frame.register(size, count), corner)
             for register in (first, count):
                 b.positive(register, counter)
                 if self._form.dilated and size == "height":
-                    # of the rows that the field skips none counts
+                    # rows that the dilation skips do not count
                     dilation = frame.register("dilation", counter)
                     b("add", register, register, dilation)
                     b("addi", register, register, -1)
@@ -246,7 +246,7 @@ class GroupCopy(OneRowCopy):
         b("sub", left, kernel_width, columns)
         b("mul", columns, columns, pixel_bytes)
         b("mul", left, left, frame.register("written_pixel", top))
-        # the run in pairs of words; what the last may write too much
+        # the run in pairs of words, and the overrun of the last pair
         size = frame.constant("pixel_bytes")
         unit_bytes = self._form.unit * WORD
         is_even = self._form.planes > 1 or (size is not None and size % unit_bytes == 0)
@@ -256,7 +256,7 @@ class GroupCopy(OneRowCopy):
             b("slli", work, work, (self._form.step * self._form.expansion).bit_length() - 1)
             b("addi", columns, columns, WORD)
         b("srli", columns, columns, unit_bytes.bit_length() - 1)
-        # from the end of a run to the next one's start, where it is read; left is where it is written
+        # from the end of a run to the next one: top in the input, left in the buffer
         b("slli", top, columns, unit_bytes.bit_length() - 1)
         b("sub", top, line_bytes, top)
         with b.loop(Held(rows), rows, level=1):
@@ -264,7 +264,7 @@ class GroupCopy(OneRowCopy):
                 self._words.copy(1, pointer, place)
             if not is_even:
                 b("sub", place, place, work)
-                # behind the run is what lies around the map, or what is written later
+                # restore the value around the map behind the run
                 outside = self._words.outside(frame)
                 for number in range(self._form.expansion):
                     b("sw", outside, number * self._form.step, place)

@@ -1,12 +1,12 @@
-"""im2col of a group whose pixels lie in one row of the output, inputs as wide as the rows: bounds are tested once.
+"""im2col of a group whose pixels lie in one output row, for inputs as wide as the elements of the buffer.
 
-Neighbours share most of their fields. Where the stride is 1, a word is read once and written to the rows of all pixels
-whose fields it is in; a column of the input, in pairs of words so that no store waits for its data. Otherwise each row
-is copied run by run.
+Bounds are tested once for the group. Neighbouring pixels share most of their fields: with stride 1 a word is read once
+and written to the rows of all pixels whose fields contain it, column by column in pairs of words. Otherwise each row is
+copied run by run.
 
-At a border whole runs are copied as well, also of pixels that lie beside the input, where the words are those of the
-rows above or below; then what does not belong to the field is replaced by what lies around the map. Filter rows
-outside the input are not copied at all.
+At a border whole runs are copied as well, also for pixels beside the input, where they contain words of the rows above
+or below; then everything outside the input is replaced by the value around the map. Filter rows outside the input are
+not copied.
 """
 
 from functools import partial
@@ -18,19 +18,18 @@ from xpulpnn_sw.kernels.gather.row_format import PAIR, RowFormat, RowWriter
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, positive
 
 STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
-# up to so many pairs of words are copied without a loop, if their number is known and copying is all there is; more
-# where loops cost branches
+# most pairs of words copied without a loop, if constant and not converted; more without hardware loops
 _UNROLLED_PAIRS, _UNROLLED_SCALAR = 5, 12
-_NO_BORDER = -1  # in place of the number of filter rows above the input
+_NO_BORDER = -1  # stands for the number of filter rows above the input
 
 
 def group_terms(form: RowFormat) -> dict[str, Term]:
-    """Numbers that the copy of a group derives from arguments and from names of the copy pixel by pixel."""
+    """Return the numbers that the copy of a group derives from arguments and from numbers of single pixels."""
     npx = form.variant.npx
     stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
     kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
     terms: dict[str, Term] = {
-        # left of row_end all pixels are in the same row
+        # groups left of row_end lie in one row
         "row_end": Name("x_end") - stride_x * (npx - 1),
         "group_x": stride_x * npx,
         "group_source": stride_x_bytes * npx,
@@ -41,7 +40,7 @@ def group_terms(form: RowFormat) -> dict[str, Term]:
     pixel_words, beside = Name("pixel_words"), Argument("stride_x") - 1
     return terms | {
         "pixel_words": pixel_bytes // WORD,
-        # 0 if pixels share columns, and these are pairs of words
+        # 0 if pixels share columns, which are whole pairs of words
         "apart": positive(Number(npx - 1) - kernel_width) + beside * beside + (pixel_words & 1),
         "column_pairs": pixel_words // PAIR,
         "middle_pairs": (kernel_width - (npx - 1)) * Name("column_pairs"),
@@ -56,7 +55,7 @@ def group_terms(form: RowFormat) -> dict[str, Term]:
 
 
 class OneRowCopy:
-    """Writes the copy of a group."""
+    """Code that copies a group in one row."""
 
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         self._b, self._frame, self._form, self._inside = b, frame, form, form.inside
@@ -71,7 +70,7 @@ class OneRowCopy:
         self._unused, self._outside = registers[form.temporaries :], ZERO
 
     def _in_one_row(self, other: Label) -> None:
-        """Copy the group; go to ``other`` with everything as before if it must be done pixel by pixel."""
+        """Copy the group; go to ``other`` with unchanged state if it must be copied pixel by pixel."""
         b, frame = self._b, self._frame
         border, ready, replace, moved = Label(), Label(), Label(), Label()
         end = frame.register("row_end", self._work)
@@ -125,7 +124,7 @@ class OneRowCopy:
             pass
 
     def _copy(self) -> None:
-        """Copy ``_rows`` filter rows of all pixels, from ``_first`` to ``_start``, both lost."""
+        """Copy ``_rows`` filter rows of all pixels from ``_first`` to ``_start``, both of which are clobbered."""
         if self._inside:
             self._copy_apart()
             return
@@ -138,7 +137,7 @@ class OneRowCopy:
             self._copy_shared(gap)
 
     def _copy_apart(self) -> None:
-        """Pixel by pixel, in pairs of words; what an odd run writes too much is written again later."""
+        """Copy pixel by pixel, in pairs of words; later writes overwrite the overrun of odd runs."""
         b, frame = self._b, self._frame
         pairs, stride = frame.value("pairs", self._counter), frame.value("stride_x_bytes", self._pixels)
         overrun, gap = (
@@ -153,7 +152,7 @@ class OneRowCopy:
                 b.add(self._start, frame.value("pixel_gap", self._work), self._work)
 
     def _copy_runs(self, rows: Value, pairs: Value, place: int, steps: tuple[Value, Value]) -> None:
-        """Copy so many runs; ``steps`` are from an end to the next start, where it is read and where it is written."""
+        """Copy ``rows`` runs; ``steps`` are the gaps between two runs in the input and in the buffer."""
         b, (gap, overrun), is_plain = self._b, steps, self._form.is_plain
         with b.loop(rows, self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR
@@ -166,7 +165,7 @@ class OneRowCopy:
             b.add(self._pointer, gap, self._work)
 
     def _copy_shared(self, gap: Value | None = None) -> None:
-        """Column by column, each to the pixels that it belongs to; runs of all are complete at the same time."""
+        """Copy column by column, each to the pixels that use it; the runs of all pixels end at the same time."""
         b, frame, last = self._b, self._frame, self._npx - 1
         gap = frame.value("shared_gap", self._pixels) if gap is None else gap
         pairs = frame.value("column_pairs", self._counter)
@@ -206,7 +205,7 @@ class OneRowCopy:
         b("p.min", rows, rows, end)
         b("sub", rows, rows, above)
         b.branch("bge", ZERO, rows, other)
-        # what is read must be the input's
+        # all reads must lie in the input
         bound, reach = frame.register("input", work), frame.value("reach", self._pointer)
         b("mul", first, above, line_bytes)
         b("add", first, first, self._source)
@@ -225,9 +224,9 @@ class OneRowCopy:
         self._b("add", self._start, self._start, self._target)
 
     def _replace(self) -> None:
-        """Replace what has been copied from beside the input, and the filter rows above and below it."""
+        """Write the value around the map over words copied from beside the input and over filter rows outside it."""
         b, frame, x = self._b, self._frame, self._first
-        # nothing is copied any more
+        # no later copy clobbers it
         self._outside = self._words.outside(frame)
         columns = frame.value("group_columns", self._work)
         self._set_start()
@@ -259,7 +258,7 @@ class OneRowCopy:
             pass
 
     def _fill_columns(self, *, are_last: bool) -> None:
-        """Replace the first or last pixels, ``_work`` but no more than there are, of each run of a row."""
+        """Replace the first or last ``_work`` pixels, at most the filter's width, of each run of a row."""
         b, frame, gap = self._b, self._frame, self._work
         bound, words = frame.register("kernel_width", self._pointer), frame.register("pixel_words", self._place)
         b("p.min", gap, gap, bound)
@@ -277,7 +276,7 @@ class OneRowCopy:
             b("add", self._place, self._place, gap)
 
     def _replace_rows(self) -> None:
-        """Replace the filter rows below the input, and those above it."""
+        """Replace the filter rows below and above the input."""
         b, frame = self._b, self._frame
         below, begin, count = self._pointer, self._pixels, self._counter
         kernel_height, run = frame.register("kernel_height", below), frame.register("written_run", self._start)
@@ -294,7 +293,7 @@ class OneRowCopy:
             self._fill(self._target)
 
     def _fill(self, begin: int) -> None:
-        """Replace ``_counter`` bytes of rows at ``begin``, which is lost, of all pixels."""
+        """Replace ``_counter`` bytes at ``begin``, which is clobbered, in the rows of all pixels."""
         b, count, place = self._b, self._counter, self._place
         b("srli", count, count, WORD.bit_length() - 1)
         for pixel in range(1 if self._interleaved else self._npx):

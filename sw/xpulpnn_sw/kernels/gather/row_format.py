@@ -1,12 +1,12 @@
-"""Order of the elements in activation rows, and so in the filter rows that meet them.
+"""Order of the elements in activation rows, and thus in filter rows.
 
-Cores with sub-byte products multiply operands of one width, that of the weights. Where the inputs have another, it is
-cheapest to change it without keeping their order:
+Cores with sub-byte products multiply operands of one width, that of the weights. Inputs of
+another width are converted in the cheapest way, which changes their order:
 
-* wider inputs are cut: words ``0..n-1`` trade parts until each holds one part of all elements. Lane ``n*i + j`` is then
-  that of element ``i`` of word ``j``;
-* narrower inputs are widened: of each word every ``n``-th element from the first on becomes a word, from the second
-  on the next. Lane ``i`` of word ``k`` is element ``n*i + k``.
+* wider inputs are cut: words ``0..n-1`` exchange parts until each holds one part of all elements. Lane ``n*i + j`` is
+  then element ``i`` of word ``j``;
+* narrower inputs are widened: every ``n``-th element of a word from the first on becomes a word, from the second on
+  the next. Lane ``i`` of word ``k`` is element ``n*i + k``.
 
 Weights are laid out once, in the order of the activations.
 """
@@ -26,7 +26,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | None:
-    """Numbers of the elements of a chunk in the order of the lanes; None if nothing changes."""
+    """Return the element of a chunk that each lane holds; None if the order is unchanged."""
     if variant.unpacks or variant.mixes(precision) or precision.x == precision.w:
         return None
     lanes = WORD_BITS // precision.x
@@ -36,7 +36,7 @@ def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | 
 
 
 def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
-    """Elements along the last axis, filled up to whole chunks, in another order within each."""
+    """Return the elements of the last axis, padded to whole chunks, reordered within each chunk."""
     if order is None:
         return values
     axis = values.ndim - 1
@@ -46,7 +46,7 @@ def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
 
 
 def activation_rows(activations: Ints, variant: Variant, precision: Precision, words: int) -> Words:
-    """Rows as an im2col would leave them, in whole pixel groups, planes one by one, the uppermost first."""
+    """Return rows as im2col leaves them, in whole pixel groups, plane by plane, the uppermost first."""
     groups, planes = -(-activations.shape[0] // variant.npx), variant.planes(precision)
     bits = variant.row_bits(precision)
     rows = in_lane_order(pad_axis(activations, 0, groups * variant.npx), element_order(variant, precision))
@@ -59,7 +59,7 @@ def activation_rows(activations: Ints, variant: Variant, precision: Precision, w
 
 
 PAIR = 2  # words copied at a time
-_NAMED = 13  # registers by name of the copy
+_NAMED = 13  # named registers of the copy
 _BYTES = WORD_BITS // BYTE_BITS
 
 
@@ -68,22 +68,22 @@ def _repeated(value: int, distance: int) -> int:
 
 
 class RowFormat:
-    """The form of input words in activation rows.
+    """Format of input words in activation rows.
 
-    Arguments ``names`` tell whether a value of the frame lies around the map, and whether rows of filters are apart;
-    fields ``inside`` never reach beyond the input.
+    The argument ``names`` tell whether the value around the map is an argument and whether filter rows are dilated;
+    with ``inside`` fields never reach beyond the input.
     """
 
     def __init__(self, variant: Variant, precision: Precision, names: Collection[str], *, inside: bool) -> None:
         self.variant, self.inside = variant, inside
         self.dilated, self.valued = "dilation" in names, "outside" in names
         self.bits, self.is_signed, self.row_bits = precision.x, precision.x_negative, variant.row_bits(precision)
-        # words of a row for a word of the input, rows for a row of the input
+        # words of a row for a word of the input, planes for a row of the input
         self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
         self.is_plain = self.expansion == self.planes == 1  # whether words are copied as they are
         self.unit = max(PAIR, self.planes)  # words read at a time
         self.step = WORD * variant.npx if variant.interleaved else WORD  # bytes between two words of a row
-        # words cleared at a time: few, as they overrun the row, more where loops cost branches
+        # words cleared at a time: few, as they overrun the row; more without hardware loops
         self.cleared = 4 if variant.xpulp else 8
         self.temporaries = PAIR  # registers to copy with
         if self.planes > 1:
@@ -99,7 +99,7 @@ class RowFormat:
         self.registers = _NAMED + self.spare + self.temporaries
 
     def outside_terms(self) -> dict[str, Term]:
-        """The words around the map, of each plane, of the argument ``outside``; none if what lies there is known."""
+        """Return the word around the map of each plane, derived from the argument ``outside`` if there is one."""
         if not self.valued:
             return {}
         mask, repeat = (1 << self.row_bits) - 1, _repeated(1, self.row_bits)
@@ -110,7 +110,7 @@ class RowFormat:
 
 
 class RowWriter:
-    """Writes instructions that copy words."""
+    """Code that copies words into activation rows and converts them."""
 
     def __init__(self, b: Builder, form: RowFormat, temporaries: list[int]) -> None:
         assert len(temporaries) == form.temporaries
@@ -120,7 +120,7 @@ class RowWriter:
         self._planes: list[int] = []
 
     def copy(self, pairs: int, pointer: int, place: int) -> None:
-        """Copy, and widen or cut, the next words at ``_pointer``, two or those of a unit at a time."""
+        """Copy, and widen or cut, the next ``pairs`` units of words at ``pointer``."""
         pair = self._temporaries[: self._form.unit]
         for number in range(pairs):
             if self._form.variant.xpulp:
@@ -147,14 +147,14 @@ class RowWriter:
                 self._b("addi", moved, moved, pairs * len(pair) * WORD)
 
     def spread(self, pointer: int, places: list[int]) -> None:
-        """Copy the next two words at ``pointer``, as they are, to each of ``places``, all of which are moved."""
+        """Copy the next two words at ``pointer`` unchanged to each of ``places``; all pointers move on."""
         pair = self._temporaries[:PAIR]
         self._b.load_words(pair, pointer)
         for place in places:
             self._write(pair, place)
 
     def outside(self, frame: Frame, plane: int = 0) -> int:
-        """The register with a word of a plane that lies around the map; it is lost with the next copy."""
+        """Return the register with a plane's word around the map, which the next copy clobbers."""
         if not self._form.valued:
             return self._outside
         register = self._temporaries[0]
@@ -162,7 +162,7 @@ class RowWriter:
         return register
 
     def clear(self, place: int, outside: int) -> None:
-        """Make the next words at ``place`` those around the map, which the register ``outside`` holds."""
+        """Fill the next words at ``place`` from the register ``outside``."""
         words = self._form.cleared
         if self._form.variant.xpulp:
             self._write([outside] * words, place)
@@ -185,7 +185,7 @@ class RowWriter:
                 self._write([vector], place)
 
     def prepare(self, frame: Frame) -> None:
-        """Masks, signs and distances of planes, for the whole group."""
+        """Load masks, signs and plane distances for the whole group."""
         form, b = self._form, self._b
         if form.planes > 1:
             *_, self._work_word = self._temporaries[: form.planes + 1]
@@ -208,7 +208,7 @@ class RowWriter:
                 b.li(self._sign, _repeated(1 << (form.bits - 1), form.row_bits))
 
     def _widen(self, packed: list[int], place: int) -> None:
-        """Every so many elements of a word become one of the rows, from its first on, then from its second, ..."""
+        """Widen a word to ``expansion`` words, the first of its elements 0, n, 2n, ..., the next of 1, n + 1, ..."""
         form, b, vector = self._form, self._b, self._vector
         suffix = ElemFmt.of_width(form.row_bits).suffix
         for register in packed:
@@ -225,7 +225,7 @@ class RowWriter:
                 self._write([vector], place)
 
     def _cut(self, words: list[int], place: int) -> None:
-        """Words of a unit trade the halves of their elements, then the quarters: each becomes one of a plane."""
+        """Cut the elements of a unit's words into planes by exchanging their halves, then their quarters."""
         b, work = self._b, self._work_word
         distance = len(words) // 2
         for shift, mask in self._masks.items():

@@ -1,12 +1,11 @@
-"""im2col down the columns of the output: a group copies only the rows of the input that the group above did not need.
+"""im2col down the columns of the output: a group copies only the input rows that the group above did not need.
 
-Groups of pixels that begin in the same column follow each other downwards. A row of the input lies in the buffer as the
-words of all pixels of the group, row behind row, and the fields of the next group begin as many rows further as it lies
-lower. Only the rows that are new are copied, and all rows of the fields where a strip of groups begins. The buffer's
-room says how long a strip may be. Rows outside the input are filled.
+Groups of pixels that begin in the same column follow each other downwards. The buffer holds each input row as the words
+of all pixels of the group, row behind row, and the fields of the next group begin as many rows further as the group
+lies lower. Only new rows are copied; at the start of a strip of groups, all rows of the fields. The size of the buffer
+limits the length of a strip. Rows outside the input are filled.
 
-Where filters have three columns and step by one column, a word of a row is read once, else once for each pixel that it
-belongs to.
+For filters of three columns and a stride of one, a word of a row is read once, else once for each pixel that uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +20,15 @@ from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, lesser
 from xpulpnn_sw.kernels.variants import LoopStyle
 from xpulpnn_sw.layers.layer import ConvLayer
 
-ALONG = "along_pixel"  # name of the core's first pixel where groups follow each other along the rows
-FIRST = ("strips", "strip_run", "strip_rows", "strip_first", "first_group")  # what tells the order, and the first pixel
-REGISTERS = 19  # that the copy needs
+ALONG = "along_pixel"  # name of the core's first pixel if groups follow each other along the rows
+FIRST = ("strips", "strip_run", "strip_rows", "strip_first", "first_group")  # numbers for order and first pixel
+REGISTERS = 19  # registers that the copy needs
 _WIDTH = 3  # columns of the filters whose words are read once
 _BUFFER_WORDS = 1024  # words of a core's buffer for several groups
-_TAP, _RUN = 6, 3  # instructions for a column of the filters, and for a run of words, besides those that copy
-_STRIP = 60  # for a strip
+_TAP, _RUN = 6, 3  # instructions for a filter column and for a run of words, in addition to the copy
+_STRIP = 60  # instructions for a strip
 _FAR = 1 << 20  # more than any number of columns
-STATE = ("row0", "strip_place", "y", "source", "x")  # what changes from group to group, or from strip to strip
+STATE = ("row0", "strip_place", "y", "source", "x")  # numbers that change with group or strip
 
 
 class GroupOrder(Enum):
@@ -40,21 +39,21 @@ class GroupOrder(Enum):
     BY_ARGUMENTS = "one or the other, by the arguments"
 
     def select(self, down: Term, along: Term) -> Term:
-        """The number for groups down the columns, or that for groups along the rows."""
+        """Return ``down`` or ``along``, whichever applies to this order."""
         if self is GroupOrder.BY_ARGUMENTS:
             return along + Name("strips") * (down - along)
         return down if self is GroupOrder.DOWN_COLUMNS else along
 
 
 def _may_be(form: RowFormat, out_width: int, columns: int) -> bool:
-    """Return whether groups of an output may follow each other downwards; ``columns`` of the input behind the first."""
+    """Return whether groups may follow each other downwards; ``columns`` is the input width less a group's strides."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
 
 
 def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
-    """Words of each core's buffer for the strips of a layer, besides ``words`` for the fields of a group."""
+    """Return the words of each core's buffer for strips, in addition to ``words`` for the fields of a group."""
     if not _may_be(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
     step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
@@ -64,10 +63,9 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
 
 
 def _saves(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
-    """Return whether a group and so many ``more`` below it are copied faster than group by group, about.
+    """Estimate whether a strip of a group and ``more`` groups below it is copied faster than group by group.
 
-    A pixel has ``words``. Downwards there are fewer rows of each, but in wide filters along the rows words are read
-    once.
+    A pixel has ``words``. Down the columns fewer rows are copied; along the rows wide filters read each word only once.
     """
     npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
     copied = npx * 2 * width * words
@@ -80,7 +78,7 @@ def _saves(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
 
 
 def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> GroupOrder:
-    """The order of groups, as far as known arguments tell."""
+    """Return the order of groups, as far as the known arguments determine it."""
     variant = form.variant
     columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
     if not _may_be(form, known.get("out_width", 0), columns):
@@ -100,7 +98,7 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
 
 
 def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Term]:
-    """The core's share of the strips, of the name ``groups``, and the length of a strip."""
+    """Return the core's share of the strips, given the number ``groups``, and the length of a strip."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     core, groups = Argument("core"), Name("groups")
@@ -121,7 +119,7 @@ def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Ter
 
 
 def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
-    """Row and column of the core's first pixel, of its first strip or that of the name :data:`ALONG`."""
+    """Return row and column of the core's first pixel, from its first strip or the number :data:`ALONG`."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     along, outer, inner, width = Name(ALONG), Name("outer"), Name("inner"), Argument("out_width")
@@ -136,7 +134,7 @@ def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
 
 
 def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
-    """Numbers that the copy derives from arguments and from names of the copy along the rows."""
+    """Return the numbers that the copy derives from arguments and from numbers of the copy along the rows."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     npx, pixel_bytes, kernel_width = form.variant.npx, Argument("pixel_bytes"), Argument("kernel_width")
@@ -150,8 +148,7 @@ def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
         "strip_column": pixel_bytes * npx,
         "strip_step": Argument("stride_x") * npx,
         "strip_back": (Number(npx) - Argument("out_height") * Argument("out_width")) * Argument("out_stride"),
-        # columns that fast copies reach back, and the last one from which they read nothing beside the input; none if
-        # they do not suit the filters
+        # step back of fast copies, and the last column at which they read only the input; none for other filters
         "strip_return": Number(WORD) - pixel_bytes * (_WIDTH + npx - 2),
         "strip_apart": excess * excess + (Argument("stride_x") - 1),
         "strip_last": Argument("width") - (_WIDTH + npx - 1) - Name("strip_apart") * _FAR,
@@ -163,7 +160,7 @@ def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
 
 
 class RowReuseCopy:
-    """Writes the copy of a group, and the change from one strip to the next."""
+    """Code that copies a group and steps from strip to strip."""
 
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: Sequence[int]) -> None:
         self._b, self._frame, self._form, self._npx = b, frame, form, form.variant.npx
@@ -173,7 +170,7 @@ class RowReuseCopy:
         self._pointer, self._second, self._third, *registers = registers
         self._columns = _WIDTH + self._npx - 1
         self._data = registers[: self._columns]
-        # 0 where filters suit the fast copy
+        # 0 if the filters allow the fast copy
         apart = frame.constant("strip_apart")
         self._is_fast = None if apart is None else apart == 0
         self._left, self._right, self._apart, self._done = Label(), Label(), Label(), Label()
@@ -209,7 +206,7 @@ class RowReuseCopy:
         b.jump(start)
 
     def put_apart(self) -> None:
-        """Write what is done for rows beside or outside the input, and for filters of other shapes."""
+        """Write the code for rows beside or outside the input and for filters without fast copy."""
         if self._is_fast is not False:
             self._beside()
             self._write_fill(*self._fill)
@@ -239,9 +236,10 @@ class RowReuseCopy:
         frame.store_all(row0=row, y=self._y, source=self._source, strip_place=self._place)
 
     def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
-        """Copy as many rows, each by ``copy``, which moves the place behind what it writes.
+        """Copy ``_count`` rows by ``copy``, which moves ``_place`` on; rows outside the input are filled.
 
-        Others are filled by instructions from one label on, which go on at the other.
+        ``fill`` holds the labels where existing fill code begins and where it returns to; by default new code is
+        written.
         """
         b, start = self._b, Label()
         fill_start, filled = fill or (Label(), Label())
@@ -266,14 +264,14 @@ class RowReuseCopy:
         b.jump(end)
 
     def _outside(self, register: int) -> int:
-        """The register with a word that lies around the map."""
+        """Return the register with a word around the map."""
         if not self._form.valued:
             return ZERO
         self._frame.load("outside0", register)
         return register
 
     def _copy_columns(self, inside: range) -> None:
-        """Copy a row column by column, those of ``inside``; the others lie beside the input."""
+        """Copy a row column by column; columns not in ``inside`` lie beside the input."""
         b, places = self._b, [self._place, self._second, self._third]
         data, npx = list(self._data), self._npx
         words = [data[column] if column in inside else ZERO for column in range(self._columns)]
@@ -294,7 +292,7 @@ class RowReuseCopy:
         b.mv(self._place, places[-1])
 
     def _beside(self) -> None:
-        """Copy rows whose first or last column lies beside the input, if that is all that does."""
+        """Copy rows of which only the first or only the last column lies beside the input."""
         b, x, last, work = self._b, self._second, self._third, self._pointer
         b.place(self._left)
         b.branch("blt", last, x, self._apart)
@@ -311,7 +309,7 @@ class RowReuseCopy:
         b.jump(self._done)
 
     def _others(self) -> None:
-        """Copy rows pixel by pixel, those inside a word of each in turn."""
+        """Copy rows pixel by pixel, inside the input a word of each pixel in turn."""
         b, frame, x, last, beside = self._b, self._frame, self._second, self._third, Label()
         b.place(self._apart)
         frame.load_all(x=x, strip_end=last, stride_x_bytes=self._increment, strip_lane=self._return)
@@ -324,16 +322,16 @@ class RowReuseCopy:
         b.jump(self._done)
 
     def _copy_words(self) -> None:
-        """Copy a row of which all lies inside the input."""
+        """Copy a row that lies inside the input."""
         b, taps = self._b, self._third
         b.mv(self._pointer, self._source)
         with b.loop(self._frame.value("kernel_width", taps), taps):
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:
-        """Copy the words that a column of the filters meets, of each pixel ``inside`` one in turn, the others beside.
+        """Copy the words of a filter column, one of each pixel ``inside`` in turn; other pixels lie beside the input.
 
-        ``step`` is the register with the distance from the last of these to the next word of the first.
+        ``step`` is the register with the distance from the last of these pixels to the next word of the first.
         """
         b, words = self._b, list(self._data[: self._npx])
         apart = [pixel for pixel in range(self._npx) if pixel not in inside]
@@ -347,7 +345,7 @@ class RowReuseCopy:
             b.store_words(words, self._place)
 
     def _copy_taps(self) -> None:
-        """Copy a row of which some pixels meet columns beside the input."""
+        """Copy a row of which some pixels use columns beside the input."""
         b, frame, x, taps, reach = self._b, self._frame, self._second, self._third, self._run
         *_, width, last = self._data
         frame.load_all(width=width, x=x, strip_reach=reach)
@@ -363,9 +361,9 @@ class RowReuseCopy:
             b.aside(partial(self._write_beside, beside, copied))
 
     def _write_beside(self, start: Label, end: Label) -> None:
-        """Copy a column of which the first pixels lie left of the input, or the last ones right of it, or all.
+        """Copy a column of which the first pixels lie left of the input, or the last right of it, or all.
 
-        The input is as wide as a group reaches, so that none has pixels on both sides of it.
+        The input is at least as wide as a group, so that no group has pixels on both sides.
         """
         b, x, pointer, right = self._b, self._second, self._pointer, Label()
         column, stride, *_, width, step = self._data

@@ -1,6 +1,6 @@
-"""A kernel as a program of its own, of one core or of a cluster; no compiler needed.
+"""A kernel as a program of its own, of one core or of a cluster, without a compiler.
 
-Start, measured call, report to the host. In a cluster all cores start together and share the kernel.
+The program measures a call and reports to the host. In a cluster all cores start together and share the kernel.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from xpulpnn_sw.kernels.kernel import SharedFunction
 from xpulpnn_sw.kernels.layout import Program
 
 DATA_ALIGNMENT = 8
-_VECTOR_ALIGNMENT = 256  # of the address in mtvec
+_VECTOR_ALIGNMENT = 256  # alignment of the address in mtvec
 _HANDLED = (1, 5, 10, 31)  # registers the handler saves on the stack and overwrites
 
-# registers that belong to the caller, with what it finds in them after the call, or else the program fails
+# callee-saved registers, with the values that they must hold after the call
 PRESERVED = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n in range(2, 12))), start=1)}
 
 _CALLER = """
@@ -65,30 +65,30 @@ wrong:
     li t1, 3
     j end
 """
-"""Code behind the function. Any interrupt enters the handler, which uses the stack and counts at ``gp``."""
+"""Code after the function; the handler of all interrupts uses the stack and counts at ``gp``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareProgram:
     """Memory contents and addresses of a kernel's program."""
 
-    entry: int  # first instruction
-    text_base: int  # addresses of `text` and `data`
-    text: bytes  # code, and below operands, results and what the program reports
+    entry: int  # address of the first instruction
+    text_base: int
+    text: bytes
     data_base: int
-    data: bytes
-    tohost: int  # word through which the program ends
-    cycles: int  # address of two words, mcycle before and after the kernel, and of a third: the interrupts
+    data: bytes  # operands, results and the report
+    tohost: int  # address of the word that ends the program
+    cycles: int  # address of three words: mcycle before and after the kernel, and the count of interrupts
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Cycles of the kernel, the call included, from the data memory after the run."""
+        """Return the cycles of the kernel, the call included, from the data memory after the run."""
         at = self.cycles - self.data_base
         before, after = memory[at : at + 8].view("<u4").tolist()
         return (after - before) & 0xFFFF_FFFF
 
 
 def with_caller(function: Program, caller: str, after: int, **numbers: object) -> tuple[int, bytes]:
-    """First instruction of a caller, a text with these numbers, and the text of the function with it at ``after``."""
+    """Return the entry of ``caller``, and the text of the function with the assembled caller at ``after``."""
     base = int(function.pcs[0])
     rest = assemble(caller.format(function=base, **numbers), after)
     return rest.labels["start"], function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes()
@@ -97,7 +97,7 @@ def with_caller(function: Program, caller: str, after: int, **numbers: object) -
 def _reporting(
     run: SharedFunction, caller: str, after: int, report: bytes, preserved: Mapping[str, int], **numbers: object
 ) -> dict[str, Any]:
-    """Fields of the program of a function with ``caller`` at ``after`` and ``report`` behind the data."""
+    """Return the fields of the program of a function with ``caller`` at ``after`` and ``report`` behind the data."""
     function, image, cycles = run.function, run.image, _report_address(run)
     tohost = cycles - DATA_ALIGNMENT
     entry, text = with_caller(
@@ -124,12 +124,12 @@ def _reporting(
 
 
 def _report_address(run: SharedFunction) -> int:
-    """The second aligned place behind the data; ``tohost`` is at the first."""
+    """Return the second aligned address behind the data; ``tohost`` is at the first."""
     return (-(-(run.image.base + run.image.data.size) // DATA_ALIGNMENT) + 1) * DATA_ALIGNMENT
 
 
 def bare_program(run: SharedFunction) -> BareProgram:
-    """The program that calls a kernel once, on one core."""
+    """Return the program that calls a kernel once, on one core."""
     interrupts = _report_address(run) + DATA_ALIGNMENT
     after = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{register}, {4 * number}(sp)" for number, register in enumerate(_HANDLED)]
@@ -145,7 +145,7 @@ def bare_program(run: SharedFunction) -> BareProgram:
     return BareProgram(**_reporting(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), preserved, **numbers))
 
 
-# words that each core reports: mcycle when it starts with its share, has done it, and all have done theirs
+# words that each core reports: mcycle at the start and end of its share, and at the end of all shares
 _REPORT = ("begin", "done", "end")
 _WORD_BYTES = 4
 
@@ -162,7 +162,7 @@ CLUSTER_ADDRESSES = {
     "command": int(Dma.COMMAND),
     "status": int(Dma.STATUS),
 }
-"""Addresses and masks of a cluster, by their names in the texts of programs."""
+"""Addresses and masks of a cluster, by their names in assembly texts."""
 
 CLUSTER_CALLER = """
     .equ function, {function}
@@ -220,28 +220,28 @@ wrong:
     li t1, 3
     j end
 """
-"""Code behind the function. The barrier gathers arrivals also before core 0 has set its masks. The last barrier is for
-the reports, whose first word counts the passes until then; what is behind it waits for no event, for good."""
+"""Code after the function. The barrier counts arrivals even before core 0 has set its masks. The first word of a report
+counts the remaining passes until the last one; after the last barrier the cores sleep for good."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareClusterProgram(BareProgram):
-    """Memory contents and addresses of a kernel's program; the cores report one after the other at ``cycles``."""
+    """Memory contents and addresses of a kernel's program; the reports of the cores begin at ``cycles``."""
 
-    cores: int  # that share the kernel
+    cores: int  # cores that share the kernel
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Cycles from the release of the barrier before the last pass to that of the one after it."""
+        """Return the cycles between the releases of the barriers before and after the last pass."""
         begin, end = self.span(memory)
         return (end - begin) & 0xFFFF_FFFF
 
     def span(self, memory: NDArray[np.uint8]) -> tuple[int, int]:
-        """Cycles of core 0 in which these two barriers were released."""
+        """Return the cycles of core 0 at which the barriers before and after the last pass were released."""
         report = self._report(memory)[0]
         return int(report[_REPORT.index("begin")]), int(report[_REPORT.index("end")])
 
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
-        """Cycles that each core takes for its share of the last pass, the call included."""
+        """Return the cycles that each core takes for its share of the last pass, the call included."""
         report = self._report(memory)
         return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & 0xFFFF_FFFF).tolist()
 
@@ -251,9 +251,9 @@ class BareClusterProgram(BareProgram):
 
 
 def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
-    """The program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
+    """Return the program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
 
-    Programs that differ in nothing but the passes do the same in each of them.
+    Programs that differ only in ``passes`` do the same in each pass.
     """
     report_bytes = len(_REPORT) * _WORD_BYTES
     after = int(run.function.pcs[0]) + run.function.words.nbytes

@@ -1,4 +1,4 @@
-"""A kernel as assembly text with a C header, and as a C program: beside plain C, with a main that compares both."""
+"""A kernel as assembly text with a C header, and a C program that compares it with plain C."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _COMMENT_COLUMN = 36
 
 
 def kernel_function(run: KernelRun) -> str:
-    """Assembly text of the function for GNU as and clang.
+    """Return the assembly text of the function for GNU as and clang.
 
-    Instructions are written as words with their assembly beside them, so that no assembler needs to know the
-    extensions. There are no addresses in them: the function may be linked anywhere.
+    Instructions are written as words with their assembly beside them, so that the assembler need not know the
+    extensions. They contain no addresses: the function may be linked anywhere.
     """
     name = run.name
     lines = [
@@ -159,19 +159,19 @@ _FIXED = "Only for the layer {layer}: all arguments but addresses are ignored."
 class CProgram:
     name: str  # the kernel's function; its output is the symbol `NAME_output`
     files: Mapping[str, str]  # text by file name
-    sources: list[str]  # those to compile
+    sources: list[str]  # files to compile
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the files into an existing folder; returns the sources."""
+        """Write the files into an existing folder; return the sources."""
         for name, text in self.files.items():
             (folder / name).write_text(text)
         return [folder / name for name in self.sources]
 
 
 def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
-    """The program of a kernel and its tensors.
+    """Return the program of a kernel and its tensors.
 
-    Raises :class:`InputError` for a matrix product whose activations are not plain rows (interleaved or unpacked).
+    Raise :class:`InputError` for a matrix product whose activations are not plain rows (interleaved or unpacked).
     """
     name, symbols, variant = run.name, run.image.symbols, _blocked(run)
     described = {
@@ -220,7 +220,7 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
 
 
 def _blocked(run: KernelRun) -> Variant:
-    """The blocking of a MatMul; raises :class:`InputError` for other kernels."""
+    """Return the variant of a MatMul; raise :class:`InputError` for other kernels."""
     if not isinstance(run.variant, Variant) or not isinstance(run.layer, ConvLayer | MatmulLayer):
         raise InputError(f"kernel must be conv or matmul for a C program, not {run.name}")
     if run.precision.x == SIGN_BITS:
@@ -232,7 +232,7 @@ def _blocked(run: KernelRun) -> Variant:
 
 
 def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
-    """Fields of ``struct xp_conv``; a matrix product is a 1x1 convolution over a row of pixels."""
+    """Return the fields of ``struct xp_conv``; a matrix product is a 1x1 convolution over a row of pixels."""
     layer, row = run.layer, run.arguments
     common = {"bits": run.precision.w, "shift": row["shift"], "out_pixel_bytes": row["out_stride"]}
     if isinstance(layer, ConvLayer):

@@ -1,7 +1,7 @@
-"""A program that uses all of a cluster: caches, barrier, test&set, DMA engine, control registers, access outside.
+"""Test program for all of a cluster: caches, barrier, test-and-set, DMA engine, control registers, main memory.
 
-For testbenches. Core 0 copies operands from the memory outside into the TCDM, every core adds up its share of them,
-all add to one sum under a lock, and core 0 copies the sums out, tells the result and says that it is done.
+Core 0 copies operands from main memory into the TCDM, every core adds up its share, all add to one sum under a lock,
+and core 0 copies the sums out, returns the result and signals the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from xpulpnn_sw.assembly.asm import Assembled, assemble
 
 OPERANDS = 128  # words that are added up
 
-# places outside, in bytes from the start of the memory; the program comes first
+# offsets of operands and results in main memory, after the program
 OPERANDS_AT, RESULTS_AT = 0x1000, 0x1800
 
-# place in the TCDM: a sum per core, then the sum of all, then the lock. The operands come first.
+# offset in the TCDM, after the operands, of the sums of the cores, the sum of all and the lock
 TCDM_RESULTS_AT = OPERANDS * WORD_BYTES
 TCDM_USED = 0x400  # bytes of the TCDM that the program may use
 _SOURCE = """
@@ -70,14 +70,14 @@ copy_{name}:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
-    assembled: Assembled  # Instructions, from the start of the memory on
+    assembled: Assembled  # instructions, from the start of main memory on
     source: Sequence[str]
     operands: Sequence[int]  # words to add up, at OPERANDS_AT
-    results: Sequence[int]  # words that it leaves at RESULTS_AT: a sum per core, the sum of all
+    results: Sequence[int]  # words expected at RESULTS_AT: a sum per core, the sum of all
 
     @property
     def return_value(self) -> int:
-        """The word that the program writes to ``Control.RETURN``."""
+        """Word that the program writes to ``Control.RETURN``."""
         return self.results[-1] | 1 << cluster.RETURN_DONE_BIT
 
     def image(self, words: int) -> list[int]:
@@ -123,7 +123,7 @@ def _symbols(config: ClusterConfig) -> Mapping[str, int]:
 
 
 def _copy(config: ClusterConfig, *, inwards: bool) -> str:
-    """Core 0 copies the operands in, or the results out: with the DMA engine if there is one."""
+    """Return the code with which core 0 copies operands in or results out, by the DMA engine if there is one."""
     words = OPERANDS if inwards else config.cores + 1
     inside = cluster.TCDM_BASE + (0 if inwards else TCDM_RESULTS_AT)
     outside = cluster.L2_BASE + (OPERANDS_AT if inwards else RESULTS_AT)

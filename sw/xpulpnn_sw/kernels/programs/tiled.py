@@ -1,4 +1,4 @@
-"""A kernel as a program of a cluster whose memory is smaller than the layer: tiles come and go by DMA."""
+"""A kernel as a program of a cluster whose memory is smaller than the layer: DMA moves tiles in and out."""
 
 from dataclasses import dataclass, replace
 
@@ -22,16 +22,16 @@ from xpulpnn_sw.kernels.tiling.division import (
 from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, planned, schedule
 
-OUTSIDE_DATA = L2_BASE + (1 << 20)  # where operands and results lie outside the cluster, behind the text
-TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function: no interrupt is taken
+OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text
+TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function but no interrupts
 TIMES = ("released", "begin", "done", "ready")
-"""Words that each core reports of a step, readings of mcycle: the barrier before it has opened, its share begins, it is
-done, and, of core 0, everything is moved."""
+"""Readings of mcycle that each core reports of a step: the barrier before it opens, its share begins, its share ends,
+and, for core 0, all transfers are complete."""
 
-_COMMAND_WORDS = 7  # of a command at most
+_COMMAND_WORDS = 7  # most words of a command
 _HEAD = ("commands", "works", "lasts")
-"""Words of the description of a step, before its arguments: number of words of commands; whether a tile is computed;
-whether it is the last step."""
+"""Words at the start of a step's description, before its arguments: number of words of commands; whether a tile is
+computed; whether the step is the last one."""
 
 CORE_START = """
 start:
@@ -45,7 +45,7 @@ start:
     li t1, {line}
     sw t1, {mask}(gp)
 """
-"""Code that a core runs first: its stack, and the events that it waits for."""
+"""First code of each core: set-up of its stack and of the events that it waits for."""
 
 _CALLER = (
     "\n    .equ function, {function}"
@@ -119,35 +119,35 @@ sleep:
     j sleep
 """
 )
-"""Code behind the function. A step lasts from one barrier to the next. Core 0 commands what is to be moved meanwhile,
-does its share, and waits until all is moved, the description of the next step included. The barrier gathers arrivals
-also before core 0 has set its masks."""
+"""Code after the function. A step lasts from one barrier to the next: core 0 starts the transfers of the step, computes
+its share, and waits for all transfers, including the description of the next step. The barrier counts arrivals even
+before core 0 has set its masks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """Wishes of the caller for the tiles."""
+    """Sizes of the tiles that the caller requests."""
 
-    # output rows of a tile, or its pixels where the input is a row for each of them; None: as it takes least time
+    # output rows of a tile, or its pixels if the input is a row per pixel; None: the fastest choice
     rows: int | None = None
-    channels: int | None = None  # output channels of a tile; None: as it takes least time
+    channels: int | None = None  # output channels of a tile; None: the fastest choice
     overlap: bool = True  # whether tiles are moved while others are computed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledProgram(BareProgram):
-    """Memory contents and addresses of a layer's program; ``cycles`` is where the last report of the cores is."""
+    """Memory contents and addresses of a layer's program; the last report of the cores is at ``cycles``."""
 
-    run: KernelRun  # the kernel; its image is the memory outside, where operands and results are
+    run: KernelRun  # kernel whose image is the memory outside the cluster, with operands and results
     division: ProductDivision
     plan: TilePlan
-    steps: tuple[TileStep, ...]  # what happens when
-    moved: tuple[tuple[int, int], ...]  # bytes into and out of the cluster in each step, of operands and results
-    cores: int  # that share the work
-    places: dict[str, Symbol]  # what lies where in the cluster's memory
+    steps: tuple[TileStep, ...]  # schedule of transfers and computation
+    moved: tuple[tuple[int, int], ...]  # bytes of operands and results moved into and out of the cluster in each step
+    cores: int  # cores that share the work
+    places: dict[str, Symbol]  # symbols in the cluster's memory
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Reports of the steps, ``[step][core][time]`` in the order of :data:`TIMES`, from the memories after a run."""
+        """Return the reports ``[step][core][time]``, times as in :data:`TIMES`, from the memories after a run."""
         last = self.cycles - self.data_base
         size = self.cores * len(TIMES) * WORD_BYTES
         reports = np.append(self.run.image.view("reports", outside), inside[last : last + size])
@@ -155,9 +155,9 @@ class TiledProgram(BareProgram):
 
 
 def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, specialise: bool = False) -> TiledProgram:
-    """The program in which ``cores`` cores, for which ``run`` has room, compute a layer with ``memory`` bytes of TCDM.
+    """Return the program in which ``cores`` cores, for which ``run`` has room, use ``memory`` bytes of TCDM.
 
-    Raises :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
+    Raise :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
     """
     inside = _Inside(run, cores, memory)
     division = ProductDivision(run)
@@ -219,12 +219,12 @@ def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, spec
 
 
 class _Inside(ImageBuilder):
-    """Places in the memory of the cluster, one after the other; first what does not depend on the tiles."""
+    """Layout of the cluster's memory, first of all parts that do not depend on the tiles."""
 
     def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
         super().__init__(TCDM_BASE, DMA_ALIGNMENT)
         self.report_bytes = cores * len(TIMES) * WORD_BYTES
-        # operands, each with a rest; what the steps need themselves
+        # transfers of operands, each with a remainder, and of description and report
         commands = _COMMAND_WORDS * (len(TileOperand) + 2 * memory // MOST_TRANSFER_BYTES + 2)
         self.description_bytes = aligned((len(_HEAD) + len(run.structure.fields) + commands) * WORD_BYTES)
         self.reserve("tohost", WORD_BYTES)
@@ -240,7 +240,7 @@ class _Inside(ImageBuilder):
         return self.symbols[name].address
 
     def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
-        """Transfers of a step beside operands: the description of the next step, the reports of the one before."""
+        """Return transfers other than operands: the description of the next step, the report of the one before."""
         pieces = (
             ("step", descriptions, self.description_bytes, number + 1),
             ("report", reports, self.report_bytes, number - 1),
@@ -255,7 +255,7 @@ class _Inside(ImageBuilder):
 
 
 def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
-    """First instruction, and the function with its caller."""
+    """Return the entry address and the text of the function with its caller."""
     return with_caller(
         run.function,
         _CALLER,

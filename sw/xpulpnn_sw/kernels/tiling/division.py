@@ -1,4 +1,4 @@
-"""Pieces of layers in tiles, and the DMA transfers that move them."""
+"""Tiles of layers, and the DMA transfers that move them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from enum import Enum
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
 
-DMA_ALIGNMENT = 8  # of what the DMA engine moves: it takes windows of so many bytes
-MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # of a transfer
-BUFFER = "buffer"  # argument of all kernels that need memory only while they run
+DMA_ALIGNMENT = 8  # alignment of transfers: the DMA engine moves windows of so many bytes
+MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # most bytes of a transfer
+BUFFER = "buffer"  # argument for memory used only while a kernel runs
 
 
 def aligned(size: int) -> int:
-    """``size`` in whole windows of the DMA engine."""
+    """Return ``size`` rounded up to whole windows of the DMA engine."""
     return -(-size // DMA_ALIGNMENT) * DMA_ALIGNMENT
 
 
@@ -26,12 +26,12 @@ class TileOperand(Enum):
 class Tile:
     lines: range
     channels: range
-    in_lines: range  # of the input; empty where the tile has nothing but padding under it
-    pad_top: int  # lines of padding above the first of them
+    in_lines: range  # lines of the input; empty if the tile needs nothing but padding
+    pad_top: int  # lines of padding above the first input line
     pixels: int
 
     def key(self, operand: TileOperand) -> object:
-        """Tiles with the same key have an operand in common."""
+        """Return a key that is equal for tiles with a common operand."""
         if operand is TileOperand.WEIGHTS:
             return self.channels
         return self.in_lines if operand is TileOperand.INPUT else (self.lines, self.channels)
@@ -45,14 +45,13 @@ class LayerShape:
     line_pixels: int  # output pixels of a line
     pixels: int  # output pixels; the last line may have fewer
     channels: int = 1  # output channels
-    channel_unit: int = 1  # a multiple of it are the channels of all tiles but the last
+    channel_unit: int = 1  # unit of the channels of all tiles but the last
     in_lines: int
-    step: int = 1  # input lines from the first of an output line to the first of the next
-    window: int = 1  # input lines that an output line needs, as far as there are
+    step: int = 1  # input lines between the starts of neighbouring output lines
+    window: int = 1  # most input lines that an output line needs
     top: int = 0  # lines of padding above the input
 
     def tile(self, lines: range, channels: range) -> Tile:
-        """The tile of these output lines and channels."""
         first = lines.start * self.step - self.top
         after = (lines.stop - 1) * self.step - self.top + self.window
         start, stop = max(first, 0), min(after, self.in_lines)
@@ -66,13 +65,13 @@ class LayerShape:
         )
 
     def most_in_lines(self, lines: int) -> int:
-        """Input lines that any tile of so many output lines may need."""
+        """Return the most input lines that a tile of ``lines`` output lines may need."""
         return min((lines - 1) * self.step + self.window, self.in_lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmaTransfer:
-    """Lines of bytes between the memories."""
+    """A transfer of lines of bytes between the cluster and the memory outside."""
 
     inside: int  # first address in the cluster
     outside: int  # first address outside
@@ -80,14 +79,14 @@ class DmaTransfer:
     lines: int = 1  # number of lines
     inside_stride: int = 0  # bytes from one line to the next in the cluster
     outside_stride: int = 0  # bytes from one line to the next outside
-    inwards: bool  # whether they go into the cluster
+    inwards: bool  # whether the lines move into the cluster
 
     @property
     def bytes(self) -> int:
         return self.line * self.lines
 
     def commands(self) -> Iterator[list[int]]:
-        """Words of the commands of the DMA engine."""
+        """Yield the words of each command of the DMA engine."""
         if not self.bytes:
             return
         if self.lines == 1 or self.line == self.inside_stride == self.outside_stride:
@@ -117,17 +116,16 @@ class DmaTransfer:
 
 
 def command_words(transfers: list[DmaTransfer]) -> list[int]:
-    """Words of all commands, one after the other."""
     return [word for transfer in transfers for command in transfer.commands() for word in command]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMap:
-    """A map that is divided into lines."""
+    """A feature map divided into lines."""
 
     symbol: str  # argument with its address
     line: int  # bytes of a line of a plane
-    ahead: int = 0  # bytes behind that may be read
+    ahead: int = 0  # bytes behind the map that may be read
     planes: int = 1  # pieces of consecutive lines
     stride: int = 0  # bytes from one plane to the next
 
@@ -155,5 +153,5 @@ class Filters:
 
     name: str
     content: bytes
-    places: Mapping[str, int]  # distances of pointer arguments from the start
-    arguments: Mapping[str, int] = field(default_factory=dict[str, int])  # other arguments that go with them
+    places: Mapping[str, int]  # offsets of pointer arguments from the start
+    arguments: Mapping[str, int] = field(default_factory=dict[str, int])  # other arguments that belong to the filters

@@ -1,4 +1,4 @@
-"""Kernels in tiles: rows of the output from rows of maps; pieces of the input by pieces of the filters."""
+"""Kernels divided into tiles: by rows of maps, or by pieces of the input and of the filters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -27,16 +27,16 @@ from xpulpnn_sw.kernels.tiling.division import (
 from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
-# symbols that are neither inputs nor what belongs to a layer
+# symbols that are neither inputs nor constants of a layer
 _NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
-_MAP_CYCLES = 2  # of each word of a window, or of a map
+_MAP_CYCLES = 2  # estimated cycles of each word of a window, or of a map
 
 
 class MapDivision:
-    """Division of a layer whose rows can be computed apart."""
+    """Division of a layer whose rows can be computed separately."""
 
     group = 1  # output pixels that are computed together
-    group_cycles = 0  # about, of a group of pixels
+    group_cycles = 0  # estimated cycles of a group of pixels
 
     def __init__(self, run: KernelRun, cores: int) -> None:
         self.run, self._cores, layer = run, cores, run.layer
@@ -50,10 +50,10 @@ class MapDivision:
         size = run.image.symbols["output"].length
         line = run.arguments["row_bytes"] if isinstance(layer, TransposeLayer) else size // height
         self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
-        # bytes of an input line, and after the last one of a tile
+        # bytes of an input line, and spare bytes after the last line of a tile
         self.in_line = sum(lines.row for lines in self.inputs)
         self.in_spare = sum(aligned(lines.ahead) + DMA_ALIGNMENT for lines in self.inputs)
-        # about, of a group of pixels and a block of channels
+        # estimated cycles of a group of pixels and a block of channels
         self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
         names = {*_NOT_CONSTANTS, *(lines.symbol for lines in self.inputs)}
         self._constants = [name for name in run.image.symbols if name not in names]
@@ -65,32 +65,30 @@ class MapDivision:
             if name not in ("first", "second", "input"):
                 continue
             size = symbol.length
-            # of one channel or of all
+            # bytes of a line of one channel or of all
             line = arguments["pixel_bytes"] * arguments["width"] if "pixel_bytes" in arguments else size // rows
             line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
             ahead = size - planes * rows * line
             yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
 
     def blocks(self, channels: int) -> int:
-        """Blocks that are computed for so many channels."""
         return channels
 
     def pixel_bytes(self, channels: int) -> int:
-        """Bytes of an output pixel."""
         return channels * -(-self._output.row // self.shape.line_pixels)
 
     def filter_bytes(self, channels: int) -> int:
-        """Bytes of constants, which are in place of filters."""
+        """Return the bytes of constants, such as tables, that take the place of filters."""
         return channels * sum(self.run.image.symbols[name].length for name in self._constants)
 
     def _rows_stride(self, lines: int) -> int:
-        """Bytes from the rows of a core to those of the next, where a kernel copies rows."""
+        """Return the bytes between the row buffers of neighbouring cores."""
         layer = self.run.layer
         assert isinstance(layer, DepthwiseLayer)
         return rows_stride(layer, (lines - 1) * layer.stride[0] + layer.kernel_height, self.run.placement)
 
     def buffer_bytes(self, lines: int) -> int:
-        """Bytes of the rows that the cores copy."""
+        """Return the bytes of the row buffers of all cores."""
         return aligned(self._cores * self._rows_stride(lines)) if BUFFER in self.run.image.symbols else 0
 
     def filters(self, channels: range) -> Filters:
@@ -101,11 +99,11 @@ class MapDivision:
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
-        """Move the results of a tile to the map at ``outside``."""
+        """Return the transfer of a tile's results to the map at ``outside``."""
         return self._output.transfer(tile.lines, inside, outside, inwards=False)
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
-        """Rows of a tile, of so many ``lines`` at most, or elements of so many rows."""
+        """Return the arguments for the rows of a tile, of up to ``lines``, or for the elements of its rows."""
         layer, arguments, rows = self.run.layer, self.run.arguments, len(tile.lines)
         if isinstance(layer, WindowLayer):
             copied = {"buffer_stride": self._rows_stride(lines)} if isinstance(layer, DepthwiseLayer) else {}
@@ -121,14 +119,14 @@ class MapDivision:
 _AHEAD = 2  # words that may be read behind an input
 _BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores
 _PIXEL_CYCLES = 40
-_WORD_CYCLES = 2.5  # cycles of the im2col, for a pixel and each of its words
+_WORD_CYCLES = 2.5  # cycles of the im2col for each word of a pixel
 
 
 class ProductDivision:
     """Division of a convolution, a matrix product or a fully connected layer.
 
-    The input is a feature map, which goes through im2col, a row for each pixel, or a single row, whose outputs the
-    cores share. Raises :class:`LayerError` for any other kernel.
+    The input is a feature map for im2col, a row for each pixel, or a single row, whose outputs the cores share. Raise
+    :class:`LayerError` for any other kernel.
     """
 
     in_spare = _AHEAD * WORD
@@ -175,46 +173,42 @@ class ProductDivision:
             channel_unit=max(padded_channels(1, precision.y), self._blocking.channel_step),
         )
         is_inner = run.function.inner
-        # written once for each block of a channel step or of a word of results, and for each plane of a block
+        # inner loops in the code, one for each block of a channel step or of a word of results and for each plane
         loops = int((is_inner & ~np.roll(is_inner, 1)).sum())
         inner = int(is_inner.sum()) // loops * variant.planes(precision)
         copied = arguments["row_stride"] // WORD if self._is_map else 0
         self.block_cycles = filter_words // variant.unrolled * inner + _BLOCK_CYCLES
         self.group_cycles = int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES
-        # of each block
         self._parameter_words = run.image.symbols["parameters"].length // WORD // self.blocks(run.layer.out_channels)
 
     def blocks(self, channels: int) -> int:
-        """Blocks that are computed for so many channels."""
         step = self._blocking.channel_step
         return -(-channels // step) * step // self._variant.nch
 
     def pixel_bytes(self, channels: int) -> int:
-        """Bytes of an output pixel of so many channels."""
         precision = self.run.precision
         width = precision.y if precision.requantised else precision.w
         return padded_channels(channels, width) * precision.y // BYTE_BITS
 
     def filter_bytes(self, channels: int) -> int:
-        """Bytes of filters and parameters of so many channels."""
+        """Return the bytes of filters and parameters of ``channels`` channels."""
         variant, blocks = self._variant, self.blocks(channels)
         stream = banked_words(blocks * self._stream_words, self.run.placement)
         return (variant.weight_streams * stream + variant.nch + blocks * self._parameter_words) * WORD
 
     def buffer_bytes(self, lines: int) -> int:
-        """Bytes of the im2col buffers."""
         symbol = self.run.image.symbols.get("im2col")
         return 0 if symbol is None else aligned(symbol.length)
 
-    # -- what is said about tiles
+    # -- sizes of tiles
 
     @property
     def unit(self) -> str:
-        """Name of the rows of a tile."""
+        """Unit of a tile's size, as messages name it."""
         return "rows" if self._is_map else "pixels"
 
     def lines_of(self, rows: int) -> int:
-        """Lines of a tile of so many output rows or pixels; raises :class:`LayerError` for no number of lines."""
+        """Return the lines of a tile of ``rows`` output rows or pixels; raise :class:`LayerError` if they are partial."""
         most, unit = (self.shape.lines, 1) if self._is_map else (self.shape.pixels, self.shape.line_pixels)
         if not 1 <= rows <= most or (rows % unit and rows != most):
             multiple = "" if unit == 1 else f", a multiple of {unit} or all"
@@ -222,7 +216,7 @@ class ProductDivision:
         return -(-rows // unit)
 
     def rows_of(self, tile: Tile) -> range:
-        """Output rows of a tile, or pixels where there are no rows."""
+        """Return the output rows of a tile, or its pixels if there are no rows."""
         if self._is_map:
             return tile.lines
         first = tile.lines.start * self.shape.line_pixels
@@ -231,7 +225,7 @@ class ProductDivision:
     # -- operands and function
 
     def filters(self, channels: range) -> Filters:
-        """The filters of some of a kernel's channels, laid out as if there were no others."""
+        """Return the filters of some of a kernel's channels, laid out as if there were no others."""
         count, nch = self._variant.weight_streams, self._variant.nch
         blocks = slice(channels.start // nch, self.blocks(channels.stop))
         weights, parameters = (self.run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
@@ -252,7 +246,7 @@ class ProductDivision:
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
-        """Move the results of a tile, of each pixel no more than is written: what follows belongs to others."""
+        """Return the transfer of a tile's results, of each pixel only the bytes that belong to the tile."""
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
         first_pixel = tile.lines.start * self.shape.line_pixels
         return DmaTransfer(
@@ -266,13 +260,12 @@ class ProductDivision:
         )
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
-        """Rows of a tile, or its pixels."""
         if BUFFER in self.run.arguments:
             return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
         return {"pixels": tile.pixels}
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
-        """A function whose constants are the fields that are the same in all of these argument structures."""
+        """Return a function whose constants are the fields that are equal in all argument structures ``calls``."""
         run = self.run
         known = {field.name for field in run.structure.fields if not field.pointer}
         constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
@@ -280,4 +273,4 @@ class ProductDivision:
         return product_program(self._blocking, run.structure, constants, inside=is_image)
 
 
-Division = MapDivision | ProductDivision  # what a tile of a layer needs, what is moved for it, how it is called
+Division = MapDivision | ProductDivision  # operands, transfers and arguments of a layer's tiles

@@ -1,4 +1,4 @@
-"""Choice of tiles: the division of a layer that fits into the memory and takes the least time; what happens when."""
+"""Choice of tiles: the fastest division of a layer that fits into the memory, and its schedule."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +11,10 @@ from xpulpnn_sw.kernels.tiling.division import BUFFER, DmaTransfer, LayerShape, 
 from xpulpnn_sw.kernels.tiling.kernels import Division
 
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
-_BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves beside the cores
+_BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves in a cycle while cores compute
 
 
 def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
-    """Bytes of a buffer for an operand of a tile."""
     channels, group = len(tile.channels), division.group
     if operand is TileOperand.WEIGHTS:
         return aligned(division.filter_bytes(channels))
@@ -25,14 +24,14 @@ def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
 
 
 def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
-    """All tiles of one size, in the order of the channels and of the lines within them, or the other way round."""
+    """Return all tiles of one size, by channels and then lines, or by lines and then channels."""
     rows, columns = _pieces(shape.lines, lines), _pieces(shape.channels, channels)
     pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
     return tuple(shape.tile(row, column) for row, column in pairs)
 
 
 def _pieces(total: int, size: int) -> list[range]:
-    """0 to ``total`` in pieces of ``size``, the last of which may be shorter."""
+    """Return 0 to ``total`` in pieces of ``size``, the last of which may be shorter."""
     return [range(start, min(start + size, total)) for start in range(0, total, size)]
 
 
@@ -41,12 +40,12 @@ class TilePlan:
     """A division into tiles of one size."""
 
     division: Division
-    fixed: int  # bytes of what there is once for all tiles, whatever they are: stacks, reports
-    cores: int  # that share each tile
-    lines: int  # of a tile; those at the ends may have fewer
-    channels: int  # of a tile; those at the ends may have fewer
+    fixed: int  # bytes that do not depend on the tiles, such as stacks and reports
+    cores: int  # cores that share each tile
+    lines: int  # lines of a tile, fewer at the end
+    channels: int  # channels of a tile, fewer at the end
     channels_first: bool  # whether all channels of some lines are computed before the next lines
-    overlap: bool  # whether data are moved while tiles are computed, which takes two buffers each
+    overlap: bool  # whether data are moved while tiles are computed, which takes two buffers per operand
 
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
@@ -65,7 +64,7 @@ class TilePlan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory that the division needs."""
+        """Bytes of memory that the plan needs."""
         return self._always + sum(count * size for count, size in self.buffers.values())
 
     @property
@@ -74,13 +73,13 @@ class TilePlan:
 
     @property
     def _counts(self) -> tuple[int, int]:
-        """Tiles one below the other, and side by side."""
+        """Numbers of tiles along lines and along channels."""
         shape = self.division.shape
         return -(-shape.lines // self.lines), -(-shape.channels // self.channels)
 
     @property
     def most_bytes(self) -> int:
-        """Bytes needed at most, without a look at each tile: none is larger than one from the inside."""
+        """Upper bound of the needed bytes, from an inner tile, which is at least as large as all others."""
         (rows, columns), shape = self._counts, self.division.shape
         several = {TileOperand.INPUT: rows, TileOperand.WEIGHTS: columns, TileOperand.OUTPUT: rows * columns}
         tile = Tile(
@@ -97,7 +96,7 @@ class TilePlan:
 
     @cached_property
     def estimate(self) -> int:
-        """Cycles that it takes about, as if all tiles moved as much."""
+        """Estimated cycles, as if all tiles moved equally many bytes."""
         (rows, columns), division, shape = self._counts, self.division, self.division.shape
         count, computed = rows * columns, 0
         tile_pixels = self.lines * shape.line_pixels
@@ -119,7 +118,7 @@ class TilePlan:
 
 
 def slots_needed(tiles: tuple[Tile, ...], operand: TileOperand, *, overlap: bool) -> int:
-    """Buffers for an operand: two where one is filled or emptied while the other is in use."""
+    """Return the number of buffers of an operand: two if one is filled or emptied while the other is in use."""
     return 2 if overlap and len({tile.key(operand) for tile in tiles}) > 1 else 1
 
 
@@ -133,10 +132,10 @@ def planned(
     channels: int | None = None,
     overlap: bool | None = None,
 ) -> TilePlan:
-    """The division that fits into ``memory`` bytes, ``fixed`` of which are taken, and takes the least time.
+    """Return the fastest division that fits into ``memory`` bytes, ``fixed`` of which are taken.
 
-    Tiles have so many lines and channels, or as it suits. With ``overlap`` data are moved while tiles are computed, by
-    default if there is room for that. Raises :class:`LayerError` if there is none, or for wishes that cannot be met.
+    ``lines`` and ``channels`` fix the size of tiles. With ``overlap`` data are moved while tiles are computed, by
+    default if there is room. Raise :class:`LayerError` if nothing fits or a request cannot be met.
     """
     shape = division.shape
     if lines is not None and not 1 <= lines <= shape.lines:
@@ -165,7 +164,7 @@ def planned(
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
-    """Sizes of pieces, multiples of ``unit`` unless there is one piece, that differ in the number of pieces."""
+    """Yield sizes that give different numbers of pieces, multiples of ``unit`` unless there is one piece."""
     units, size = -(-total // unit), 0
     yield total
     for count in range(2, units + 1):
@@ -176,16 +175,16 @@ def _sizes(total: int, unit: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Data of a tile on its way between memories."""
+    """A transfer of a tile's operand between memories."""
 
-    operand: TileOperand  # outputs are stored, the others are loaded
+    operand: TileOperand  # outputs are stored, inputs and weights loaded
     tile: Tile
     slot: int  # number of the buffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileWork:
-    """A tile to compute, and the numbers of the buffers that it uses."""
+    """A tile to compute, and the numbers of its buffers."""
 
     number: int
     tile: Tile
@@ -194,17 +193,17 @@ class TileWork:
 
 @dataclass(slots=True)
 class TileStep:
-    """Work and moves between two barriers, all at the same time."""
+    """Computation and moves between two barriers, all at the same time."""
 
     work: TileWork | None = None
     moves: list[Move] = field(default_factory=list[Move])
 
 
 def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
-    """The steps that compute ``tiles`` in their order.
+    """Return the steps that compute ``tiles`` in order.
 
-    What the next tile has in common with the one before stays where it is. Without ``overlap`` nothing is moved while
-    something is computed.
+    Operands that a tile shares with the one before stay where they are. Without ``overlap`` no data are moved while a
+    tile is computed.
     """
     counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
     works: list[TileWork] = []
@@ -237,11 +236,11 @@ def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
 
 
 class PlacedLayer:
-    """A layer in tiles whose operands have addresses: inputs one behind the other in a buffer.
+    """A layer in tiles whose operands have addresses, inputs one after the other in a buffer.
 
-    Maps are at ``sources`` outside, as many as the layer has inputs, its results at ``output``; ``buffers`` are in the
-    cluster, and ``buffer`` what the kernel needs while it runs. Filters and parameters are put ``outside``, under names
-    that begin with ``name``.
+    Maps are at ``sources`` outside the cluster, one for each input of the layer, the results at ``output``. ``buffers``
+    are in the cluster, and ``buffer`` is memory used only while the kernel runs. Filters and parameters are placed
+    ``outside``, under names that begin with ``name``.
     """
 
     def __init__(
@@ -269,7 +268,6 @@ class PlacedLayer:
             buffer += aligned(lines * line_map.row + line_map.ahead)
 
     def transfers(self, move: Move) -> Sequence[DmaTransfer]:
-        """Transfers that a move means."""
         tile, inside = move.tile, self._buffers[move.operand][move.slot]
         match move.operand:
             case TileOperand.WEIGHTS:
@@ -284,7 +282,7 @@ class PlacedLayer:
                 return (self.plan.division.store(tile, inside, self._output),)
 
     def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
-        """Fields of the argument structure for a tile with operands in these buffers."""
+        """Return the fields of the argument structure for a tile with operands in the buffers ``slots``."""
         source, weights, output = (self._buffers[operand][slots[operand]] for operand in TileOperand)
         filters = self._filters[tile.channels]
         return {

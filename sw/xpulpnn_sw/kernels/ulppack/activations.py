@@ -1,4 +1,4 @@
-"""Activations from bytes to packed words, and the sums that offsets of the weights call for."""
+"""Packing of byte activations into words, and the row sums that an offset of the weights requires."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,8 @@ from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
-_SCALAR_WORDS = 4  # packed words of an iteration where every loop costs a branch
-_SCALAR_COLUMNS = 8  # words of memory of an iteration where every loop costs a branch
+_SCALAR_WORDS = 4  # packed words per iteration without hardware loops
+_SCALAR_COLUMNS = 8  # words of memory per iteration without hardware loops
 _HALVES = 2  # half-words of a word
 _HALF_BITS = WORD_BITS // 2
 _EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2
@@ -16,13 +16,13 @@ _ONES = 0x0101_0101
 
 
 class ActivationRows:
-    """Rows of activations of a plan whose weights are stored with an offset if ``signed``."""
+    """Code that packs the activation rows of a plan, whose weights are stored with an offset if ``signed``."""
 
     def __init__(self, plan: PackedPlan, *, signed: bool) -> None:
         self.plan, self.signed = plan, signed
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
-        """Pack all rows of a core from ``source`` to ``row0``, fill ``corrections``; ten registers are lost."""
+        """Pack all rows of a core from ``source`` to ``row0``, fill ``corrections``; ten registers are clobbered."""
         if self.plan.packing.is_bytes and not self.signed:
             return
         source, target, corrections, count, *others = registers
@@ -52,7 +52,7 @@ class ActivationRows:
         b.add(source, self.plan.source_bytes - self.plan.words * self.plan.packing.elements, counter)
 
     def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Two bytes to each half-word: the upper one, by itself, moves up in a multiplication."""
+        """Pack two bytes into each half-word; a multiplication moves the upper byte to its place."""
         counter, factor, *others = registers
         values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
         b.li(factor, (1 << self.plan.packing.pitch) - (1 << BYTE_BITS))
@@ -68,7 +68,7 @@ class ActivationRows:
 
     @staticmethod
     def _repeat(b: Builder, count: int, unrolled: int, counter: int, write: Callable[[int], None]) -> None:
-        """Write so many one by one in a hardware loop, or the rest, then several at a time in a loop of branches."""
+        """Write ``count`` items, one per iteration of a hardware loop, or a rest and then several per iteration."""
         rounds, rest = divmod(count, 1 if b.xpulp else unrolled)
         if rest:
             write(rest)
@@ -77,10 +77,10 @@ class ActivationRows:
                 write(1 if b.xpulp else unrolled)
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Words of memory, one upon the other: their bytes, or those at even and at odd places, all at once.
+        """Pack words of memory stacked upon each other, all their bytes at once.
 
-        Where packed operands are bytes, words are put upon each other as they are; else bytes at even and at odd
-        places, which become half-words, apart.
+        If packed operands are bytes, words are stacked as they are; else bytes at even and at odd places, which become
+        half-words, are stacked separately.
         """
         packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
         narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
@@ -109,12 +109,12 @@ class ActivationRows:
     def _column(
         self, b: Builder, number: int, source: int, factors: tuple[int, int, int | None], registers: list[int]
     ) -> list[int]:
-        """The registers of the packed words of a column; a word is loaded while the one before it is worked on."""
+        """Return the registers of a column's packed words; each word is loaded while the one before it is packed."""
         packing, (mask, factor, upper) = self.plan.packing, factors
         loaded, (temporary, *free), words = registers[:2], registers[2:], packing.columns
 
         def load(place: int, register: int) -> None:
-            # the lowest word comes last, with which the pointer moves
+            # the lowest word is loaded last and moves the pointer
             if b.xpulp and place == 0:
                 b("p.lw", register, words * WORD, source)
             else:
@@ -129,7 +129,7 @@ class ActivationRows:
                 load(words - 2 - turn, loaded[(turn + 1) % 2])
             parts = [word]
             if packing.register != BYTE_BITS:
-                # two sets of two, by turns
+                # two pairs of registers alternate
                 parts = free[turn % 2 * 2 :][:2]
                 b("and", parts[0], word, mask)
                 if b.xpulp:
@@ -151,7 +151,7 @@ class ActivationRows:
         return sums
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
-        """Pack some words; an element is loaded one instruction before it is needed."""
+        """Pack ``words`` words; each element is loaded one instruction before its use."""
         packing = self.plan.packing
         word, *elements, shifted = registers[:4]
         positions = [
@@ -171,7 +171,7 @@ class ActivationRows:
             b("addi", target, target, words * self.plan.method.operand_bytes)
 
     def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
-        """The row's sum times the offset of the weights, to be added to each of the pixel's results."""
+        """Store the row's negative sum times the offset of the weights, to be added to each of the pixel's results."""
         total, pointer, counter, ones, *values = registers
         words, step = self.plan.source_bytes // WORD, 2 if b.xpulp else 1
         b.li(total, 0)

@@ -1,12 +1,12 @@
-"""Matrix products from packed operands and bit-serial ones: the functions, and their operands in memory.
+"""Matrix products of packed operands and bit-serial ones: code generators and operands in memory.
 
 A block of ``nch`` weight rows and ``npx`` activation rows is multiplied word by word. After every chunk of words the
-field with the result is taken out of each accumulator and added to a sum. The weight rows of a block alternate word by
-word, so that one pointer walks through them.
+result's field of each accumulator is extracted and added to a sum. The weight rows of a block alternate word by word,
+so that one pointer serves all.
 
-Bit-serial products, their rival, are ``sum(popcount(w[i] & a[j]) << i + j)`` over the bits of the operands. Words hold
-one bit of 32 elements each. The pairs of bits are computed from the highest ``i + j`` down, and the accumulators
-doubled wherever it falls by one.
+Bit-serial products, for comparison, are ``sum(popcount(w[i] & a[j]) << i + j)`` over the bits of the operands. Words
+hold one bit of 32 elements each. The pairs of bits are computed from the highest ``i + j`` down, and the accumulators
+are doubled at each step down.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import MatmulLayer
 
 SERIAL_BLOCK = ResultBlock(4, 2)  # results computed together
-_NIBBLE = 0x0804_0201  # factors that make four bytes of 0 or 1 four bits
-_LOOPED_PAIRS = 36  # most pairs of bits whose instructions a hardware loop reaches around
+_NIBBLE = 0x0804_0201  # factors that combine four bytes of 0 or 1 into four bits
+_LOOPED_PAIRS = 36  # most pairs of bits whose instructions fit into a hardware loop
 _LOWEST = 0x0101_0101
 _WORD_BYTES = WORD_BITS // BYTE_BITS
 
@@ -35,9 +35,9 @@ def _planes(rows: Ints, bits: int) -> Words:
 def bit_serial_gemm(
     layer: MatmulLayer, w: int, a: int, weights: Ints, activations: Ints, *, cores: int = 1
 ) -> Function:
-    """The product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
+    """Return the product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
 
-    The function splits the activations, which lie as bytes, into words of one bit each, and then multiplies.
+    The function splits the activations, given as bytes, into words of one bit each, and then multiplies.
     """
     words = -(-layer.reduction // WORD_BITS)
     product = BlockedProduct(
@@ -127,7 +127,7 @@ class _BitSerialCode(ProductCode):
                     b("add", accumulator, accumulator, self._bits_set)
 
     def _pack(self) -> None:
-        """The activations of all groups of a core, four at a time, into words of one bit of 32 of them."""
+        """Split the activations of a core's groups into words of one bit of 32 elements, four elements at a time."""
         b, frame = self._b, self._frame
         planes = [register for accumulators in self._acc for register in accumulators][: self._planes]
         value, ahead, part, nibble, lowest, count = *self._w, *self._x
@@ -173,7 +173,7 @@ class GemmCode(ProductCode):
         self._unit = registers.take_one() if plan.has_unit else ZERO
         self._word_counter = registers.take_one() if plan.word_counter else self._w[0]
         self._chunk_counter = registers.take_one() if plan.chunk_counter else self._w[0]
-        # hardware loops that the chunks leave free are those of the loops around them
+        # outer loops use the hardware loops that the chunks leave free
         levels = iter((0, 1) if plan.method.xpulp else ())
         self._word_level = None if plan.is_unrolled else next(levels, None)
         self._chunk_level = next(levels, None) if plan.chunks > 2 else None
@@ -199,7 +199,7 @@ class GemmCode(ProductCode):
         b.place(start)
         self._block()
         self._frame.load("weights_end", end)
-        # after the load, so that nothing waits for it
+        # fills the load-use stall
         b("addi", self._out, self._out, self._plan.block.nch * WORD)
         b.far_branch("bne", self._weights, end, start)
 
@@ -284,7 +284,7 @@ class GemmCode(ProductCode):
     # -- results
 
     def _take_out(self, *, is_first: bool) -> None:
-        """Add the results in the accumulators to the sums; the first time the sums are nothing."""
+        """Add the results in the accumulators to the sums; the first time set the sums."""
         if self._plan.packing.scheme is Scheme.BYTES:
             return
         if self._plan.sums_in_memory and not is_first:
@@ -298,7 +298,7 @@ class GemmCode(ProductCode):
                     self._add_field(total, accumulator, self._unit)
 
     def _add_field(self, total: int, accumulator: int, unit: int) -> None:
-        """Add the result in an accumulator to a sum; ``unit`` has a 1 where the field begins if that is a lane."""
+        """Add the result in an accumulator to a sum; ``unit`` has a 1 where the field begins if the field is a lane."""
         if self._plan.is_lane:
             fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
             self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)
@@ -309,7 +309,7 @@ class GemmCode(ProductCode):
     def _field(self, target: int, accumulator: int) -> None:
         b, packing = self._b, self._plan.packing
         if packing.position + packing.pitch == WORD_BITS:
-            # nothing stands above it
+            # the field is at the top
             b("srli", target, accumulator, packing.position)
         elif self._method.xpulp:
             b("p.extractui", target, accumulator, packing.pitch - 1, packing.position)
@@ -318,14 +318,14 @@ class GemmCode(ProductCode):
             b("srli", target, target, WORD_BITS - packing.pitch)
 
     def _add_to_memory(self) -> None:
-        """Add the results in the accumulators of a block to those in memory."""
+        """Add the results in the accumulators of a block to the sums in memory."""
         b, (unit, *totals) = self._b, self._w
         temporary, other = self._x
         if self._plan.is_lane:
             b.li(unit, 1 << self._plan.packing.position)
         for pixel, accumulators in enumerate(self._local):
             base, distance = self._place(pixel, temporary)
-            # as many at a time as there are registers, so that nothing waits for a load
+            # as many at a time as there are registers, to avoid load-use stalls
             registers = [*totals, other]
             for channel, total in enumerate(registers):
                 b("lw", total, distance + channel * WORD, base)
@@ -335,7 +335,7 @@ class GemmCode(ProductCode):
                 b("sw", total, distance + channel * WORD, base)
 
     def _correct(self) -> None:
-        """Take the offset of the weights, times each pixel's sum of activations, from the results."""
+        """Subtract the offset of the weights, times each pixel's sum of activations, from the results."""
         b, (pointer, *others) = self._b, self._w
         registers = [*others, *self._x][: len(self._sums)]
         self._frame.load("corrections", pointer)
@@ -352,7 +352,7 @@ class GemmCode(ProductCode):
                 self._b("sw", total, distance + channel * WORD, base)
 
     def _place(self, pixel: int, temporary: int) -> tuple[int, int]:
-        """Register and distance of a pixel's results; ``temporary`` may be needed for that."""
+        """Return base register and offset of a pixel's results; ``temporary`` may be clobbered."""
         distance = pixel * self._sizes.out_stride
         if fits_immediate(distance + self._plan.block.nch * WORD):
             return self._out, distance
@@ -364,11 +364,11 @@ class GemmCode(ProductCode):
 def packed_gemm(
     plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1
 ) -> Function:
-    """The product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
+    """Return the product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
 
-    The function packs the activations, which lie as bytes, and then multiplies. Where packed activations are bytes
-    nothing is packed. Weights are packed beforehand; ``signed`` ones, in two's complement, are stored with an offset
-    of half their range, and the function takes the offset times the sum of the activations from each result.
+    The function packs the activations, given as bytes, unless packed ones are bytes too, and then multiplies. Weights
+    are packed beforehand; ``signed`` ones are stored with an offset of half their range, and the function subtracts the
+    offset times the sum of the activations from each result.
     """
     packing = plan.packing
     offset = 1 << packing.w - 1 if signed else 0

@@ -1,12 +1,12 @@
-"""Several narrow operands in one wide one, so that one multiplication gives their dot product: the arithmetic.
+"""Arithmetic of several narrow operands packed into a wide one, so that a multiplication gives their dot product.
 
-Element ``i`` of the activations stands at bit ``i * pitch``, that of the weights at ``(depth - 1 - i) * pitch``.
-All products of the same ``i`` then meet at bit ``(depth - 1) * pitch`` of the product, in a field ``pitch`` bits wide;
-the fields below hold fewer products and so never reach it. Operands are unsigned.
+Element ``i`` of the activations is at bit ``i * pitch``, element ``i`` of the weights at ``(depth - 1 - i) * pitch``.
+All products of the same ``i`` then add up at bit ``(depth - 1) * pitch`` of the product, in a field ``pitch`` bits
+wide; the fields below hold fewer products and never overflow into it. Operands are unsigned.
 
-Activations come as bytes, four to a word of memory. Where it saves instructions an operand takes its elements from the
-same byte of several words (:attr:`Packing.columns`), for then one instruction moves the elements of two or four
-operands; weights, packed beforehand, have the same order.
+Activations are bytes, four to a word of memory. Where it saves instructions, an operand takes its elements from the
+same byte of several words (:attr:`Packing.columns`), as one instruction then moves the elements of two or four
+operands; packed weights have the same order.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Scheme(Enum):
     """Places of the elements in a register."""
 
     BYTES = "bytes"
-    """Not at all: an element in a byte, what packing is compared with."""
+    """No packing: an element per byte, for comparison."""
     P1 = "P1"
     """Equal intervals; the low half of the product holds the result."""
     P2 = "P2"
@@ -36,12 +36,12 @@ class Scheme(Enum):
 
 
 def largest(bits: int) -> int:
-    """The largest unsigned number of so many bits."""
+    """Return the largest unsigned number of ``bits`` bits."""
     return (1 << bits) - 1
 
 
 def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
-    """Bits from one element to the next of ``depth`` >= 2 in a ``register`` of so many bits."""
+    """Return the bits from one element to the next of ``depth`` >= 2 elements in a register of ``register`` bits."""
     if scheme is Scheme.BYTES:
         return register
     if scheme is Scheme.P1:
@@ -50,27 +50,27 @@ def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
 
 
 def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
-    """Products that may be added up before the field overflows; 0 if one is already too much."""
+    """Return how many products may be added up before the field overflows; 0 if one already does."""
     field = WORD_BITS if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
     return largest(field) // (depth * largest(w) * largest(a))
 
 
 def legal_depths(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> tuple[int, ...]:
-    """Depths from 2 on (of bytes: 1) at which the sum of ``lanes`` products does not overflow, ascending."""
+    """Return the depths, ascending from 2 (bytes: 1), at which the sum of ``lanes`` products does not overflow."""
     depths = range(1, 2) if scheme is Scheme.BYTES else range(2, register + 1)
     return tuple(d for d in depths if most_iterations(scheme, register, d, w, a) >= lanes)
 
 
 def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> int:
-    """The largest legal depth; 1 where there is none."""
+    """Return the largest legal depth, 1 if there is none."""
     return max(legal_depths(scheme, register, w, a, lanes), default=1)
 
 
 class Packing:
-    """A way to pack, checked to be legal: ``depth`` weights of ``w`` bits, or activations of ``a``, to an operand.
+    """A packing of ``depth`` weights of ``w`` bits, or activations of ``a`` bits, into an operand.
 
-    A packed operand has ``register`` bits, 32, 16 or 8. There are ``lanes`` of them in a word, whose products one
-    instruction adds up.
+    A packed operand has ``register`` bits, 32, 16 or 8. A word holds ``lanes`` operands, whose products one instruction
+    adds up. Raise :class:`LayerError` if sums could overflow.
     """
 
     def __init__(self, *, scheme: Scheme, register: int, depth: int, w: int, a: int, lanes: int = 1) -> None:
@@ -89,21 +89,21 @@ class Packing:
         self.pitch = pitch(scheme, register, depth, w, a)
         # multiplying instructions that may be accumulated before the result is taken out
         self.iterations = most_iterations(scheme, register, depth, w, a) // lanes
-        # bits by which weights are shifted up, so that the field ends with the word and nothing stands above it
+        # bits by which weights are shifted up, so that the field ends with the word
         self.raised = WORD_BITS - depth * self.pitch if register == WORD_BITS else 0
         # lowest bit of the result's field in the sum of products
         self.position = (depth - 1) * self.pitch + self.raised
-        # elements in a word (in an operand narrower than a word if that is loaded by itself)
+        # elements of a word, or of a narrower operand that is loaded alone
         self.elements = depth * lanes
         # whether packed activations are the bytes they came from
         self.is_bytes = self.pitch == _WIDEST and self.elements * _WIDEST == register * lanes
-        # words of memory that elements of an operand come from, a byte of each; 0 if elements follow one another
+        # words of memory of which an operand takes one byte each; 0 if its elements are consecutive
         self.columns = depth
         if self.is_bytes or (register, lanes, depth) == (_HALF_BITS, 2, 2):
             # half-words of two bytes each need no mask
             self.columns = 0
         elif register == WORD_BITS:
-            # two bytes of each word, so that the depth is even
+            # two bytes of each word, so that the depth must be even
             fits = (depth // 2 - 1) * self.pitch + a <= _HALF_BITS
             self.columns = 0 if depth % 2 or not fits else depth // 2
 
@@ -122,17 +122,17 @@ class Packing:
         return np.concatenate([half.T for half in halves])
 
     def words(self, reduction: int) -> int:
-        """Packed words (or narrower operands) of a row of ``reduction`` elements."""
+        """Return the packed words (or narrower operands) of a row of ``reduction`` elements."""
         group = self.order.size
         return -(-reduction // group) * (group // self.elements)
 
     def pack_weights(self, rows: Ints) -> Words:
-        """Rows ``[row][k]`` of weights as ``[row][word]``, filled up with zeros."""
+        """Return rows ``[row][k]`` of weights as ``[row][word]``, padded with zeros."""
         shifts = (self.depth - 1 - np.arange(self.depth)) * self.pitch + self.raised
         return self._packed(rows, shifts)
 
     def pack_activations(self, rows: Ints) -> Words:
-        """Rows ``[row][k]`` of activations as ``[row][word]``, filled up with zeros."""
+        """Return rows ``[row][k]`` of activations as ``[row][word]``, padded with zeros."""
         return self._packed(rows, np.arange(self.depth) * self.pitch)
 
     def _packed(self, rows: Ints, shifts: Ints) -> Words:
@@ -166,24 +166,24 @@ class Method:
     register: int  # bits of a packed operand
     lanes: int  # packed operands that one instruction multiplies and adds up
     first: str  # instruction that sets an accumulator to a product
-    accumulating: str | None  # instruction that adds a product to an accumulator; None if that takes an addition
-    load: str  # what loads the operands of one product
+    accumulating: str | None  # instruction that adds a product to an accumulator; None if it takes a separate addition
+    load: str  # instruction that loads the operands of one product
     blocks: tuple[ResultBlock, ...]
-    schemes: tuple[Scheme, ...]  # those of which the product holds the result
+    schemes: tuple[Scheme, ...]  # schemes whose result the product holds
 
     @property
     def product(self) -> str:
-        """The instruction that stands for the method."""
+        """Instruction of all products but the first."""
         return self.accumulating or self.first
 
     @property
     def xpulp(self) -> bool:
-        """Tell whether XpulpV2 is used: hardware loops, post-increment, bit fields."""
+        """True if XpulpV2 is used: hardware loops, post-increment, bit fields."""
         return self.isa != ISAS[0]
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """Extensions that the core needs besides the base set."""
+        """Extensions that the core needs in addition to the base set."""
         return frozenset({Extension.XPULPV2}) if self.xpulp else frozenset()
 
     @property
@@ -203,11 +203,11 @@ METHODS: tuple[Method, ...] = (
     Method("xpulpv2", _HALF_BITS, 2, "pv.dotup.h", "pv.sdotup.h", "p.lw", _SIMD, _BOTH),
     Method("xpulpv2", BYTE_BITS, 4, "pv.dotup.b", "pv.sdotup.b", "p.lw", _SIMD, (*_BOTH, Scheme.BYTES)),
 )
-"""All methods; an instruction set has one for each register."""
+"""All methods, one for each instruction set, register width and kind of packing."""
 
 
 def methods(isa: str) -> tuple[Method, ...]:
-    """The methods of an instruction set; raises :class:`LayerError` for an unknown one."""
+    """Return the methods of an instruction set; raise :class:`LayerError` for an unknown one."""
     if isa not in ISAS:
         raise LayerError(f"isa must be one of {', '.join(ISAS)}, not {isa}")
     return tuple(method for method in METHODS if method.isa == isa)

@@ -1,6 +1,6 @@
-"""Choice of the fastest packing for a matrix product, and what all functions for packed operands have in common.
+"""Choice of the fastest packing for a matrix product, and the common parts of functions for packed operands.
 
-These are the sizes, the walk through pixel groups, whose activations are packed first, and the memory.
+Common parts are the sizes, the loop over pixel groups, whose activations are packed first, and the memory layout.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ class BlockedProduct:
     """A matrix product computed block by block from packed operands, and its sizes in memory.
 
     Rows of activations take ``source_bytes``, whole words, before they are packed, then ``row_bytes``. ``in_place``
-    tells whether they are as good as packed.
+    tells that they need no packing.
     """
 
     def __init__(
@@ -41,22 +41,21 @@ class BlockedProduct:
     ) -> None:
         self.layer, self.block, self.in_place = layer, block, in_place
         self.source_bytes, self.row_bytes, self.weight_row_bytes = source_bytes, row_bytes, weight_row_bytes
-        # the last block and the last group of pixels are filled up
+        # the last block and the last group of pixels are padded
         self.channels = -(-layer.out_channels // block.nch) * block.nch
         self.groups = -(-layer.pixels // block.npx)
         self.pixels = self.groups * block.npx
-        self.out_stride = self.channels * WORD  # bytes from the results of one pixel to those of the next
+        self.out_stride = self.channels * WORD  # bytes between the results of neighbouring pixels
 
 
 class ProductCode(ABC):
-    # the argument structure, a pointer per word: activations as bytes, room for packed ones and maybe for a word per
-    # pixel, packed weights, results
+    # fields of the argument structure, all pointers: activations as bytes, packed activations and weights, results
     fields: tuple[str, ...] = ("input", "packed", "weights", "output")
     has_all_rows = False  # whether the frame holds the packed rows of all pixels of a group, not only the first
-    is_corrected = False  # whether a word of each pixel belongs to its results
+    is_corrected = False  # whether a word of each pixel corrects its results
 
     def __init__(self, product: BlockedProduct, out: int, free: list[int], *, xpulp: bool) -> None:
-        # registers: where the results of the next block go, and two that are free around the blocks
+        # registers: pointer to the results of the next block, and two that are free around the blocks
         self._sizes, self._out, self._free = product, out, free[:2]
         self._b = Builder(TEXT_BASE, xpulp=xpulp, is_long=True)
         self._frame = Frame(self._b, self.fields, dict(self._terms()), homes={"out": self._out})
@@ -107,7 +106,7 @@ class ProductCode(ABC):
 def packed_function(
     product: BlockedProduct, code: ProductCode, weights: Words, activations: Ints, cores: int, **known: Any
 ) -> Function:
-    """The function of ``code`` for packed weights and activations [pixel][k]; its fields are the symbols."""
+    """Return the function of ``code`` for packed weights and activations [pixel][k]; its fields are the symbols."""
     memory = ImageBuilder()
     source = pad_axis(pad_axis(activations, 0, product.pixels), 1, product.source_bytes)
     addresses = {"input": memory.place("input", pack_words(source, BYTE_BITS))}
@@ -133,16 +132,16 @@ def packed_function(
 
 
 MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
-SCALAR_WORDS = 8  # words of an iteration where every loop costs a branch
+SCALAR_WORDS = 8  # words per iteration without hardware loops
 _FACTORS = 2  # activation words held at a time
 _BRANCH_CYCLES = 1 + Cost.TAKEN_BRANCH.cycles
-_BLOCK_CYCLES = 8  # loops and pointers around a block, about
+_BLOCK_CYCLES = 8  # estimated cycles of loops and pointers around a block
 
 
 class PackedPlan(BlockedProduct):
-    """A way to compute a matrix product: with a method, from packed operands, so many results together.
+    """A way to compute a matrix product: a method, a packing of its operands, and a block of results.
 
-    At most ``iterations`` products are accumulated before the result is taken out, at least 1 and no more than legal.
+    At most ``iterations`` products, from 1 to the legal number, are accumulated before the result is extracted.
     """
 
     def __init__(
@@ -154,10 +153,10 @@ class PackedPlan(BlockedProduct):
             )
         self.method, self.packing, self.iterations = method, packing, iterations
         xpulp, is_packed = method.xpulp, packing.scheme is not Scheme.BYTES
-        # packed words of a row; times a result is taken out: of bytes the accumulator is the result
+        # packed words of a row; extractions of a result, one for bytes, whose accumulator is the result
         self.words = packing.words(layer.reduction)
         self.chunks = -(-self.words // iterations) if is_packed else 1
-        # words of every chunk but the first, and of that
+        # words of every chunk but the first, and of the first
         self.chunk = -(-self.words // self.chunks)
         self.first_chunk = self.words - (self.chunks - 1) * self.chunk
         # rows of activations are whole packed words and whole words of memory
@@ -171,18 +170,18 @@ class PackedPlan(BlockedProduct):
             weight_row_bytes=packed,
             in_place=packing.is_bytes,
         )
-        self.factors = min(block.npx, _FACTORS)  # registers for activation words, which are loaded by turns
-        # cycles to multiply one packed word of each row of a block; none of the instructions waits
+        self.factors = min(block.npx, _FACTORS)  # registers for activation words, loaded alternately
+        # cycles to multiply one packed word of each row of a block, without stalls
         self.word_cycles = block.nch + block.npx + block.size * (1 if method.accumulating else 2)
         self.is_unrolled = self.chunk * self.word_cycles <= MOST_UNROLLED  # whether a chunk has no loop of words
-        # whether the sums of the chunks wait in memory, as the results will
+        # whether the sums of the chunks are in memory, at the place of the results
         self.sums_in_memory = self.chunks > 1 and block.npx > _FACTORS
         # whether the result's field is a byte or half-word, which one dot product with 0 and 1 adds to a sum, and
         # whether a register holds the 1
         is_aligned = packing.pitch in (BYTE_BITS, 2 * BYTE_BITS) and packing.position % packing.pitch == 0
         self.is_lane = xpulp and is_aligned and is_packed
         self.has_unit = self.is_lane and self.chunks > 1 and not self.sums_in_memory
-        # whether registers count words and chunks; hardware loops count by themselves
+        # whether registers count words and chunks instead of hardware loops
         self.word_counter = not xpulp and not self.is_unrolled
         self.chunk_counter = not xpulp and self.chunks > _FACTORS
 
@@ -197,7 +196,7 @@ class PackedPlan(BlockedProduct):
 
     @property
     def cycles(self) -> int:
-        """Estimated cycles, packing of the activations left out."""
+        """Estimated cycles without the packing of the activations."""
         size, more = self.block.size, self.chunks - 1
         multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
@@ -207,7 +206,7 @@ class PackedPlan(BlockedProduct):
 
     @property
     def _chunk_cycles(self) -> int:
-        """Set-up of a loop of words; pointers, counters and taken branches where there are no hardware loops."""
+        """Set-up cycles of a loop of words, or without hardware loops its pointers, counters and taken branches."""
         if self.method.xpulp:
             return 0 if self.is_unrolled else 2
         rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
@@ -225,10 +224,10 @@ def plans(
     iterations: int | None = None,
     block: str | None = None,
 ) -> Iterator[PackedPlan]:
-    """Every legal scheme and depth in every block with enough registers, or those that are asked for.
+    """Yield plans of every legal scheme and depth in every block with enough registers, or of the requested ones.
 
-    Each comes with as many iterations as it can do, and with as many as need no loop of their own if those are fewer. A
-    scheme is named with or without the bits of the register.
+    Each comes with the most iterations, and with the most that need no loop if those are fewer. A scheme is named with
+    or without the bits of the register.
     """
     for packing, method in _packings(w, a, candidates, scheme):
         if depth not in (None, packing.depth) or (iterations or 1) > packing.iterations:
@@ -255,5 +254,5 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
 
 
 def best_plan(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Any) -> PackedPlan | None:
-    """The plan estimated to take the fewest cycles; None if nothing is legal."""
+    """Return the plan with the fewest estimated cycles; None if nothing is legal."""
     return min(plans(layer, w, a, candidates, **wishes), key=lambda plan: plan.cycles, default=None)
