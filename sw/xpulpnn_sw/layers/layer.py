@@ -1,4 +1,4 @@
-"""Layers: convolutions, matrix products and fully connected layers; depthwise convolution, pooling, maps by element."""
+"""Layers: convolutions, matrix products, fully connected layers, poolings and element-wise layers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +20,7 @@ MAX_AREA = 4096  # most elements of a window that is averaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowLayer(Windows):
-    """A window of each channel of one feature map for each output."""
+    """A layer that computes an output from each window of each channel of a feature map."""
 
     def __post_init__(self) -> None:
         top, bottom, left, right = self.padding
@@ -29,15 +29,14 @@ class WindowLayer(Windows):
             ("width", self.kernel_width, (left, right)),
         ):
             for value in pads:
-                # else some window would see nothing but padding
+                # otherwise a window could consist of padding only
                 if value >= kernel > 0:
                     raise LayerError(f"padding must be less than the kernel {name} {kernel}, not {value}")
-        # dataclasses with slots are other classes than the one that super() would mean
+        # super() does not find the class of a dataclass with slots
         Windows.__post_init__(self)
 
     @property
     def out_channels(self) -> int:
-        """Channels of the output, those of the input."""
         return self.channels
 
     @property
@@ -53,32 +52,32 @@ class WindowLayer(Windows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseLayer(WindowLayer):
-    """Convolution of each channel by a filter of its own; padding is 1 unless given."""
+    """Convolution of each channel by a filter of its own; the default padding is 1."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=,v=]"
     options = (STRIDE, padding_option("1"), OUTSIDE)
 
-    outside: int = 0  # the value around the map, in the range of the inputs
+    outside: int = 0  # value around the map, in the range of the inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPoolLayer(WindowLayer):
-    """Greatest element of each window; what lies outside the map is not looked at."""
+    """Greatest element of each window; elements outside the map are ignored."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=][:relu]"
     mark = (":relu", "relu")
 
-    relu: bool = False  # whether results that are negative become 0
+    relu: bool = False  # whether negative results become 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPoolLayer(WindowLayer):
-    """Sum over each window over the whole window's area; what lies outside the map adds nothing."""
+    """Sum of each window divided by the area of a whole window; elements outside the map add nothing."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=][:scaled]"
     mark = (":scaled", "scaled")
 
-    scaled: bool = False  # whether the sum is multiplied before and requantised after the division
+    scaled: bool = False  # whether the sum is multiplied before the division and requantised after it
 
     def __post_init__(self) -> None:
         WindowLayer.__post_init__(self)
@@ -88,13 +87,13 @@ class AvgPoolLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapLayer(LayerText):
-    """Layer that computes each element of feature maps by itself."""
+    """A layer that computes each element of feature maps separately."""
 
     form: ClassVar[str] = "HxWxC"
     sizes = (("height", "width", "channels"),)
     operands: ClassVar[int] = 1
 
-    height: int  # sizes of the feature maps
+    height: int
     width: int
     channels: int
 
@@ -104,7 +103,6 @@ class MapLayer(LayerText):
 
     @property
     def out_channels(self) -> int:
-        """Channels of the output."""
         return self.channels
 
     @property
@@ -114,7 +112,7 @@ class MapLayer(LayerText):
 
     @property
     def macs(self) -> int:
-        """Elements read."""
+        """Elements read, in place of multiplications."""
         return self.height * self.width * self.channels * self.operands
 
 
@@ -126,17 +124,17 @@ class AddLayer(MapLayer):
     mark = (":shift", "shifted")
     operands: ClassVar[int] = 2
 
-    shifted: bool = False  # whether the sum is shifted, once, instead of each summand being scaled and clipped before
+    shifted: bool = False  # whether the sum is shifted once, instead of each summand being scaled and clipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReluLayer(MapLayer):
-    """Negative elements become 0."""
+    """ReLU: negative elements become 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransposeLayer(MapLayer):
-    """Elements stay what they are, and come to lie channel by channel in memory."""
+    """Conversion of a feature map to channel-by-channel order in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,19 +150,19 @@ class ConvLayer(Windows):
     options = (STRIDE, padding_option("1"), OUTSIDE)
 
     out_channels: int  # number of filters
-    padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows; a window is what a filter meets
-    outside: int = 0  # the value around the map, in the range of the inputs; 0 means -1 where these have one bit
-    dilation: int = 1  # distance of the input rows that filter rows meet
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows
+    outside: int = 0  # value around the map, in the range of the inputs; 0 means -1 for inputs of one bit
+    dilation: int = 1  # distance between the input rows of neighbouring filter rows
 
     def __post_init__(self) -> None:
-        # dataclasses with slots are other classes than the one that super() would mean
+        # super() does not find the class of a dataclass with slots
         Windows.__post_init__(self)
         check_elements("weights", self.out_channels * self.reduction)
         check_elements("output", self.pixels * self.out_channels)
 
     @property
     def reach(self) -> int:
-        """Input rows from the first to the last that a filter meets."""
+        """Input rows from the first to the last one of a filter."""
         return (self.kernel_height - 1) * self.dilation + 1
 
     @property
@@ -185,7 +183,7 @@ class ConvLayer(Windows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulLayer(LayerText):
-    """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, the MatMul of a convolution by itself."""
+    """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, the MatMul of a convolution alone."""
 
     form: ClassVar[str] = "CxKxP"
     sizes = (("out_channels", "reduction", "pixels"),)
@@ -211,12 +209,12 @@ class MatmulLayer(LayerText):
         return self.pixels * self.out_channels * self.reduction
 
 
-ProductLayer = ConvLayer | MatmulLayer  # what a MatMul computes
+ProductLayer = ConvLayer | MatmulLayer  # layers that a MatMul computes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseLayer(ConvLayer):
-    """Convolution with filters of one pixel, without padding unless said."""
+    """Convolution with filters of one pixel; the default padding is 0."""
 
     form: ClassVar[str] = "HxWxC:O[:s=,p=,v=]"
     sizes = (("height", "width", "channels"), ("out_channels",))
@@ -228,31 +226,31 @@ class PointwiseLayer(ConvLayer):
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether every input pixel gives an output pixel, in their order."""
+        """True if every input pixel gives an output pixel, in the same order."""
         return self.stride == (1, 1) and not any(self.padding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConvLayer(ConvLayer):
-    """Convolution as of a :class:`ConvLayer` of a map that lies in memory with its margins, its pixels without gaps."""
+    """:class:`ConvLayer` of a map that is stored with its margins and without gaps between pixels."""
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"
     mark = (":image", None)
 
     @property
     def stored_height(self) -> int:
-        """Rows in memory, those of the padding included."""
+        """Rows in memory, including the padding."""
         return self.height + self.padding[0] + self.padding[1]
 
     @property
     def stored_width(self) -> int:
-        """Columns in memory, those of the padding included."""
+        """Columns in memory, including the padding."""
         return self.width + self.padding[2] + self.padding[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearLayer(LayerText):
-    """Every output is a sum over all inputs, ``acc[n] = bias[n] + sum(weight[n,i] * input[i])``."""
+    """Fully connected layer, ``acc[n] = bias[n] + sum(weight[n,i] * input[i])``."""
 
     form: ClassVar[str] = "I:O[:raw]"
     sizes = (("inputs",), ("outputs",))
@@ -260,19 +258,18 @@ class LinearLayer(LayerText):
 
     inputs: int
     outputs: int
-    raw: bool = False  # whether the results are the accumulators, whatever the precision says
+    raw: bool = False  # whether the results are the accumulators, whatever the precision
 
     def __post_init__(self) -> None:
         _ = self.geometry
 
     @property
     def geometry(self) -> MatmulLayer:
-        """The same as a matrix product with one row of activations."""
+        """Equivalent matrix product with one row of activations."""
         return MatmulLayer(out_channels=self.outputs, reduction=self.inputs, pixels=1)
 
     @property
     def out_channels(self) -> int:
-        """Its outputs."""
         return self.outputs
 
     @property
@@ -303,9 +300,9 @@ class Conv1dLayer(LayerText):
     out_channels: int  # number of filters
     kernel: int  # pixels of a filter
     stride: int = 1  # step of the filter
-    dilation: int = 1  # step of the filter; distance of the pixels it meets
+    dilation: int = 1  # distance between the pixels of neighbouring filter taps
     padding: tuple[int, int] = (1, 1)  # pixels before and behind the input that filters may reach into
-    outside: int = 0  # the value of these, as of a ConvLayer
+    outside: int = 0  # value of the padding, as of ConvLayer
 
     def __post_init__(self) -> None:
         check_size("dilation", self.dilation)
@@ -313,7 +310,7 @@ class Conv1dLayer(LayerText):
 
     @property
     def geometry(self) -> ConvLayer:
-        """The same in two directions: in a row, so that a filter meets neighbours, or if it does not, in a column."""
+        """Equivalent two-dimensional convolution, along a row or, if dilated, down a column."""
         (before, behind), in_row = self.padding, self.dilation == 1
         height, width = (1, self.length) if in_row else (self.length, 1)
         kernel_height, kernel_width = (1, self.kernel) if in_row else (self.kernel, 1)
@@ -341,4 +338,4 @@ class Conv1dLayer(LayerText):
         return self.geometry.macs
 
 
-Layer = ConvLayer | MatmulLayer | LinearLayer | Conv1dLayer | WindowLayer | MapLayer  # what kernels compute
+Layer = ConvLayer | MatmulLayer | LinearLayer | Conv1dLayer | WindowLayer | MapLayer  # layers that kernels compute

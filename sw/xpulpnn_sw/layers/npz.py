@@ -1,4 +1,4 @@
-"""npz files that may be damaged."""
+"""Reader of npz files that may be damaged."""
 
 import zlib
 from pathlib import Path
@@ -12,13 +12,13 @@ from xpulpnn.errors import InputError
 
 
 def npz_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of ``numpy.savez``."""
+    """Return the arrays of a file of ``numpy.savez``; raise :class:`InputError` for any other file."""
     if not path.is_file():
         raise InputError(f"{what} must be an existing file, not {path}")
     try:
-        # a file of its own, which is closed whatever numpy makes of it
+        # opened here, so that it is closed whatever numpy raises
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             return {name: np.asarray(file[name]) for name in file.files}
     except (OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, BadZipFile, zlib.error, RuntimeError):
-        # a single array has neither names nor an end; zip has compressions and versions that nobody knows
+        # numpy and zipfile raise all of these for other or damaged files
         raise InputError(f"{what} must be a file of numpy.savez with numbers, not {path}") from None

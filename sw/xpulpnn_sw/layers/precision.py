@@ -1,4 +1,4 @@
-"""Widths and signs of a layer's inputs, weights and outputs, and the text that names them."""
+"""Widths and signs of a layer's inputs, weights and outputs, and their text."""
 
 import re
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from xpulpnn.errors import LayerError
 
 ACCUMULATOR_BITS = 32
 
-SIGN_BITS = 1  # width of numbers that are -1 or +1: a bit that is 0 or 1
+SIGN_BITS = 1  # width of numbers that are -1 or +1, stored as a bit 0 or 1
 _WIDTHS = (ACCUMULATOR_BITS, 16, 8, 4, 2, SIGN_BITS)
 _SIGNED = {"u": False, "i": True}
-_USUAL = (False, True, False)  # signs where the text names none: unsigned inputs, signed weights, unsigned outputs
+_USUAL = (False, True, False)  # default signs: unsigned inputs, signed weights, unsigned outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Precision:
 
     x: int  # width of the inputs
     w: int  # width of the weights
-    y: int  # width of the outputs; 32 bits are the accumulators, not requantised
-    x_signed: bool = False  # whether inputs are signed; of one bit as usual
+    y: int  # width of the outputs; 32 bits are accumulators, not requantised
+    x_signed: bool = False  # whether inputs are signed; False for one bit
     w_signed: bool = True  # whether weights are signed
     y_signed: bool = False  # whether outputs are signed
 
@@ -35,12 +35,12 @@ class Precision:
 
     @classmethod
     def uniform(cls, bits: int) -> "Precision":
-        """``bits`` for inputs, weights and outputs."""
+        """Return a precision with ``bits`` for inputs, weights and outputs."""
         return cls(bits, bits, bits)
 
     @classmethod
     def parse(cls, text: str) -> "Precision":
-        """The precision written ``XxWxY``: three widths, each with ``u`` or ``i`` before it if the sign is unusual."""
+        """Return the precision of a text ``XxWxY``, each width with ``u`` or ``i`` before it unless it is the default."""
         match = re.fullmatch(r"([ui]?)(\d{1,2})x([ui]?)(\d{1,2})x([ui]?)(\d{1,2})", text, re.ASCII)
         if match is None:
             raise LayerError(f"precision must be XxWxY such as 8x4x8 or u8xi4xu8, not {text}")
@@ -57,17 +57,17 @@ class Precision:
 
     @property
     def accumulators(self) -> "Precision":
-        """The same operands, the results left in 32 bits."""
+        """Precision of the same operands with 32-bit results."""
         return Precision(self.x, self.w, ACCUMULATOR_BITS, self.x_signed, self.w_signed, y_signed=True)
 
     @property
     def x_negative(self) -> bool:
-        """Return whether inputs may be below zero."""
+        """True if inputs may be negative."""
         return self.x_signed or self.x == SIGN_BITS
 
     @property
     def input_range(self) -> tuple[int, int]:
-        """The least and the greatest input."""
+        """Least and greatest input."""
         if self.x == SIGN_BITS:
             return -1, 1
         least = -(1 << (self.x - 1)) if self.x_signed else 0
@@ -75,14 +75,14 @@ class Precision:
 
     @property
     def outside(self) -> int:
-        """The value around a map of inputs: 0, and -1 where there is no 0."""
+        """Default value around a map of inputs: 0, or -1 for inputs of one bit."""
         return -1 if self.x == SIGN_BITS else 0
 
     def around(self, value: int) -> int:
-        """Return the value around a map for which ``value`` was given, 0 if none was.
+        """Return the value around a map for a layer's ``value``, of which 0 is the default.
 
-        Raises :class:`LayerError` for a value that no input can have; there is only :attr:`outside` around a map of
-        numbers of one bit, whose channels that fill a word up must have no part in a product.
+        Raise :class:`LayerError` for a value that no input can have; inputs of one bit allow only :attr:`outside`, as
+        padding channels must not contribute to a product.
         """
         if self.x == SIGN_BITS:
             if value not in (0, self.outside):
@@ -98,5 +98,5 @@ class Precision:
 
     @property
     def requantised(self) -> bool:
-        """Return whether results are requantised, not the accumulators."""
+        """True if results are requantised, False if they are the accumulators."""
         return self.y != ACCUMULATOR_BITS

@@ -1,4 +1,4 @@
-"""Texts that name layers: sizes, options, a mark; the bounds of sizes; windows that move over a feature map."""
+"""Texts of layers: sizes, options, a mark; bounds of sizes; windows on a feature map."""
 
 import re
 from dataclasses import dataclass
@@ -33,26 +33,26 @@ def _number(digits: str) -> int:
 
 
 def join(values: tuple[int, ...]) -> str:
-    """Numbers joined by x, or one that all are."""
+    """Return numbers joined by x, or a single number if all are equal."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 
 def random_sizes(rng: Random, *most: int) -> str:
-    """Random sizes up to these, joined by x."""
+    """Return random sizes up to ``most``, joined by x."""
     return "x".join(str(rng.randint(1, greatest)) for greatest in most)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option ``key=value`` of a layer's text: one number for all places of a field, or one for each, joined by x."""
+    """An option ``key=value`` of a layer's text: one number for a whole field, or one for each element, joined by x."""
 
     key: str
     field: str
-    count: int  # places; 0: the value is one number that may be negative
-    usual: str  # text that stands for the value if it is left out
+    count: int  # elements of the field; 0: one number that may be negative
+    usual: str  # default text of the value
 
     def value(self, text: str) -> int | tuple[int, ...]:
-        """The field's value; raises :class:`LayerError` for anything else."""
+        """Return the field's value; raise :class:`LayerError` for an invalid text."""
         if self.count == 0:
             if not re.fullmatch(r"-?\d+", text, re.ASCII):
                 raise LayerError(f"{self.key}= must be a whole number, not {text or 'empty'}")
@@ -65,7 +65,7 @@ class Option:
         raise LayerError(f"{self.key}= must be one number or {self.count} joined by x, not {text or 'empty'}")
 
     def text(self, value: int | tuple[int, ...]) -> str:
-        """The text :meth:`value` accepts."""
+        """Return the text of a value."""
         return join(value if isinstance(value, tuple) else (value,))
 
 
@@ -74,28 +74,28 @@ OUTSIDE = Option("v", "outside", 0, "0")
 
 
 def padding_option(usual: str) -> Option:
-    """The option of the rows and columns around a map, with the value that is meant if it is left out."""
+    """Return the option of the rows and columns around a map, with the default ``usual``."""
     return Option("p", "padding", 4, usual)
 
 
 class LayerText:
-    """A dataclass that is written as ``SIZExSIZE:SIZExSIZE:OPTION=,OPTION=:MARK``."""
+    """Base of dataclasses with a text ``SIZExSIZE:SIZExSIZE:OPTION=,OPTION=:MARK``."""
 
     __slots__ = ()
 
-    form: ClassVar[str]  # the form of the text, as errors show it
+    form: ClassVar[str]  # form of the text, as errors show it
 
     # names of the fields that are numbers, joined by x, in groups joined by colons
     sizes: ClassVar[tuple[tuple[str, ...], ...]]
 
     options: ClassVar[tuple[Option, ...]] = ()
 
-    # what may be behind all, and the name of the field that tells whether it is; None: it must be there
+    # suffix of the text, and the field that tells whether it is present; None: it must be
     mark: ClassVar[tuple[str, str | None]] = ("", None)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The layer written so; raises :class:`LayerError` for a text that describes none."""
+        """Return the layer of a text; raise :class:`LayerError` for an invalid text."""
         mark, marked = cls.mark
         pattern = ":".join("x".join([r"(\d+)"] * len(group)) for group in cls.sizes)
         match = re.fullmatch(pattern + r"(?::(.*))?" * bool(cls.options), text.removesuffix(mark), re.ASCII)
@@ -111,7 +111,7 @@ class LayerText:
 
     @classmethod
     def _given(cls, text: str, part: str | None) -> dict[str, str]:
-        """The options of the layer ``text`` by key."""
+        """Return the options of the layer ``text`` by key."""
         keys, options = [option.key for option in cls.options], dict[str, str]()
         for item in [] if part is None else part.split(","):
             key, equals, value = item.partition("=")
@@ -137,7 +137,7 @@ class LayerText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows(LayerText):
-    """Places of a window on a feature map."""
+    """Positions of a window on a feature map."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=]"
     sizes = (("height", "width", "channels"), ("kernel_height", "kernel_width"))
@@ -169,18 +169,16 @@ class Windows(LayerText):
 
     @property
     def reach(self) -> int:
-        """Input rows from the first to the last of a window."""
+        """Input rows from the first to the last one of a window."""
         return self.kernel_height
 
     @property
     def out_height(self) -> int:
-        """Rows of the output map."""
         top, bottom, _, _ = self.padding
         return (self.height + top + bottom - self.reach) // self.stride[0] + 1
 
     @property
     def out_width(self) -> int:
-        """Columns of the output map."""
         _, _, left, right = self.padding
         return (self.width + left + right - self.kernel_width) // self.stride[1] + 1
 
