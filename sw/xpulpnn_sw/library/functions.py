@@ -46,7 +46,7 @@ SIGNATURES: Mapping[str, str] = {
     "uint16_t dim_in_x, uint16_t dim_in_y, uint16_t ch_in",
 }
 
-# fields of `struct xp_nn_layer` that are called like the parameters that they are, and parameters of other names
+# fields of `struct xp_nn_layer` with the names of parameters, and parameters with other names
 _FIELDS = (
     *("input", "bias", "output", "weights", "kappa", "lambda", "out_shift", "dim_in_x", "dim_in_y", "ch_in"),
     *("dim_out_x", "dim_out_y", "ch_out", "dim_kernel_x", "dim_kernel_y", "padding_y_top", "padding_y_bottom"),
@@ -56,7 +56,7 @@ _OTHER_NAMES = {"input2": "weights", "dim_vec": "ch_in", "num_o_neurons": "ch_ou
 
 
 def layer_fields(parameters: Sequence[str]) -> list[str]:
-    """Initialisers of ``struct xp_nn_layer``, those of its fields that the parameters, as they are declared, say."""
+    """Return initialisers of the fields of ``struct xp_nn_layer`` that the declared parameters determine."""
     fields: list[str] = []
     for text in parameters:
         name = text.split(" ")[-1].lstrip("*")
@@ -71,10 +71,10 @@ def layer_fields(parameters: Sequence[str]) -> list[str]:
     return fields
 
 
-WINDOWS = ("2x2:s=2", "3x3:s=2")  # of pools unless others are asked for
+WINDOWS = ("2x2:s=2", "3x3:s=2")  # default windows of pools
 _WIDTHS = (8, 4, 2)
 
-_IMAGE = "image"  # of functions with the arguments of a convolution, whose input is in memory in another way
+_IMAGE = "image"  # name of convolutions with an input layout of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +82,18 @@ class Selection:
     """Kernels, precisions and variants of a library."""
 
     kernels: Sequence[str] = ()  # names of kernels; empty: all
-    # Empty: all of 8, 4 and 2 bits with the usual signs, and those that leave accumulators
+    # empty: all of 8, 4 and 2 bits with the default signs, and those with accumulators as results
     precisions: Sequence[Precision] = ()
-    variants: Sequence[str] = ()  # Empty: the fastest that the core has
-    windows: Sequence[str] = WINDOWS  # of pools, `KyxKx[:s=]`
-    rule: Rule = Rule.BN32  # how results come of accumulators
-    outside: bool = False  # whether there are also functions that take the value around the map
+    variants: Sequence[str] = ()  # empty: the fastest variant for the core
+    windows: Sequence[str] = WINDOWS  # windows of pools, `KyxKx[:s=]`
+    rule: Rule = Rule.BN32  # rule that turns accumulators into results
+    outside: bool = False  # whether to add functions that take the value around the map
 
 
 def library_run(run: KernelRun) -> KernelRun:
-    """The kernel under its function's name in the library.
+    """Return the kernel under its function's name in the library.
 
-    Layers that go through im2col rows, without dilation, have the function of a convolution.
+    Layers that use im2col without dilation have the function of a convolution.
     """
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
@@ -103,9 +103,9 @@ def library_run(run: KernelRun) -> KernelRun:
 
 
 def elements(run: KernelRun, usual: str = "") -> list[str]:
-    """The elements of inputs, of weights if there are any, and of results, such as ``u8``.
+    """Return the elements of inputs, of weights if there are any, and of results, such as ``u8``.
 
-    Without the letter where it is the one at the same place of ``usual``, and of one bit.
+    The letter is left out if it is the one at the same place of ``usual``, and for one bit.
     """
     precision = run.precision
     signs = (precision.x_signed, precision.w_signed, precision.y_signed)
@@ -122,10 +122,10 @@ def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
 
 
 def library_functions(selection: Selection, config: CoreConfig) -> Iterator[KernelRun]:
-    """The functions for a core, each with a small layer to call it for.
+    """Yield the functions for a core, each with a small layer to call it for.
 
-    Raises :class:`InputError` for a kernel, a precision or a variant of which nothing came. Combinations that a
-    kernel does not have are left out.
+    Combinations that a kernel does not have are left out. Raise :class:`InputError` for a requested kernel, precision
+    or variant without any function.
     """
     _check_among("--kernels", selection.kernels, KERNELS)
     _check_among("--variant", selection.variants, (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS))

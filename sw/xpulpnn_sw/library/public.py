@@ -1,4 +1,4 @@
-"""The functions of the public kernel libraries for PULP: which there are, of which kernels, as C text."""
+"""The functions of the public kernel libraries for PULP, made of kernels, as C text."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from xpulpnn_sw.layers.layer import AvgPoolLayer, MaxPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import SIGNATURES, WINDOWS, Selection, layer_fields, library_functions, runs_on
 
-# of the same functions for several instruction sets; the first one names the function, the others are aliases
+# prefixes of a function for several instruction sets; the first makes its name, the others aliases
 PREFIXES = ("pulp_nn", "xpulp_nn", "xpulp_nn_mix")
-# widths of kappa and lambda, of which each has a tree of functions with the same names
+# rules by width of kappa and lambda; the public libraries have the same names for both
 PUBLIC_RULES = (Rule.BN32, Rule.BN64)
 _WIDTHS = (8, 4, 2)
-_KEPT = 3  # filter rows of depthwise kernels that keep them in registers, at most
+_KEPT = 3  # most filter rows of depthwise kernels with filters in registers
 _BYTES = Precision.uniform(BYTE_BITS)
 
 _SOURCE = """\
@@ -46,17 +46,17 @@ _SOURCE = """\
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublicFunction:
     names: tuple[str, ...]
-    kind: str  # what it computes: one of SIGNATURES
-    parameters: list[str]  # as they are declared
+    kind: str  # key of SIGNATURES
+    parameters: list[str]  # declarations of the parameters
     source: str  # C text of its definition
-    kernels: tuple[KernelRun, ...]  # functions that it calls
+    kernels: tuple[KernelRun, ...]  # kernels that it calls
 
     @property
     def name(self) -> str:
         return self.names[0]
 
     def prototype(self, name: str) -> str:
-        """The declaration under one of its names, without semicolon."""
+        """Return the declaration under one of the names, without semicolon."""
         return _prototype(name, self.parameters)
 
 
@@ -78,14 +78,14 @@ def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[
 
 
 def _has_widths(names: Sequence[str]) -> bool:
-    """Tell whether widths are in the names: functions of the library that has 8 bits alone have none."""
+    """Return whether the names contain widths, which names of the 8-bit library do not."""
     return re.search(r"_[ui]\d", names[0]) is not None
 
 
 class PublicFunctions:
     """The functions with public names for a core.
 
-    Raises :class:`InputError` for precisions and rules that these libraries do not have.
+    Raise :class:`InputError` for precisions and rules that the public libraries do not have.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class PublicFunctions:
         for precision in precisions:
             if not precision.w_signed or not {precision.x, precision.w, precision.y} <= set(_WIDTHS):
                 raise InputError(f"--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not {precision}")
-        # all of 8, 4 and 2 bits with the usual signs
+        # all of 8, 4 and 2 bits with the default signs
         self._precisions = list(precisions) or [Precision(x, w, y) for x, y, w in product(_WIDTHS, repeat=3)]
         self._rule, self._config, self._windows = rule, config, windows
 
@@ -126,7 +126,7 @@ class PublicFunctions:
             yield from self._of_bytes()
 
     def _of_bytes(self) -> Iterator[PublicFunction]:
-        """Yield the functions of the library that has 8 bits alone, whose biases are bytes."""
+        """Yield the functions of the 8-bit library, whose biases are bytes."""
         shared = ("Ho_parallel", "Co_parallel", "HoWo_parallel")
         convolutions = tuple(f"pulp_nn_{kind}_{how}" for kind in ("conv", "pointwise") for how in shared)
         yield self._conv(_BYTES, convolutions)
@@ -191,7 +191,7 @@ class PublicFunctions:
         variant = run.variant
         assert isinstance(variant, Variant)
         factor = variant.row_bits(precision) // precision.w * variant.planes(precision)
-        # inputs of another width than the rows have are no rows themselves
+        # inputs of another width than activation rows cannot be used in place
         plain = [
             candidate for candidate in self._kernels("pointwise", precision) if candidate.structure is MATMUL_ARGUMENTS
         ]
@@ -229,7 +229,7 @@ class PublicFunctions:
             f"    .row_bits = {row_bits}, .unrolled = {blocking.variant.unrolled}, "
             f".least_words = {blocking.filled(1)},\n}};"
         )
-        # the pointer to the words is declared as one to bytes where widths are in the name
+        # functions with widths in their names declare the pointer to words as one to bytes
         types = {"y": "int8_t" if _has_widths(names) else "int32_t"} if sums else {}
         kind, call = "linear_sums" if sums else "linear", "xp_nn_linear(&kernel, &layer);"
         called = {run.name: run for run in runs.values()}.values()
@@ -261,7 +261,7 @@ class PublicFunctions:
         return self._pool(names, "avgpool", widths, call)
 
     def _pool(self, names: tuple[str, ...], kind: str, widths: Precision, call: str) -> PublicFunction:
-        """A function with a table of its kernels by window and stride."""
+        """Return a function with a table of its kernels by window and stride."""
         rows: dict[tuple[int, ...], list[KernelRun]] = {}
         for run in self._kernels(kind, widths):
             layer = run.layer

@@ -102,7 +102,7 @@ static inline {vector} pulp_nn_{name}_to_{sign}8_r({type} *packed) {{
 
 
 def utils_header(*, wide: bool = False) -> str:
-    """C text of the header; ``wide``: kappa and lambda have 64 bits."""
+    """Return the C text of the header; with ``wide``, kappa and lambda have 64 bits."""
     lines, kinds = [_HEAD], [*_kinds(wide=wide)]
     lines += _defines(_BUILTINS.items())
     for lanes in _LANES:
@@ -124,7 +124,7 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _kinds(*, wide: bool) -> Iterator[dict[str, object]]:
-    """Parts of the functions, by sign and width of elements."""
+    """Yield the parts of the functions, by sign and width of elements."""
     for sign, bits in product("ui", _WIDTHS):
         unsigned, half = sign == "u", 1 << bits - 1
         least, most = (0, 2 * half - 1) if unsigned else (-half, half - 1)
