@@ -73,12 +73,12 @@ _ROUND_FIRST = re.compile(r"^(p\.(?:mul|mac)\w*)rn$")
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
-    """The rows a written mnemonic may mean; the operands decide among them.
+    """Return the table rows that a written mnemonic may mean; the operands decide among them.
 
     An immediate form may drop its final ``i`` (``p.clip rd, rs1, 5``); the register form beside an immediate form may
     add an ``r`` (``p.clipr``).
     """
-    # the format letter last, and rounding as `nr`
+    # normalised: the format letter last, and rounding as `nr`
     name = _ROUND_FIRST.sub(r"\1nr", _FORMAT_FIRST.sub(r"\1.\3.\2", mnemonic.lower()))
     name = "pv.pack.h" if name == "pv.pack" else name
     rows = by_mnemonic(name) + by_mnemonic(f"{name}i")
@@ -109,7 +109,7 @@ class Assembled:
     labels: dict[str, int] = field(default_factory=dict[str, int])  # named labels and constants
 
     def to_bytes(self) -> bytes:
-        """The little-endian image."""
+        """Return the little-endian image."""
         return b"".join(word.to_bytes(size, "little") for word, size in zip(self.words, self.sizes, strict=True))
 
 
@@ -123,7 +123,7 @@ class _Statement:
 
 
 def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
-    """Mnemonic and operands of a statement without labels and comments."""
+    """Return mnemonic and operands of a statement without labels and comments."""
     mnemonic, *rest = text.split(maxsplit=1)
     return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
 
@@ -144,7 +144,7 @@ def _load_immediate(rd: str, value: int) -> Iterator[str]:
 def expand(
     mnemonic: str, operands: tuple[str, ...], constants: Mapping[str, int], pc: int
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The instructions a statement stands for."""
+    """Return the instructions that a statement expands to."""
     name = mnemonic.lower()
     if name == "li" and len(operands) == 2:
         lines = _load_immediate(operands[0], evaluate(operands[1], constants, pc))
@@ -188,7 +188,7 @@ def _fits(operand: Operand, text: str) -> bool:
 
 
 def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
-    """The row that a mnemonic with operands of these shapes means; raises :class:`EncodingError` if there is none."""
+    """Return the row of a mnemonic with operands of these shapes; raise :class:`EncodingError` if there is none."""
     rows = candidates(mnemonic)
     for insn in rows:
         if len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
@@ -198,12 +198,12 @@ def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
 
 
 def of_same_shape(insn: Insn, values: Mapping[str, int]) -> Insn | None:
-    """The other row of this name that takes the values: both update bits of a Mac&Load are a row of their own."""
+    """Return another row of the same name that takes the values, such as a Mac&Load with both update bits."""
     return next((row for row in by_mnemonic(insn.mnemonic) if row is not insn and row.takes(values)), None)
 
 
 def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
-    """The value of a field from what is written for it in an instruction at ``pc``."""
+    """Return the value of a field from its text in an instruction at ``pc``."""
     match token.field.kind:
         case FieldKind.REGISTER:
             return register_number(text)
@@ -239,7 +239,7 @@ def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int]
 
 
 def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token, str]]:
-    """The fields of ``insn`` with what is written for them in operands that :func:`select` found to be its own."""
+    """Yield the fields of ``insn`` with their texts, from operands that :func:`select` has matched."""
     for operand, text in zip(insn.forms, operands, strict=True):
         outside, base = text, text
         if operand.is_memory and (memory := MEMORY.fullmatch(text)):
@@ -251,7 +251,7 @@ def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token
 
 
 class _Assembler:
-    """State of the first pass, and the second pass over it."""
+    """State of the two passes."""
 
     def __init__(self, base: int) -> None:
         self.pc = base
@@ -260,7 +260,7 @@ class _Assembler:
         self.locals: dict[str, list[int]] = {}
 
     def scan(self, text: str, line: int) -> None:
-        """First pass over one statement: labels, constants, sizes."""
+        """Run the first pass over one statement: labels, constants, sizes."""
         while match := _LABEL.match(text):
             self._define(match[1])
             text = text[match.end() :]
@@ -306,7 +306,7 @@ class _Assembler:
         return _LOCAL.sub(address, operand) if self.locals else operand
 
     def encode(self, statement: _Statement) -> int:
-        """Second pass over one statement."""
+        """Run the second pass over one statement."""
         operands = tuple(self._resolve_locals(operand, statement.pc) for operand in statement.operands)
         return _encode(statement.mnemonic, operands, self.symbols, statement.pc)
 
@@ -314,7 +314,7 @@ class _Assembler:
 def assemble(text: str, base: int = 0) -> Assembled:
     """Assemble a program that starts at address ``base``.
 
-    Raises :class:`EncodingError` with the line number for the first mistake.
+    Raise :class:`EncodingError` with the line number for the first mistake.
     """
     assembler = _Assembler(base)
     result = Assembled(labels=assembler.symbols)

@@ -32,7 +32,7 @@ def is_register(text: str) -> bool:
 
 
 def register_number(text: str) -> int:
-    """The number of the register called ``text``; raises :class:`EncodingError` if there is none."""
+    """Return the number of the register called ``text``; raise :class:`EncodingError` if there is none."""
     try:
         return _NUMBERS[text.lower()]
     except KeyError:
@@ -68,7 +68,7 @@ def _operand(operand: Operand, values: dict[str, int]) -> str:
 
 
 def render(insn: Insn, word: int, pc: int | None = None) -> str:
-    """Canonical text of ``word``, which is an ``insn``; with ``pc``, a target address follows as a comment."""
+    """Return the canonical text of ``word``, an ``insn``; with ``pc``, a target address follows as a comment."""
     values = insn.decode(word)
     operands = ", ".join(_operand(operand, values) for operand in insn.forms)
     text = f"{insn.mnemonic} {operands}".rstrip()
@@ -79,7 +79,7 @@ def render(insn: Insn, word: int, pc: int | None = None) -> str:
 
 
 def insn_directive(word: int) -> str:
-    """The directive of stock assemblers for a 32-bit word, whatever instruction it is."""
+    """Return the ``.insn`` directive of stock assemblers for a 32-bit word."""
     rd, rs1, rs2 = (f"x{word >> low & 0x1F}" for low in (7, 15, 20))
     return f".insn r {word & 0x7F:#x}, {word >> 12 & 7}, {word >> 25:#x}, {rd}, {rs1}, {rs2}"
 
@@ -88,10 +88,11 @@ _ALL = Decoder(INSNS)
 
 
 def disassemble(word: int, pc: int | None = None, insns: Iterable[Insn] | Decoder = INSNS) -> str:
-    """Canonical text of an instruction word among ``insns``; raises :class:`EncodingError` for an illegal word.
+    """Return the canonical text of an instruction word, one of ``insns``.
 
-    Targets are written relative to the instruction (``pc+8``), so the text assembles to the same word anywhere.
-    To disassemble many words with a subset of the table, pass a :class:`Decoder`.
+    Targets are written relative to the instruction (``pc+8``), so the text assembles to the same word anywhere. To
+    disassemble many words with a subset of the table, pass a :class:`Decoder`. Raise :class:`EncodingError` for an
+    illegal word.
     """
     decoder = _ALL if insns is INSNS else insns if isinstance(insns, Decoder) else Decoder(insns)
     insn = decoder.decode(word)

@@ -1,7 +1,7 @@
 """Integer expressions of assembly operands: numbers, symbols, ``pc``, operators and ``%hi``-style parts.
 
-Operators and parentheses are taken as the GNU assembler takes them: ``* / % << >>`` bind stronger than ``| & ^``,
-and these stronger than ``+ -``. Division rounds toward zero.
+Precedence is that of the GNU assembler: ``* / % << >>`` bind stronger than ``| & ^``, and these stronger than ``+ -``.
+Division rounds toward zero.
 """
 
 import re
@@ -21,17 +21,17 @@ _FIRST_OF_PAIR = 4  # distance from the second instruction of an address pair ba
 
 
 def upper(value: int) -> int:
-    """The operand of lui or auipc that, with :func:`lower`, makes ``value``."""
+    """Return the operand of lui or auipc that, with :func:`lower`, makes ``value``."""
     return (value + _ROUNDING >> _LOW_BITS) & _UPPER_MASK
 
 
 def lower(value: int) -> int:
-    """The signed low 12 bits of ``value``."""
+    """Return the signed low 12 bits of ``value``."""
     return (value + _ROUNDING & (1 << _LOW_BITS) - 1) - _ROUNDING
 
 
 def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
-    """The value of ``text``; ``pc`` and ``.`` stand for ``pc``. Raises :class:`EncodingError` for anything unknown.
+    """Return the value of ``text``, in which ``.`` is ``pc``; raise :class:`EncodingError` for unknown names.
 
     ``%hi`` ``%lo`` split an absolute value, ``%pcrel_hi`` ``%pcrel_lo`` a distance; ``%pcrel_lo`` belongs to the
     instruction right after its ``%pcrel_hi``.
@@ -70,7 +70,7 @@ def _quotient(a: int, b: int) -> int:
     return size if (a < 0) == (b < 0) else -size
 
 
-# binary operators: how strong they bind, and what they do
+# binary operators: precedence and function
 _OPERATORS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
     "+": (0, int.__add__),
     "-": (0, int.__sub__),
@@ -95,14 +95,13 @@ class _Expression:
             raise self._error()
 
     def whole(self) -> int:
-        """The value of the text."""
         value = self._binary(0)
         if self._words:
             raise self._error()
         return value
 
     def _binary(self, least: int) -> int:
-        """The value of operands with operators that bind as strong as ``least`` or stronger."""
+        """Return the value of operands with operators of precedence ``least`` or higher."""
         value = self._unary()
         while self._words and self._words[-1] in _OPERATORS and _OPERATORS[self._words[-1]][0] >= least:
             name = self._words.pop()

@@ -2,9 +2,9 @@
 
 The set-up of a hardware loop holds the distance to its end, so nothing in between may be shortened. A linker that finds
 a variable in reach of a register of fixed value removes the instruction with the upper part of the address, and makes
-every instruction with the lower part use that register instead. The first may be forbidden at any place, since an upper
-part that nobody needs does no harm. The second never changes a length and must stay allowed, since the upper part may
-stand elsewhere, where the linker removes it.
+every instruction with the lower part use that register. Removing upper parts may be forbidden anywhere, since an unused
+upper part does no harm. Changing lower parts keeps their length and must stay allowed, since the upper part may be
+elsewhere, where the linker removes it.
 """
 
 import re
@@ -16,9 +16,9 @@ _ALIGNMENT = re.compile(r"\s*\.(align|p2align|balign)\s+(\w+)\s*(?:,\s*(?:,\s*(\
 
 
 def at_full_length(statement: str) -> str:
-    """Statements that give the instruction its longest form, which no linker changes.
+    """Return statements that give the instruction its longest form, which no linker changes.
 
-    An instruction with the lower part of an address has one form only. All others may be written here.
+    An instruction with the lower part of an address has only one form.
     """
     if _LOWER_PART.search(statement):
         return statement
@@ -26,9 +26,9 @@ def at_full_length(statement: str) -> str:
 
 
 def filled_alignment(directive: str, most: int | None = None) -> str | None:
-    """The alignment, to ``most`` bytes at most, with padding that the assembler decides on; None for other text.
+    """Return the alignment with explicit padding, to at most ``most`` bytes; None for other text.
 
-    The GNU assembler pads with zeros, which are no instructions, where it may not leave the padding to the linker.
+    The GNU assembler pads with zeros, which are no instructions, if it may not leave the padding to the linker.
     """
     match = _ALIGNMENT.fullmatch(directive)
     if match is None:

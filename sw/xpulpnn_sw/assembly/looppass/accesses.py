@@ -1,7 +1,7 @@
-"""Walking pointers become accesses that increment their base, and sums used as one address become part of the access.
+"""Pointer steps become post-increments of accesses, and sums used as one address become part of the access.
 
-Everything happens within a block, where every instruction between two places is seen. Stores keep their place among
-all accesses; loads change places with each other only where the source has no volatile objects.
+Everything happens within a basic block. Stores keep their order among all accesses; loads change places with each other
+only if the source has no volatile objects.
 """
 
 from collections import Counter
@@ -13,14 +13,14 @@ from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn_sw.assembly.looppass.counting import live_before
 from xpulpnn_sw.assembly.looppass.operation import GP, SP, TP, FlowKind, ListedOperation, make
 
-# registers whose values others may look at between two instructions: handlers use the stack
+# registers that interrupt handlers may use between two instructions
 _KEPT = frozenset({0, SP, GP, TP})
 _LOADS = frozenset({"lb", "lh", "lw", "lbu", "lhu"})
 _STORES = frozenset({"sb", "sh", "sw"})
 _OFFSET = WORD_FIELDS["imm12"]
 
 
-# counts of changed loads and stores: `increments` of their base, `sums` of two registers that are the address
+# counts of changed loads and stores: `increments` of their base, `sums` of two registers as the address
 Tally = Counter[str]
 
 
@@ -37,7 +37,7 @@ def _is_access(operation: ListedOperation, base: int) -> bool:
 
 
 def _moves_along(operation: ListedOperation, register: int) -> bool:
-    """Return whether an instruction does the same with a shifted ``register`` once its constant is shifted back."""
+    """Return whether an instruction does the same with a shifted ``register`` and an adjusted constant."""
     if _is_access(operation, register):
         return True
     values = operation.values
@@ -45,7 +45,7 @@ def _moves_along(operation: ListedOperation, register: int) -> bool:
 
 
 def _shifted(operation: ListedOperation, register: int, by: int) -> ListedOperation | None:
-    """The instruction for a ``register`` that is ``by`` less; None if the constant gets too large."""
+    """Return the instruction for a ``register`` that is ``by`` less; None if the constant gets too large."""
     if register not in operation.reads or by == 0:
         return operation
     field = "stimm12" if operation.name in _STORES else "imm12"
@@ -83,7 +83,7 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
 
 
 def _postponed(operations: list[ListedOperation]) -> list[ListedOperation]:
-    """The same with every step of a pointer as late as possible."""
+    """Return the instructions with every step of a pointer as late as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
         step = result[index]
@@ -120,7 +120,7 @@ def _with_sums(operations: list[ListedOperation], live_out: frozenset[int], tall
 
 
 def _only_user(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> int | None:
-    """Place of the access that is the only reader of a sum, where both summands still have their values."""
+    """Return the index of the only reader of a sum if it is an access and both summands are unchanged, else None."""
     values = operations[index].values
     total, summands = values["rd"], frozenset({values["rs1"], values["rs2"]})
     if total in summands | _KEPT or 0 in summands:
@@ -168,7 +168,7 @@ def _with_increments(operations: list[ListedOperation], tally: Tally, *, swap_lo
 
 
 def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: bool) -> list[ListedOperation] | None:
-    """The instructions with the step at ``index`` inside an access; None if there is none to take it."""
+    """Return the instructions with the step at ``index`` inside an access; None if no access can take it."""
     step = operations[index]
     register, size = step.values["rd"], step.values["imm12"]
     low = high = index
@@ -221,7 +221,7 @@ def _later_access(before: Sequence[ListedOperation], register: int, *, swap_load
 def improve(
     body: Sequence[ListedOperation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
 ) -> list[ListedOperation]:
-    """The instructions of a block before its terminator, with fewer additions where that is possible."""
+    """Return the instructions of a block before its terminator, with fewer additions if possible."""
     changes = Tally()
     original = list(body)
     result = _with_increments(_with_sums(_postponed(original), live_out, changes), changes, swap_loads=swap_loads)
@@ -230,7 +230,7 @@ def improve(
 
 
 def _stalls(operations: Sequence[ListedOperation]) -> int:
-    """Instructions that read what the load right before them has loaded."""
+    """Return the number of load-use stalls."""
     return sum(_loaded(first) in second.reads for first, second in pairwise(operations))
 
 
@@ -239,12 +239,12 @@ def _loaded(operation: ListedOperation) -> int:
     return operation.values["rd"] if insn is not None and insn.is_load else 0
 
 
-# blocks above this are left in the order of the compiler; the search takes time with the third power
+# longest block that is reordered, as the search takes cubic time
 _LONGEST_BLOCK = 120
 
 
 def spread_loads(operations: Sequence[ListedOperation], *, swap_loads: bool) -> list[ListedOperation]:
-    """The instructions of a block in an order in which fewer of them wait for a load.
+    """Return the instructions of a block in an order with fewer load-use stalls.
 
     ``operations`` includes the terminator, which stays last.
     """
@@ -275,6 +275,6 @@ def _better(operations: Sequence[ListedOperation], count: int, *, swap_loads: bo
 
 
 def _moves(operations: Sequence[ListedOperation], index: int) -> list[tuple[int, int]]:
-    """Ways to put an instruction between a load and its reader: a later one up, the load up, an earlier one down."""
+    """Return moves that separate a load and its reader: a later instruction up, the load up, an earlier one down."""
     later = [(source, index + 1) for source in range(index + 2, len(operations))]
     return [*later, *((index, target) for target in reversed(range(index))), *((s, index) for s in range(index))]

@@ -1,7 +1,7 @@
-"""Natural loops and their turns: the test, the register that counts, values known when the loop is entered.
+"""Natural loops and their iterations: the test, the register that counts, values known on entry.
 
-A hardware loop needs a number of turns before it starts. The numbers made here are never too large, whatever the
-registers hold: where a number may be too small, the test of the compiler stays behind the loop and starts it again.
+A hardware loop needs its number of iterations before it starts. The numbers computed here are never too large, whatever
+the registers hold; where a number may be too small, the compiler's test stays behind the loop and starts it again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from xpulpnn_sw.assembly.looppass.operation import ALL, FlowKind, ListedOperatio
 
 
 def live_before(operations: Sequence[ListedOperation], live: frozenset[int]) -> frozenset[int]:
-    """Registers read later than a place, from those read later than some instructions after it."""
+    """Return the registers live before ``operations``, given those live after them."""
     for operation in reversed(operations):
         live = (live - operation.writes) | operation.reads
     return live
 
 
 class FlowGraph:
-    """Liveness, dominators and natural loops of a function as it stood when this was made."""
+    """Liveness, dominators and natural loops of a function at the time of construction."""
 
     def __init__(self, function: ListedFunction) -> None:
         self.blocks = function.blocks
@@ -46,7 +46,7 @@ class FlowGraph:
                     changed = True
 
     def _find_dominators(self) -> None:
-        # sets of blocks as the bits of a number: functions may have thousands of blocks
+        # sets of blocks are bit masks: functions may have thousands of blocks
         every = (1 << len(self.blocks)) - 1
         self._dominators = [1 << i if block.is_entered else every for i, block in enumerate(self.blocks)]
         changed = True
@@ -63,11 +63,11 @@ class FlowGraph:
                     self._dominators[index], changed = dominators, True
 
     def dominates(self, first: int, second: int) -> bool:
-        """Return whether every way to block ``second`` leads through block ``first``."""
+        """Return whether every path to block ``second`` leads through block ``first``."""
         return bool(self._dominators[second] >> first & 1)
 
     def natural_loops(self) -> list["NaturalLoop"]:
-        """The loops with one entry, inner ones before those around them."""
+        """Return the loops with one entry, inner loops first."""
         latches: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
             for successor in block.successors:
@@ -89,7 +89,7 @@ class FlowGraph:
         return frozenset(body)
 
     def once_per_turn(self, loop: "NaturalLoop", block: int) -> bool:
-        """Return whether no way leads from a block of a loop back to it without passing the header."""
+        """Return whether every path from a block of a loop back to it passes the header."""
         pending, seen = [block], set[int]()
         while pending:
             for successor in self.blocks[pending.pop()].successors:
@@ -105,8 +105,8 @@ class FlowGraph:
 class NaturalLoop:
     """A loop with one entry."""
 
-    header: int  # the block every way into the loop leads through
-    latches: tuple[int, ...]  # blocks that jump back to it
+    header: int  # block through which every path into the loop leads
+    latches: tuple[int, ...]  # blocks that jump back to the header
     blocks: frozenset[int]
 
 
@@ -114,7 +114,7 @@ _SWAPPED = {
     "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "ge": "le", "le": "ge",
     "ltu": "gtu", "gtu": "ltu", "geu": "leu", "leu": "geu",
 }  # fmt: skip
-_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu"}  # of those of branches
+_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu"}  # inverse relations of branches
 _UPWARD = frozenset({"ne", "lt", "ltu", "le", "leu"})
 _DOWNWARD = frozenset({"ne", "gt", "gtu", "ge", "geu"})
 _UNEQUAL = frozenset({"ne", "lt", "gt", "ltu", "gtu"})
@@ -123,7 +123,7 @@ _SIGN = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``first relation second`` of two registers."""
+    """The condition ``first relation second`` of two registers."""
 
     relation: str
     first: int
@@ -141,21 +141,21 @@ def held_condition(branch: ListedOperation, *, taken: bool) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """The test of a loop: it goes on while ``register relation bound``, after ``register += step``."""
+    """Counter of a loop that continues while ``register relation bound``, after ``register += step``."""
 
-    register: int  # the register that counts
-    bound: int  # the register that it is compared with, which stays the same; 0 is the number 0
+    register: int  # register that counts
+    bound: int  # invariant register that the counter is compared with; 0 is the number 0
     relation: str  # `ne lt le gt ge` and the unsigned ones
-    step: int  # what each turn adds, not 0
-    place: int  # block that adds it
+    step: int  # constant that each iteration adds, not 0
+    place: int  # block that adds the step
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether the test is an order, so that it may fail from the start."""
+        """True if the test is an ordering, which may fail from the start."""
         return self.relation != "ne"
 
     def turns(self, start: int, bound: int) -> int | None:
-        """Turns of a loop that is tested at its end, from both numbers; None if it takes 2**32 or more."""
+        """Return the iterations of a loop that is tested at its end; None if there are 2**32 or more."""
         size = abs(self.step)
         if not self.is_ordered:
             distance = (bound - start if self.step > 0 else start - bound) & WORD_MASK
@@ -174,7 +174,10 @@ class Counter:
 
 
 def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) -> Counter | str:
-    """The counter of a loop whose turns end with block ``end`` and go on under ``test``, or why there is none."""
+    """Return the counter of a loop whose iterations end with block ``end``, or the reason why there is none.
+
+    The loop continues under ``test``.
+    """
     written = {
         register: [(index, op) for index in loop.blocks for op in flow.blocks[index].all if register in op.writes]
         for register in {test.first, test.second}
@@ -200,7 +203,7 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
 
 @dataclass(slots=True)
 class _Tracked:
-    """Trace the value of a register back: to a register of that time and what was added to it, or a number."""
+    """A value traced backwards: a register at an earlier place plus a constant, or a number."""
 
     register: int = 0
     number: int | None = None
@@ -218,17 +221,17 @@ class Entry:
 
     start: int | None = None  # value of the counter if it is known
     bound: int | None = None  # value of the bound if it is known
-    distance: int | None = None  # from counter to bound if that is known without their values
-    relations: frozenset[str] = frozenset()  # what holds between counter and bound, in this order
+    distance: int | None = None  # distance from counter to bound, if known without their values
+    relations: frozenset[str] = frozenset()  # relations that hold between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:
-        """Turns as a number, if both values are numbers, or no order counts and their distance is one."""
+        """Return the iterations if both values are known, or their distance is and the test is no ordering."""
         if self.start is not None and self.bound is not None:
             return counter.turns(self.start, self.bound)
         return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)
 
     def is_exact(self, counter: Counter) -> bool:
-        """Return whether the distance between counter and bound is the number of turns."""
+        """Return whether the distance between counter and bound is the number of iterations."""
         if abs(counter.step) != 1:
             return False
         if not counter.is_ordered:
@@ -237,7 +240,7 @@ class Entry:
 
 
 def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
-    """Follow the only way into a loop backwards and collect what is known."""
+    """Return what the only path into a loop tells about its counter and bound."""
     tracked = [_Tracked(counter.register), _Tracked(counter.bound, 0 if counter.bound == 0 else None)]
     relations: set[str] = set()
     came_from, seen = loop.header, set(loop.blocks)
@@ -275,7 +278,7 @@ def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tra
 
 
 def _track(operations: Sequence[ListedOperation], tracked: Sequence[_Tracked]) -> bool:
-    """Go back over instructions; false when a value comes from something that is not followed."""
+    """Trace values backwards over instructions; return False for a value of unknown origin."""
     for operation in reversed(operations):
         for value in tracked:
             if value.number is not None or value.register not in operation.writes or value.register == 0:

@@ -1,19 +1,19 @@
-"""Counted loops become hardware loops.
+"""Conversion of counted loops to hardware loops.
 
-The set-up comes before the first instruction of a turn, where every way into the loop leads through; the end is the
-last instruction before the test. Three facts make this the same as before, whatever the registers hold:
+The set-up precedes the first instruction of an iteration, on every path into the loop; the end is the last instruction
+before the test. Three facts preserve the behaviour, whatever the registers hold:
 
-* The count is at most the number of turns the test would allow, and at least 1. When it is used up, the test of the
-  compiler decides; if the loop goes on, it goes through the set-up again.
-* The end lies in the loop only, so it is never reached without a set-up of this loop before it. A way out of the middle
-  (break, return) leaves the loop registers as they are, which is harmless for the same reason.
-* Nothing in the loop touches the registers of its hardware loop: no calls, no other use of them, and loops inside one
-  another take different ones.
+* The count is at least 1 and at most the number of iterations that the test allows. When it is used up, the compiler's
+  test decides; if the loop continues, it passes the set-up again.
+* The end lies in the loop only, so it is never reached without a set-up of this loop before it. A break or return
+  leaves the loop registers set, which is harmless for the same reason.
+* Nothing in the loop touches the registers of its hardware loop: no calls, no other uses, and nested loops take
+  different ones.
 
-Where the count is known to be exact and nobody reads the counter, counter and test go away.
+If the count is exact and nothing else reads the counter, counter and test are removed.
 
-A set-up costs the same for any number of turns. Where nothing tells this number, a loop stays as it was if its set-up
-takes longer than a few turns save: fewer of a loop inside of another, which is set up again and again.
+A set-up costs the same for any number of iterations. If that number is unknown, a loop is left unchanged if its set-up
+takes longer than a few iterations save, fewer for a nested loop, which is set up again and again.
 """
 
 from collections.abc import Sequence
@@ -34,31 +34,31 @@ from xpulpnn_sw.assembly.looppass.counting import (
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, ListedOperation, make
 
-_FARTHEST = 2 * 0xFFF  # bytes from the set-up to the end, at most
-_NEAREST_FARTHEST = 2 * 0x1F  # the same where the instruction holds the count too
+_FARTHEST = 2 * 0xFFF  # most bytes from the set-up to the end
+_NEAREST_FARTHEST = 2 * 0x1F  # most bytes if the instruction also holds the count
 _LARGEST_COUNT = 0xFFF
 _SETUP, _SETUP_NUMBER = 0x407B, 0x507B  # lp.setup and lp.setupi with every operand 0
 _WORD = 4
 _LEVELS = 2
-_FEW_TURNS, _FEW_INNER_TURNS = 5, 3  # turns that must pay for the set-up, of an outermost loop and of others
-_SAVED_CYCLES = 1 + Cost.TAKEN_BRANCH.cycles  # in each turn but the last
-_PADDING_CYCLES = 1  # in front of the set-up
+_FEW_TURNS, _FEW_INNER_TURNS = 5, 3  # iterations that must pay for the set-up, of an outermost and of a nested loop
+_SAVED_CYCLES = 1 + Cost.TAKEN_BRANCH.cycles  # cycles saved in each iteration but the last
+_PADDING_CYCLES = 1  # cycles of padding before the set-up
 _RESERVED = frozenset({0, RA, SP, GP, TP})
 
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """The hardware loop that became of a loop, or the reason why it stays."""
+    """The hardware loop that replaces a loop, or the reason why the loop is unchanged."""
 
     function: str
-    source: str  # file and line of its first instruction
-    level: int | None  # its hardware loop, 0 or 1; None if it stays as it was
-    reason: str = ""  # why it stays; empty if it was turned
+    source: str  # file and line of the loop's first instruction
+    level: int | None  # hardware loop 0 or 1; None if unchanged
+    reason: str = ""  # reason why it is unchanged, else empty
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A loop as its blocks lie: where a turn starts and ends, and what is tested after it."""
+    """Layout of a loop: first and last block of an iteration, and its test."""
 
     loop: NaturalLoop
     start: int
@@ -81,7 +81,7 @@ def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
         return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
     if flow.blocks[end].successors != [header]:
         return "its last block has several ends"
-    # tested before each turn, by a block that does nothing else
+    # tested before each iteration, by a block that does nothing else
     first = flow.blocks[header]
     branch = first.terminator
     if branch is None or branch.kind is not FlowKind.BRANCH or len(first.operations) != 1:
@@ -108,7 +108,7 @@ def _obstacle(flow: FlowGraph, loop: NaturalLoop) -> str:
 
 
 def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
-    """Bytes from the word of the set-up to the end, at most; None if they do not lie one after the other."""
+    """Return the most bytes from the set-up instruction to the end; None if the blocks are not contiguous."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
         return None
@@ -118,7 +118,7 @@ def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
 
 
 class HardwareLoops:
-    """Turns the loops of one function."""
+    """Conversion of the loops of one function."""
 
     def __init__(self, function: ListedFunction, prefix: str) -> None:
         self.function = function
@@ -127,10 +127,10 @@ class HardwareLoops:
         self._written = {register for block in blocks for op in block.operations for register in op.writes}
         self._made: list[tuple[frozenset[int], int]] = []
         kinds = {operation.kind for block in blocks for operation in block.operations}
-        self.has_own = FlowKind.LOOP in kinds  # the programmer's, whose ends are not in the graph of the flow
+        self.has_own = FlowKind.LOOP in kinds  # loops of the programmer, whose ends are not in the flow graph
 
     def run(self) -> list[LoopOutcome]:
-        """Turn what can be turned, inner loops first."""
+        """Convert the loops that can be converted, inner loops first."""
         outcomes: list[LoopOutcome] = []
         names = {operation.name for block in self.function.blocks for operation in block.operations}
         flow = FlowGraph(self.function)
@@ -186,7 +186,7 @@ class HardwareLoops:
     def _setup(
         self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
     ) -> tuple[list[ListedOperation], bool]:
-        """Instructions that set up the loop, none without a free register; the compiler's test may go or not."""
+        """Return the set-up, empty without a free register, and whether the compiler's test may be removed."""
         entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
@@ -195,7 +195,7 @@ class HardwareLoops:
         if turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
             word = _SETUP_NUMBER | level << 7 | turns << 20
             return [_setup(word, 14, end, None)], is_exact
-        # a counter that nobody else reads may hold the count
+        # a counter that nothing else reads may hold the count
         free = [counter.register] if is_exact else self._free(flow, shape.start)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
             setup, count = [], counter.register
@@ -211,11 +211,11 @@ class HardwareLoops:
         return [*setup, _setup(_SETUP | level << 7 | count << 15, 19, end, count)], is_exact
 
     def _free(self, flow: FlowGraph, start: int) -> list[int]:
-        """Registers nobody reads later than the start of a block, and that callers know the function to write."""
+        """Return registers that are dead at the start of a block and that the function writes anyway."""
         return sorted(self._written - flow.live_in[start] - _RESERVED)
 
     def _is_private(self, flow: FlowGraph, shape: _Shape, counter: Counter) -> bool:
-        """Return whether only test and step read the counter, so that both may go."""
+        """Return whether only test and step read the counter, so that both may be removed."""
         if shape.end != counter.place and not shape.is_tested_at_end:
             return False
         register, loop = counter.register, shape.loop
@@ -241,7 +241,7 @@ def _setup(word: int, shift: int, end: str, count: int | None) -> ListedOperatio
 
 
 def _cycles(setup: Sequence[ListedOperation]) -> int:
-    """Cycles of a set-up at most."""
+    """Return the most cycles of a set-up."""
     numbers, products = (
         sum("li" in operation.values for operation in setup),
         sum(operation.name == "mulhu" for operation in setup),
@@ -262,7 +262,7 @@ def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[Lis
     high, low = (bound, register) if upward else (register, bound)
     operations: list[ListedOperation] = []
     if counter.is_ordered and not is_exact:
-        # an order that does not hold from the start gives distance 0, for the one turn before the test
+        # an ordering that fails from the start gives distance 0, for the one iteration before the test
         unsigned = "u" if counter.relation.endswith("u") else ""
         operations.append(make(f"p.max{unsigned}", rd=count, rs1=high, rs2=low))
         high = count
@@ -278,14 +278,14 @@ def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[Lis
     if odd > 1 and len(free) == 1:
         return None
     if odd == 1 or not counter.is_ordered:
-        # a distance that the size does not divide has no end; others are its products, modulo a power of 2
+        # a loop whose step does not divide the distance never ends; others are divided modulo a power of 2
         if odd > 1:
             operations.append(_number(free[1], pow(odd, -1, 1 << XLEN)))
             operations.append(make("mul", rd=count, rs1=count, rs2=free[1]))
         if places:
             operations.append(make("srli", rd=count, rs1=count, uimm5=places))
     else:
-        # the product is at most the quotient
+        # the upper word of the product is at most the quotient
         operations.append(_number(free[1], (1 << XLEN) // size))
         operations.append(make("mulhu", rd=count, rs1=count, rs2=free[1]))
     if inclusive:

@@ -1,7 +1,7 @@
 """Assembly text as functions of basic blocks, and back.
 
-Whatever is no instruction of a function is kept line by line where it stands: directives, labels of the debug
-information, comments. Only the instructions between them change.
+Lines that are not instructions of a function stay where they are: directives, labels of the debug information,
+comments.
 """
 
 import re
@@ -21,39 +21,41 @@ _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _SECTION = re.compile(r"\s*\.(section|pushsection|text|data|bss|popsection|previous)\b\s*([\w.$]*)")
 _DATA = re.compile(r"\s*\.(?:byte|2byte|4byte|8byte|half|short|word|long|dword|quad)\b(.*)")
-_PAIR = re.compile(r"%pcrel_lo\([^)]*\)")  # names the instruction that holds the upper part, which is no place to go to
+_PAIR = re.compile(r"%pcrel_lo\([^)]*\)")  # names the instruction with the upper part, which is no jump target
 _PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
 _ENCODING = re.compile(r"\s*\.(?:p2align|align|option)\b")  # directives that depend on the sizes of instructions
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
-LEAVING = frozenset({FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE})  # what ends a block
-SETUP_SIZE = 32  # bytes of the instructions that set up a hardware loop, at most
+LEAVING = frozenset(
+    {FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE}
+)  # kinds of operations that end a block
+SETUP_SIZE = 32  # most bytes of the instructions that set up a hardware loop
 
 
 @dataclass(slots=True)
 class BasicBlock:
     """Instructions that run one after the other."""
 
-    first: int  # line of the file it begins at, counted from 1
-    section: int  # counts the changes of the section in a function: blocks with the same number lie together
-    source: str  # file and line of the C source as debug information gives it, or the line of the assembly
-    # the instructions; a branch or jump is the last
+    first: int  # first line in the file, counted from 1
+    section: int  # number of the section within the function; blocks with equal numbers are contiguous
+    source: str  # file and line of the C source from debug information, or line of the assembly
+    # instructions; a branch or jump is the last
     operations: list[ListedOperation] = field(default_factory=list[ListedOperation])
-    # lines that are no instructions, with their numbers
+    # other lines, with their numbers
     anchors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     labels: list[str] = field(default_factory=list[str])
-    # indices of the blocks after and before this one; -1 for a place outside the function
+    # indices of the blocks after this one; -1 for a place outside the function
     successors: list[int] = field(default_factory=list[int])
-    # indices of the blocks after and before this one; -1 for a place outside the function
+    # indices of the blocks before this one
     predecessors: list[int] = field(default_factory=list[int])
-    is_entered: bool = False  # whether it may be reached in ways that are not seen: the entry, targets of pointers
-    # what sets up a hardware loop before the first instruction; a turn of the loop begins after it
+    is_entered: bool = False  # whether unknown jumps may reach the block: the entry, targets of pointers
+    # set-up of a hardware loop before the first instruction; iterations begin after it
     setup: list[ListedOperation] = field(default_factory=list[ListedOperation])
-    # directives in front of the word of this set-up
+    # directives before the instruction of the set-up
     opening: Sequence[str] = ()
-    # label of the last instruction of a hardware loop, which is the last of this block that is no branch
+    # label of the last instruction of a hardware loop, the last of this block that is no branch
     end_label: str = ""
-    is_looped: bool = False  # whether it is part of a hardware loop, so that the linker must leave its length
+    is_looped: bool = False  # whether it is part of a hardware loop, so that the linker must not change its length
 
     @property
     def all(self) -> list[ListedOperation]:
@@ -62,33 +64,33 @@ class BasicBlock:
 
     @property
     def terminator(self) -> ListedOperation | None:
-        """The branch, jump or return at the end."""
+        """Branch, jump or return at the end, or None."""
         last = self.operations[-1] if self.operations else None
         return last if last is not None and last.kind in LEAVING else None
 
     @property
     def body(self) -> list[ListedOperation]:
-        """The instructions before the terminator."""
+        """Instructions before the terminator."""
         return self.operations[:-1] if self.terminator else self.operations
 
     def replace_body(self, body: Sequence[ListedOperation]) -> None:
-        """Put other instructions before the terminator."""
+        """Replace the instructions before the terminator."""
         terminator = self.terminator
         self.operations = [*body, *([terminator] if terminator else [])]
 
     @property
     def size(self) -> int:
-        """Bytes it has at most."""
+        """Most bytes of the block."""
         padding = sum(1 << int(match[1]) for _, text in self.anchors if (match := _PLACING.match(text)))
         return padding + SETUP_SIZE + sum(operation.size for operation in self.operations)
 
     @property
     def may_be_words(self) -> bool:
-        """Return whether its instructions may be words throughout: no directive in it depends on their sizes."""
+        """True if all instructions may be words, as no directive depends on their sizes."""
         return not any(_ENCODING.match(text) for _, text in self.anchors)
 
     def lines(self) -> Iterator[str]:
-        """The block as text; labels and directives keep their order."""
+        """Yield the block as text; labels and directives keep their order."""
         anchors = deque(self.anchors)
 
         def anchored(last: float) -> Iterator[str]:
@@ -121,15 +123,14 @@ class ListedFunction:
     """A function of the assembly text."""
 
     name: str
-    text: list[str]  # its lines as the compiler wrote them
+    text: list[str]  # lines as the compiler wrote them
     blocks: list[BasicBlock]  # in the order of the text
-    # why it stays as it is, such as an instruction that cannot be read; empty if nothing is in the way
+    # reason to leave the function unchanged, such as an instruction that cannot be read; else empty
     obstacle: str = ""
     # first and last block of each hardware loop, in the order of the text
     loops: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def lines(self) -> Iterator[str]:
-        """The function as text."""
         if self.obstacle:
             yield from self.text
             return
@@ -138,11 +139,11 @@ class ListedFunction:
             yield from block.lines()
 
     def _open_loops(self) -> None:
-        """Say what comes in front of each set-up, and which blocks keep their length.
+        """Set the directives before each set-up, and mark the blocks whose length must not change.
 
-        A turn that starts with a long instruction across two words takes a cycle more. An outermost loop is aligned
-        by the linker. The assembler does not know what becomes of that, so that up to the last set-up inside of the
-        loop, all instructions are words.
+        An iteration that starts with a 32-bit instruction across two words takes one more cycle. The linker aligns an
+        outermost loop. As the assembler does not know the result, all instructions up to the last set-up of a nested
+        loop are words.
         """
         for start, end in self.loops:
             if any(first <= start and end <= last for first, last in self.loops if (first, last) != (start, end)):
@@ -172,12 +173,12 @@ class _Line:
 
 
 def _is_local(label: str) -> bool:
-    """Return whether a label is one of the compiler's, which nobody outside the file knows."""
+    """Return whether a label was generated by the compiler and is unknown outside the file."""
     return label.startswith(".L")
 
 
 def strip_comment(text: str) -> str:
-    """A line without its comment and the white space around it."""
+    """Return a line without its comment and surrounding white space."""
     return text.partition("#")[0].strip()
 
 
@@ -193,11 +194,9 @@ class Listing:
 
     @property
     def functions(self) -> list[ListedFunction]:
-        """The functions in their order."""
         return [part for part in self.parts if isinstance(part, ListedFunction)]
 
     def text(self) -> str:
-        """The file as text."""
         lines: list[str] = []
         for part in self.parts:
             if isinstance(part, ListedFunction):
@@ -207,7 +206,7 @@ class Listing:
         return "\n".join(lines) + "\n"
 
     def _names_in_data(self) -> set[str]:
-        """Labels whose address is in data: tables of jumps, computed gotos."""
+        """Return the labels whose addresses are in data: jump tables, computed gotos."""
         names: set[str] = set()
         section = ".text"
         for line in self._lines:
@@ -250,7 +249,7 @@ class Listing:
         return ListedFunction(name, self._lines[start:end], blocks, obstacle)
 
     def _classified(self, start: int, end: int) -> list[_Line]:
-        """The lines of a function; instructions outside the sections of code are left to the data they are."""
+        """Return the lines of a function; only code sections have instructions."""
         lines: list[_Line] = []
         section, is_code = 0, True
         for index in range(start, end):
@@ -284,12 +283,12 @@ class Listing:
         blocks: list[BasicBlock] = []
         is_closed, is_located = True, False
         locations = [match for line in lines if (match := _LOC.match(line.text))]
-        # inline functions of headers are inside the function of the source
+        # lines of inline functions in headers are not the function's own
         own_file = locations[0][1] if locations else ""
         place = ""
         for line in lines:
             starts = bool(line.label) and (line.label in referred or not _is_local(line.label))
-            # the entry stays apart from a loop that begins with the first instruction
+            # the entry is separate from a loop that begins with the first instruction
             is_new = (
                 blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
             )

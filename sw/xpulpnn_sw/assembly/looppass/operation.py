@@ -1,7 +1,7 @@
-"""One instruction of compiled assembly: what it reads, writes, accesses and where it goes.
+"""One instruction of compiled assembly: registers, memory accesses and control flow.
 
 Standard mnemonics, their pseudo-instructions and the ``.insn`` lines of the intrinsics all become rows of the
-instruction table. What cannot be read is ``UNKNOWN``, and the function around it stays as the compiler wrote it.
+instruction table. An instruction that cannot be read is ``UNKNOWN``, and its function stays as the compiler wrote it.
 """
 
 import re
@@ -20,11 +20,11 @@ from xpulpnn_sw.assembly.expressions import evaluate
 
 RA, SP, GP, TP = 1, 2, 3, 4
 A0, A1, A7 = 10, 11, 17
-CALLEE_SAVED = frozenset({8, 9, *range(18, 28)})  # registers that a function hands back as it found them
+CALLEE_SAVED = frozenset({8, 9, *range(18, 28)})  # registers that a function preserves
 ARGUMENT_REGISTERS = frozenset(range(A0, A7 + 1))
 ALL = frozenset(range(1, 32))
 
-RETURN_LIVE = CALLEE_SAVED | {RA, SP, GP, TP, A0, A1}  # registers somebody may read after a return
+RETURN_LIVE = CALLEE_SAVED | {RA, SP, GP, TP, A0, A1}  # registers that may be read after a return
 _CALL_READS = ARGUMENT_REGISTERS | {SP, GP, TP}
 LONGEST = 8  # bytes of the longest expansion of a pseudo-instruction
 _LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
@@ -49,37 +49,36 @@ class FlowKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOperation:
-    """An instruction."""
+    """An instruction of the assembly text."""
 
     text: str  # assembly text without label and comment
-    kind: FlowKind = FlowKind.PLAIN  # what it does to the flow of control
-    insn: Insn | None = None  # its row; None for pseudo-instructions of several words and for what cannot be read
-    values: dict[str, int]  # operand fields of the row; an immediate that the linker fills in is missing
-    reads: frozenset[int] = frozenset()  # registers that it reads, without x0
-    writes: frozenset[int] = frozenset()  # registers that it writes, without x0
+    kind: FlowKind = FlowKind.PLAIN  # effect on the flow of control
+    insn: Insn | None = None  # table row; None for pseudo-instructions of several words and unknown instructions
+    values: dict[str, int]  # operand fields of the row, without immediates that the linker fills in
+    reads: frozenset[int] = frozenset()  # registers read, without x0
+    writes: frozenset[int] = frozenset()  # registers written, without x0
     target: str = ""  # label of a branch or jump
-    size: int = WORD_BYTES  # bytes it has at most
-    origin: int = -1  # line of the file it stands at; -1 for one that the pass added or moved
-    comment: str = ""  # what the compiler wrote behind it
+    size: int = WORD_BYTES  # most bytes
+    origin: int = -1  # line of the file; -1 for an instruction that the pass added or moved
+    comment: str = ""  # comment of the compiler
 
     @property
     def may_shrink(self) -> bool:
-        """Return whether a linker may have a shorter form for it: it has or stands for parts of an address."""
+        """True if a linker may shorten the instruction, which contains or stands for parts of an address."""
         return "%" in self.text or (self.insn is None and "li" not in self.values)
 
     @property
     def is_load(self) -> bool:
-        """Return whether memory is read, into a register or the NN-RF."""
+        """True if memory is read, into a register or the NN-RF."""
         return self.insn is not None and self.insn.insn_class in _LOADING
 
     @property
     def is_store(self) -> bool:
-        """Return whether memory is written."""
         return self.insn is not None and self.insn.is_store
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether it keeps its place: it has effects beyond registers and memory, or ends the block."""
+        """True if the instruction keeps its place: it affects more than registers and memory, or ends the block."""
         if self.kind is not FlowKind.PLAIN:
             return True
         return self.insn is not None and (self.insn.uses_nnrf or self.insn.op == "elw")
@@ -90,7 +89,7 @@ class ListedOperation:
         return "" if self.insn is None else self.insn.mnemonic
 
     def step(self, register: int) -> int | None:
-        """The constant this instruction adds to ``register``, or None if it does anything else to it."""
+        """Return the constant this instruction adds to ``register``, or None if it changes it otherwise."""
         insn, values = self.insn, self.values
         if insn is None or register not in self.writes:
             return None
@@ -105,7 +104,7 @@ class ListedOperation:
         return values.get("stimm12")
 
     def constant(self, register: int) -> int | None:
-        """The value given to ``register`` if it is one number, else None."""
+        """Return the value given to ``register`` if it is a known number, else None."""
         if register not in self.writes:
             return None
         if self.insn is None:
@@ -116,7 +115,7 @@ class ListedOperation:
 
 
 def _number(text: str) -> int | None:
-    """The value of a constant expression, or None if the linker knows it only."""
+    """Return the value of a constant expression, or None if only the linker knows it."""
     try:
         return evaluate(text, {}, 0) if text.strip() and "pc" not in text and not text.startswith("%") else None
     except EncodingError:
@@ -136,7 +135,7 @@ def _value(token: Token, text: str) -> int | None:
 
 
 def _results(insn: Insn, values: dict[str, int]) -> set[int]:
-    """The register in field rd, and of a Mac&Load of two products the one behind it."""
+    """Return the register in field rd and, for a Mac&Load of two products, its successor."""
     if not insn.writes_rd:
         return set()
     return {values["rd"], values["rd"] + 1} if insn.is_pair and values["rd"] else {values["rd"]}
@@ -199,7 +198,7 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
 
 
 def unknown(text: str, origin: int) -> ListedOperation:
-    """Something that cannot be read: it may do anything."""
+    """Return an operation that cannot be read and may do anything."""
     return ListedOperation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 
@@ -209,7 +208,7 @@ _OPCODE, _FUNCT3, _FUNCT7 = (
     for name, low, high in (("opcode", 0, 6), ("funct3", 12, 14), ("funct7", 25, 31))
 )
 _RD, _RS1, _RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
-# operands of `.insn` by its form and their number, a base before its offset; a target follows where one is missing
+# operands of `.insn` by format and count, a base before its offset; one operand more is the target
 _DIRECTIVES = {
     ("r", 6): (_OPCODE, _FUNCT3, _FUNCT7, _RD, _RS1, _RS2),
     ("i", 5): (_OPCODE, _FUNCT3, _RD, _RS1, WORD_FIELDS["imm12"]),
@@ -240,7 +239,7 @@ def _directive(text: str, origin: int) -> ListedOperation:
 
 
 def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> ListedOperation | None:
-    """Pseudo-instructions that stand for a choice of words, or for several."""
+    """Return the operation of a pseudo-instruction with a choice of words or several words, else None."""
     made = partial(ListedOperation, text=text, size=LONGEST, origin=origin)
     match name, operands:
         case "li" | "la" | "lla", (rd, value) if is_register(rd):
@@ -252,14 +251,14 @@ def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Li
         case "tail", (_,):
             return made(kind=FlowKind.LEAVE, values={}, reads=ALL)
         case "call", (link, _) if is_register(link):
-            # helpers that save registers have a convention of their own
+            # helpers that save registers have another calling convention
             return made(kind=FlowKind.CALL, values={}, reads=ALL, writes=ALL)
         case _:
             return None
 
 
 def parse_operation(text: str, origin: int = -1) -> ListedOperation:
-    """The operation of one line of assembly without label and comment; never fails, see :func:`unknown`."""
+    """Return the operation of a line without label and comment; one that cannot be read is :func:`unknown`."""
     mnemonic, operands = statement_parts(text)
     if mnemonic == ".insn":
         return _directive(" ".join(text.split()), origin)
@@ -267,7 +266,7 @@ def parse_operation(text: str, origin: int = -1) -> ListedOperation:
     if special is not None:
         return special
     if f"{mnemonic}i" in _WITH_IMMEDIATE and len(operands) == 3 and not is_register(operands[2]):
-        # the GNU assembler takes an immediate for the last register
+        # the GNU assembler accepts an immediate in place of the last register
         mnemonic = f"{mnemonic}i"
     try:
         expanded = list(expand(mnemonic, operands, {}, 0))
@@ -287,7 +286,7 @@ def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -
         form.is_memory and not MEMORY.fullmatch(part) for form, part in zip(insn.forms, operands, strict=True)
     )
     if insn.size != WORD_BYTES or is_bare or (insn.insn_class is InsnClass.LOOP and is_register(operands[0])):
-        # functions with other spellings of the programmer's own stay as they are
+        # other spellings are the programmer's, whose functions stay unchanged
         return unknown(text, origin)
     written = list(operand_texts(insn, operands))
     values = {token.field.name: value for token, part in written if (value := _value(token, part)) is not None}
@@ -299,10 +298,7 @@ def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -
 
 
 def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **values: int) -> ListedOperation:
-    """The operation of a row of the table with these operand values.
-
-    Raises :class:`EncodingError` for values that do not fit.
-    """
+    """Return the operation of a table row; raise :class:`EncodingError` for operand values that do not fit."""
     insn = find(mnemonic, operands)
     word = insn.encode(**values)
     standard = insn.extension.value in ("RV32I", "RV32M")

@@ -1,4 +1,4 @@
-"""The pass over one file of assembly."""
+"""The loop pass over one file of assembly."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ _SPARE_AT = _WORD * len(_SAVED)
 
 
 def _is_compiled(function: ListedFunction) -> bool:
-    """Return whether the compiler wrote the return and the frame, not a statement in assembly."""
+    """Return whether the compiler, not inline assembly, wrote the return and the frame."""
     in_statement, has_return = False, False
     for line in function.text:
         marker = line.strip()
@@ -39,7 +39,7 @@ def _instructions(text: str) -> list[ListedOperation]:
 
 
 def keep_loops(function: ListedFunction) -> bool:
-    """Save and restore the loop registers in a handler that calls; returns whether the function is one."""
+    """Save the loop registers in an interrupt handler that calls functions; return whether it is one."""
     calls = any(operation.kind is FlowKind.CALL for block in function.blocks for operation in block.operations)
     entry = function.blocks[0]
     if not calls or not _is_compiled(function) or entry.predecessors:
@@ -61,13 +61,13 @@ class PassReport:
     """Changes that the pass made to a file."""
 
     loops: list[LoopOutcome] = field(default_factory=list[LoopOutcome])
-    skipped: dict[str, str] = field(default_factory=dict[str, str])  # functions left as they are, with the reason
+    skipped: dict[str, str] = field(default_factory=dict[str, str])  # unchanged functions with the reason
     handlers: int = 0  # interrupt handlers that save the loop registers for the functions they call
     increments: int = 0  # loads and stores that increment their base
     sums: int = 0  # loads and stores that add two registers
 
     def merge(self, other: "PassReport") -> None:
-        """Add what was done to other files."""
+        """Add the changes of other files."""
         self.loops += other.loops
         self.skipped |= other.skipped
         self.handlers += other.handlers
@@ -76,11 +76,11 @@ class PassReport:
 
     @property
     def turned(self) -> int:
-        """Loops that are hardware loops now."""
+        """Number of loops that have become hardware loops."""
         return sum(outcome.level is not None for outcome in self.loops)
 
     def refusals(self) -> dict[str, int]:
-        """Loops that stay as they were, by reason."""
+        """Return the number of unchanged loops by reason."""
         return dict(Counter(outcome.reason for outcome in self.loops if outcome.level is None).most_common())
 
 
@@ -94,7 +94,7 @@ def has_volatile(source: str) -> bool:
 
 
 def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: PassReport | None = None) -> str:
-    """The same program with hardware loops and post-increment accesses."""
+    """Return the program with hardware loops and post-increment accesses, if the core has XpulpV2."""
     if not config.xpulpv2:
         return assembly
     summary = PassReport() if report is None else report
@@ -114,7 +114,7 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
 
 
 def _improve(function: ListedFunction, tally: Tally, *, swap_loads: bool) -> None:
-    """Change the blocks of a function; inside loops, also their order."""
+    """Change the accesses of a function's blocks and, inside loops, the order of instructions."""
     flow = FlowGraph(function)
     looping = {index for loop in flow.natural_loops() for index in loop.blocks}
     for index, block in enumerate(function.blocks):
