@@ -31,7 +31,7 @@ from xpulpnn_sim.cli.options import (
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.yosys import find_abc, find_yosys, require_verilator
 from xpulpnn_sim.verification.mutants import core_mutants
-from xpulpnn_sim.verification.mutants.judgement import EQUIVALENT, LEGAL, Judged, Told, collected, rows_of
+from xpulpnn_sim.verification.mutants.judgement import EQUIVALENT, LEGAL, Judged, Progress, collected, rows_of
 from xpulpnn_sim.verification.mutants.judgement import MutationSettings as CampaignSettings
 from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
 from xpulpnn_sim.verification.random.program_runs import CoreSource
@@ -96,9 +96,9 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
         require_verilator()
     yosys = find_yosys(options.yosys)
 
-    def search(unit: str, told: Told) -> Sequence[Judged]:
-        where = (options.output.resolve() / unit, yosys)
-        return judge_unit(unit, options.campaign, options.bench_seed, *where, resume=not options.fresh, told=told)
+    def search(unit: str, progress: Progress) -> Sequence[Judged]:
+        where = (options.bench_seed, options.output.resolve() / unit, yosys)
+        return judge_unit(unit, options.campaign, *where, resume=not options.fresh, progress=progress)
 
     judged, is_complete = hunt(units, options.output, search)
     _report(judged)
@@ -108,7 +108,7 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
 
 
 def hunt(
-    names: Iterable[str], folder: Path, search: Callable[[str, Told], Sequence[Judged]]
+    names: Iterable[str], folder: Path, search: Callable[[str, Progress], Sequence[Judged]]
 ) -> tuple[dict[str, Sequence[Judged]], bool]:
     """Judge the mutants of each unit or core with a progress bar; also return False after an interrupt."""
     judged: dict[str, Sequence[Judged]] = {}
@@ -116,11 +116,11 @@ def hunt(
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
         for name in names:
 
-            def told(what: str, done: int, total: int, name: str = name) -> None:
+            def progress(what: str, done: int, total: int, name: str = name) -> None:
                 bar.describe(f"{name}: {what}")
                 bar.reach(done, total)
 
-            judged[name] = search(name, told)
+            judged[name] = search(name, progress)
     return judged, not stop.interrupted
 
 
@@ -217,10 +217,10 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
         find_abc()
     yosys = find_yosys(options.yosys)
 
-    def search(name: str, told: Told) -> Sequence[Judged]:
+    def search(name: str, progress: Progress) -> Sequence[Judged]:
         where, count = (options.folder(name), yosys), options.instructions
         return core_mutants.judge_core(
-            sources[name], options.campaign, count, *where, resume=not options.fresh, told=told
+            sources[name], options.campaign, count, *where, resume=not options.fresh, progress=progress
         )
 
     results, is_complete = hunt(sources, options.output, search)

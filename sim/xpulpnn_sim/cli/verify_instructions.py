@@ -191,7 +191,7 @@ def verify_costs_command(options: CostOptions) -> int:
     tell(
         table(
             ("event", "documented", "measured", "cases", "wrong"),
-            ((line.group, line.documented, line.found, len(line.measured), len(line.wrong)) for line in lines),
+            ((line.group, line.documented, line.observed, len(line.measured), len(line.wrong)) for line in lines),
             title="cycles; memory grants at once and answers in the next cycle",
         )
     )
@@ -213,7 +213,7 @@ def _cost_record(line: Line) -> dict[str, Any]:
     return {
         "event": line.group,
         "documented": line.documented,
-        "measured": line.found,
+        "measured": line.observed,
         "cases": [
             {
                 "name": case.row.name,

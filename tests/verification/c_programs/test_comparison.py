@@ -80,7 +80,7 @@ def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
 def test_an_address_in_reach_of_gp_is_noticed(monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler("gcc").kind, level="-Os")
     # the lower part of an address stays as it is in a hardware loop, although the linker may remove the upper part
-    monkeypatch.setattr(ListedOperation, "may_shrink", property(lambda one: "%" in one.text))
+    monkeypatch.setattr(ListedOperation, "may_shrink", property(lambda operation: "%" in operation.text))
     monkeypatch.setattr(relaxation, "_LOWER_PART", re.compile("no part"))
     assert run_seeds(range(20), [setting]).failures
 

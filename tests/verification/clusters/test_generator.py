@@ -45,18 +45,18 @@ def test_a_seed_decides_everything():
 @pytest.mark.flow
 def test_everything_comes():
     programs = [generate_cluster(FOUR, seed, budget=2000) for seed in range(12)]
-    met, found = everything(programs)
+    met, kinds = everything(programs)
     assert met == {"registers", "nothing", "barrier", "event", "tasks", "timer"}
-    assert found >= {"transfer", "event unit", "shared view", "own event", "registers", "window: shared test&set"}
-    assert found >= {"counts 0", "counts 1", "counts 2", "counts 3", "memory", "branch", "trap"}
+    assert kinds >= {"transfer", "event unit", "shared view", "own event", "registers", "window: shared test&set"}
+    assert kinds >= {"counts 0", "counts 1", "counts 2", "counts 3", "memory", "branch", "trap"}
     assert {program.l2_tohost for program in programs} == {False, True}
 
 
 @pytest.mark.flow
 def test_what_is_not_there_is_not_used():
     config = replace(FOUR, dma=False, sw_events=1, barriers=1)
-    met, found = everything([generate_cluster(config, seed) for seed in range(6)])
-    assert not (met | found) & {"barrier", "transfer", "own event"}
+    met, kinds = everything([generate_cluster(config, seed) for seed in range(6)])
+    assert not (met | kinds) & {"barrier", "transfer", "own event"}
 
 
 @pytest.mark.flow

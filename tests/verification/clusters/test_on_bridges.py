@@ -25,6 +25,6 @@ QUICK = (
 def test_faults_of_bridges_are_found_and_nothing_else():
     none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
     faults = [none, *(fault for fault in CLUSTER_BRIDGE_FAULTS if fault.name in QUICK)]
-    found = list(find_bridge_faults(ClusterSource(config=CONFIG), faults, 6000))
-    assert len(found) == 1 + len(QUICK)
-    assert [(one.fault.name, one.text) for one in found if not one.check] == [("none", "")]
+    detections = list(find_bridge_faults(ClusterSource(config=CONFIG), faults, 6000))
+    assert len(detections) == 1 + len(QUICK)
+    assert [(detection.fault.name, detection.text) for detection in detections if not detection.check] == [("none", "")]

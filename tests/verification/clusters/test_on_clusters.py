@@ -160,10 +160,10 @@ def command(library, monkeypatch):
 def test_the_command(command, tmp_path, capfd):
     record = tmp_path / "found.json"
     assert command("cluster", "--instructions", "1000", "--seed", "9", "--json", str(record)) == 0
-    found = read_results(record)[0]
-    assert (found["differences"], found["failing_seeds"], found["complete"]) == (0, [], True)
-    assert found["instructions"] >= 1000
-    assert set(found["configurations"]) == {
+    result = read_results(record)[0]
+    assert (result["differences"], result["failing_seeds"], result["complete"]) == (0, [], True)
+    assert result["instructions"] >= 1000
+    assert set(result["configurations"]) == {
         "--cores 4 --preset ri5cy --banks 8 --icache 512 --arbiter counter --set tcdm_bytes=65536"
     }
     assert "differences" in capfd.readouterr().out
@@ -183,7 +183,7 @@ def test_the_command_tells_how_to_run_a_failure_again(command, tmp_path, monkeyp
 def test_the_command_runs_litmus_tests(command, tmp_path, capfd):
     record = tmp_path / "found.json"
     assert command("litmus", "--rounds", "5", "--json", str(record)) == 0
-    found = read_results(record)[0]
-    assert (found["forbidden"], found["rounds"], found["failures"]) == (0, 5, [])
-    assert {one["test"] for one in found["tests"]} == set(BY_NAME)
+    result = read_results(record)[0]
+    assert (result["forbidden"], result["rounds"], result["failures"]) == (0, 5, [])
+    assert {test["test"] for test in result["tests"]} == set(BY_NAME)
     assert "store buffering" in capfd.readouterr().out

@@ -35,12 +35,12 @@ def counted(records, *families, config=CONFIG):
     collector = Collector(config)
     collector.add(records)
     crosses = crosses_of(config)
-    found = {}
+    counts = {}
     for number in np.flatnonzero(collector.counts).tolist():
         family, place = crosses.place(number)
         if family.name in families:
-            found[family.label(place)] = int(collector.counts[number])
-    return found, collector
+            counts[family.label(place)] = int(collector.counts[number])
+    return counts, collector
 
 
 ROW = "pv.mlsdotup.b rd~,(rs1!),nnimm5"
@@ -135,10 +135,10 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize(("text", "families", "wanted"), PROGRAMS.values(), ids=PROGRAMS)
-def test_crosses_of_a_program(text, families, wanted):
-    found, collector = counted(run(text, FULL), *families, config=FULL)
-    assert found == wanted
+@pytest.mark.parametrize(("text", "families", "expected"), PROGRAMS.values(), ids=PROGRAMS)
+def test_crosses_of_a_program(text, families, expected):
+    counts, collector = counted(run(text, FULL), *families, config=FULL)
+    assert counts == expected
     # loaded values are never there at once on a core, but on the simulator they are
     assert families != ("operand",) or not len(collector.impossible)
 
@@ -147,8 +147,8 @@ def test_crosses_of_a_program(text, families, wanted):
 def test_waits_and_whether_forwarding_was_at_once():
     records = run("lw a0, 0(sp); add a1, a0, a0; add a2, a1, zero")
     records[WAITED] = [1 << WaitCause.GRANT | 1 << WaitCause.RESPONSE, 1 << WaitCause.LOAD_USE, 0]
-    found, collector = counted(records, "wait", "timing")
-    assert found == {
+    counts, collector = counted(records, "wait", "timing")
+    assert counts == {
         f"{LW}, grant": 1,
         f"{LW}, response": 1,
         f"{ADD}, load_use": 1,
@@ -169,12 +169,12 @@ def test_what_cannot_be_is_told():
 
 
 def test_access_faults():
-    found, _ = counted(run("li a0, 0x10002058; sw zero, 0(a0); mul a1, a0, a0"), "access fault", "operand")
-    assert found["sw rs2,stimm12(rs1), fails"] == 1
-    assert found["mul rd,rs1,rs2, behind what fails"] == 1
+    counts, _ = counted(run("li a0, 0x10002058; sw zero, 0(a0); mul a1, a0, a0"), "access fault", "operand")
+    assert counts["sw rs2,stimm12(rs1), fails"] == 1
+    assert counts["mul rd,rs1,rs2, behind what fails"] == 1
     # nothing is forwarded to what is dropped, nor across a handler
-    assert "mul rd,rs1,rs2, rs1, ALU, 2 before" not in found
-    assert not any(name.startswith("sw rs2,stimm12(rs1), rs1") for name in found)
+    assert "mul rd,rs1,rs2, rs1, ALU, 2 before" not in counts
+    assert not any(name.startswith("sw rs2,stimm12(rs1), rs1") for name in counts)
 
 
 def test_interrupts():
@@ -185,8 +185,8 @@ def test_interrupts():
     records[WAITED][1] = 1 << WaitCause.TRAP
     records["pc_wdata"][0] = records["pc_rdata"][3]
     names = ("interrupt", "interrupt line", "interrupt and wait", "across an interrupt", "wait", "operand")
-    found, collector = counted(records, *names)
-    assert found == {
+    counts, collector = counted(records, *names)
+    assert counts == {
         "mul rd,rs1,rs2, last retired": 1,
         f"{ADD}, first not retired": 1,
         "7": 1,

@@ -75,7 +75,7 @@ def test_kinds_and_producers(mnemonic, operands, kind, producers):
 
 
 @pytest.mark.parametrize(
-    ("config", "family", "names", "wanted"),
+    ("config", "family", "names", "expected"),
     [
         (RI5CY, "operand", ("add rd,rs1,rs2", "rs2", "load", "3 before"), "to reach"),
         (RI5CY, "operand", ("add rd,rs1,rs2", "rd", "load", "3 before"), "no cross"),
@@ -97,8 +97,8 @@ def test_kinds_and_producers(mnemonic, operands, kind, producers):
         (LARGEST, "NN-RF", ("pv.rqu.n rd~,rs1,rs2,lane3", "weight", "1 before"), "no cross"),
     ],
 )
-def test_states(config, family, names, wanted):
-    assert state(config, family, *names) == wanted
+def test_states(config, family, names, expected):
+    assert state(config, family, *names) == expected
 
 
 def test_every_place_has_a_number_of_its_own():

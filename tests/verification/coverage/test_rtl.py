@@ -98,13 +98,13 @@ def test_programs_on_the_core(tmp_path, capsys):
     assert len(numbers) == len(names)
     options = f"--preset ri5cy --set xpulpv2=false --instructions 1 --jobs 1 --report {page} --json {record}".split()
     assert main(["verify", "coverage", *options, "--aim", ",".join(map(str, numbers))]) == 0
-    found = read_results(record)[0]["coverage"]
-    assert not {*names} & {*found["holes"]}
-    assert found["impossible"] == []
-    assert found["crosses"] == sum(one["crosses"] for one in found["families"].values())
-    assert found["reached"] + len(found["holes"]) == found["crosses"]
+    coverage = read_results(record)[0]["coverage"]
+    assert not {*names} & {*coverage["holes"]}
+    assert coverage["impossible"] == []
+    assert coverage["crosses"] == sum(family["crosses"] for family in coverage["families"].values())
+    assert coverage["reached"] + len(coverage["holes"]) == coverage["crosses"]
     for kind in ("lines", "branches", "changes"):
-        assert 0 < found["verilog"][kind]["used"] < found["verilog"][kind]["counted"]
+        assert 0 < coverage["verilog"][kind]["used"] < coverage["verilog"][kind]["counted"]
     text = page.read_text()
     assert not re.search(r"(src|href)=\"(https?:|//)", text)
     assert "xpulpnn.core.decoder.Decoder" in text

@@ -22,7 +22,7 @@ from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sim.verification.mutants import core_mutants, programs
 from xpulpnn_sim.verification.mutants.core_mutants import MutatedCore, chosen_places, command_in, write_part
 from xpulpnn_sim.verification.mutants.judgement import MutationSettings
-from xpulpnn_sim.verification.mutants.programs import CHECK, TIME, CoreModel, Found, cost_programs
+from xpulpnn_sim.verification.mutants.programs import CHECK, TIME, CoreModel, Finding, cost_programs
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 MRET = 0x3020_0073
@@ -106,13 +106,13 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
 ) -> None:
     mutants = chosen_places([place(f"$flatten\\lsu.${number}") for number in range(4)], 4, 1)
     core = MutatedCore(library=tmp_path / "none.so", digest="", mutants=mutants)
-    asked: list[tuple[int, ...]] = []
+    calls: list[tuple[int, ...]] = []
 
     def judged(*args: Any) -> None:
         *_, waiting, tell = args
-        asked.append(tuple(waiting))
+        calls.append(tuple(waiting))
         for mutant in waiting:
-            tell(mutant, Found("check" if mutant % 2 else "", "a program"))
+            tell(mutant, Finding("check" if mutant % 2 else "", "a program"))
 
     monkeypatch.setattr(core_mutants, "mutated_core", lambda *_: core)
     monkeypatch.setattr(core_mutants, "judge_all", judged)
@@ -121,21 +121,21 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
         settings = MutationSettings(count=4, seed=1, jobs=1, limit_s=1, proof_s=proof_s)
-        found = core_mutants.judge_core(
-            source, settings, instructions, tmp_path, yosys, resume=resume, told=lambda *_: None
+        results = core_mutants.judge_core(
+            source, settings, instructions, tmp_path, yosys, resume=resume, progress=lambda *_: None
         )
-        return [one.killed or one.proof for one in found]
+        return [result.killed or result.proof for result in results]
 
     runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]
     assert runs == [["check", "", "check", ""]] * 4
-    assert asked == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
+    assert calls == [(1, 2, 3, 4), (2, 4), (1, 2, 3, 4)]
     # what is known to change nothing does not
     proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
     method = digest(xpulpnn_sim.proofs.mutants, xpulpnn_sim.verification.mutants)
     proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1, "method": method}, key)
     proofs.keep("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
-    assert len(asked) == 3
+    assert len(calls) == 3
 
 
 @pytest.mark.unit
@@ -143,14 +143,15 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
 def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch, reason: Reason, how: str) -> None:
     result = SimpleNamespace(exit=Exit(reason, 0, 0, None, "why"))
     monkeypatch.setattr(programs, "cost_run", lambda *_: (result, None, 0))
-    assert cost_programs(CoreModel(PRESETS["ri5cy"], Path())) == Found(how, "cycle costs", "why")
+    assert cost_programs(CoreModel(PRESETS["ri5cy"], Path())) == Finding(how, "cycle costs", "why")
 
 
 @pytest.mark.unit
 def test_buses_look_at_what_goes_with_a_request() -> None:
-    found = core_mutants.running(PRESETS["ri5cy"])
+    constraints = core_mutants.running(PRESETS["ri5cy"])
     seen = [
-        ({name: values for name, values in one.values.items() if name != "rst"}, one.outputs) for one in found.cases
+        ({name: values for name, values in case.values.items() if name != "rst"}, case.outputs)
+        for case in constraints.cases
     ]
     assert seen[1:] == [
         ({"instr__req": {1}}, ("instr__addr",)),
@@ -158,8 +159,8 @@ def test_buses_look_at_what_goes_with_a_request() -> None:
         ({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
     ]
     assert {"instr__req", "data__req"} < set(seen[0][1] or ())
-    assert all(one.values["rst"] == {0} for one in found.cases)
-    assert [port.answer for port in found.answered] == ["instr__rvalid", "data__rvalid"]
+    assert all(case.values["rst"] == {0} for case in constraints.cases)
+    assert [port.answer for port in constraints.answered] == ["instr__rvalid", "data__rvalid"]
 
 
 @pytest.mark.unit
@@ -185,12 +186,12 @@ def test_programs_find_mutants_of_a_core(
     words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "6", "--proof", "0", "--instructions", "500"]
     words += [word for setting in SMALL for word in ("--set", setting)]
     assert main([*words, "--jobs", "1", "-o", "out", "--json", str(report)]) == 0
-    found = read_results(report)[0]["cores"]["ri5cy"]
-    killed = [mutant for mutant in found["mutants"] if mutant["killed"]]
-    assert len(found["mutants"]) == 6
+    result = read_results(report)[0]["cores"]["ri5cy"]
+    killed = [mutant for mutant in result["mutants"] if mutant["killed"]]
+    assert len(result["mutants"]) == 6
     assert len(killed) >= 3
-    assert found["random"] + found["directed"] + found["costs"] == len(killed)
-    assert found["alive"] == 6 - len(killed)
+    assert result["random"] + result["directed"] + result["costs"] == len(killed)
+    assert result["alive"] == 6 - len(killed)
     assert "ri5cy" in capsys.readouterr().out
     # the table of all campaigns has this one
     assert main(["mutate", "--summary", "-o", "out"]) == 0

@@ -28,13 +28,13 @@ def test_the_bench_of_the_control_registers_finds_its_mutants(
     (tmp_path / "out" / "models").symlink_to(models)
     words = ["mutate", unit, "--mutants", "10", "--proof", "0", "-o", "out", "--json", str(report)]
     assert main(words) == 0
-    found = read_results(report)[0]["units"][unit]
-    assert found["check"] >= 7
+    result = read_results(report)[0]["units"][unit]
+    assert result["check"] >= 7
     # what the reset of a register adds belongs to no line
-    sources = [mutant["source"] for mutant in found["mutants"] if mutant["source"]]
+    sources = [mutant["source"] for mutant in result["mutants"] if mutant["source"]]
     assert len(sources) >= 5
     assert all(source.startswith("xpulpnn/c") for source in sources)
-    assert all(mutant["port"] != "CLK" for mutant in found["mutants"])
+    assert all(mutant["port"] != "CLK" for mutant in result["mutants"])
     folder = tmp_path / "out" / unit
     verdicts = {path: path.read_text() for path in (folder / "verdicts").iterdir()}
     # the unit itself is the mutant 0
@@ -48,7 +48,7 @@ def test_the_bench_of_the_control_registers_finds_its_mutants(
     assert {path: path.read_text() for path in (folder / "verdicts").iterdir()} == verdicts
     assert unit in capsys.readouterr().out
     assert main(["mutate", "--summary", "-o", "out", "--json", str(report)]) == 0
-    assert read_results(report)[0]["units"][unit] == found
+    assert read_results(report)[0]["units"][unit] == result
 
 
 @pytest.mark.unit
@@ -65,8 +65,8 @@ def test_tests_that_the_bench_leaves_out_judge_nothing(monkeypatch):
 
     vars(bench).update(left_out=left_out, taken=taken)
     monkeypatch.setitem(sys.modules, bench.__name__, bench)
-    found = bench_mutants.tests_of(bench.__name__)
-    assert [test.name.rpartition(".")[2] for test in found] == ["taken"]
+    tests = bench_mutants.tests_of(bench.__name__)
+    assert [test.name.rpartition(".")[2] for test in tests] == ["taken"]
 
 
 INPUTS = ("core__req", "core__addr", "ext__gnt", "ext__rvalid", "ext__rdata", "run__gnt", "run__rvalid")
@@ -75,20 +75,20 @@ OUTPUTS = ("core__gnt", "core__rvalid", "core__rdata", "ext__req", "ext__addr", 
 
 @pytest.mark.unit
 def test_what_goes_with_requests_and_answers() -> None:
-    found = handshakes_of("obi_mux", INPUTS, OUTPUTS)
-    assert found.cases[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
-    assert list(found.cases[1:]) == [
+    constraints = handshakes_of("obi_mux", INPUTS, OUTPUTS)
+    assert constraints.cases[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
+    assert list(constraints.cases[1:]) == [
         InputCase(values={"core__rvalid": {1}}, outputs=("core__rdata",)),
         InputCase(values={"ext__req": {1}}, outputs=("ext__addr",)),
         InputCase(values={"run__req": {1}}, outputs=("run__beats",)),
     ]
-    assert found.stable == [StableInputs(words=("core__addr",), during="core__req", until=("core__gnt",))]
-    assert found.answered == [Handshake("ext__req", "ext__gnt", "ext__rvalid")]
-    assert found.exclusive == [Handshake("core__req", "core__gnt", "core__rvalid")]
+    assert constraints.stable == [StableInputs(words=("core__addr",), during="core__req", until=("core__gnt",))]
+    assert constraints.answered == [Handshake("ext__req", "ext__gnt", "ext__rvalid")]
+    assert constraints.exclusive == [Handshake("core__req", "core__gnt", "core__rvalid")]
     # thresholds are granted to requests, and operands stay while the quantiser searches
-    found = handshakes_of("quantiser", ("start", "crumbs", "granted"), ("request", "address", "done"))
-    assert found.always == [({"granted": {0}}, {"request": {1}})]
-    assert [(one.during, one.until) for one in found.stable] == [("start", ("done",))]
+    constraints = handshakes_of("quantiser", ("start", "crumbs", "granted"), ("request", "address", "done"))
+    assert constraints.always == [({"granted": {0}}, {"request": {1}})]
+    assert [(stable.during, stable.until) for stable in constraints.stable] == [("start", ("done",))]
     # initiators of other benches may have several requests
     assert not handshakes_of("icache", INPUTS, OUTPUTS).exclusive
     runs, words = handshakes_of("axi_bridge", ("port__req", "port__beats", "port__addr"), ("busy",)).always

@@ -70,10 +70,10 @@ def test_measured_cycles_are_those_beyond_one_per_instruction():
         # after the marker before the row; the marker behind it waits for the row too
         account[(executable.symbols[name] - base) // 2 + 2 * (name == "from0"), cause] = cycles
     measured = measure(rows, executable, account, base)
-    assert [one.cycles for one in measured] == [5, 2, 1]
+    assert [case.cycles for case in measured] == [5, 2, 1]
     first, second = lines_of(measured)
-    assert (first.group, first.documented, first.found, first.wrong) == ("first", "1 to 5", "1 to 5", [])
-    assert [one.row.name for one in second.wrong] == ["use"]
+    assert (first.group, first.documented, first.observed, first.wrong) == ("first", "1 to 5", "1 to 5", [])
+    assert [case.row.name for case in second.wrong] == ["use"]
 
 
 @pytest.mark.cosim
@@ -82,10 +82,10 @@ def test_cost_command(tmp_path, capsys):
     settings = [word for name in OPTIONS for word in ("--set", f"{name}=true")]
     assert main(["verify", "costs", *settings, "--json", str(path)]) == 0
     assert "load, store, post-increment" in capsys.readouterr().out
-    found = read_results(path)
-    wrong = [case for line in found if line["wrong"] for case in line["cases"]]
+    lines = read_results(path)
+    wrong = [case for line in lines if line["wrong"] for case in line["cases"]]
     assert wrong == []
-    figures = {line["event"]: (line["documented"], line["measured"]) for line in found}
+    figures = {line["event"]: (line["documented"], line["measured"]) for line in lines}
     assert figures["branch, taken"] == ("3", "3")
     assert figures["pv.qnt.n, its result used at once"] == ("9", "9")
     assert figures["pv.qnt.c, its result used at once"] == ("5", "5")
@@ -93,7 +93,7 @@ def test_cost_command(tmp_path, capsys):
     assert figures["pv.rq*, result used in the next instruction"] == ("1", "1")
     assert figures["pv.rq*, behind pv.rqld"] == ("1", "1")
     assert figures["divu: 3 + places the divisor can move up"] == ("3 to 35", "3 to 35")
-    assert {"name", "documented", "measured", "extra", "waits"} == set(found[0]["cases"][0])
+    assert {"name", "documented", "measured", "extra", "waits"} == set(lines[0]["cases"][0])
 
 
 LATE = {

@@ -35,9 +35,9 @@ QUICK = (
 
 def test_faults_of_counters_and_around_the_core_are_found():
     faults = [fault for fault in (*COUNTER_FAULTS, *PROGRAM_FAULTS) if fault.name in QUICK]
-    found = list(find_faults(CoreSource(config=CONFIG), faults, 6000, seed=2))
-    assert len(found) == len(QUICK)
-    assert [one.fault.name for one in found if not one.check] == []
+    detections = list(find_faults(CoreSource(config=CONFIG), faults, 6000, seed=2))
+    assert len(detections) == len(QUICK)
+    assert [detection.fault.name for detection in detections if not detection.check] == []
 
 
 QUICK_BRIDGES = (
@@ -55,6 +55,6 @@ QUICK_BRIDGES = (
 def test_faults_of_bridges_are_found_and_nothing_else():
     none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
     faults = [none, *(fault for fault in BRIDGE_FAULTS if fault.name in QUICK_BRIDGES)]
-    found = list(find_faults(CoreSource(config=CONFIG), faults, 6000, engine=WISHBONE))
-    assert len(found) == 1 + len(QUICK_BRIDGES)
-    assert [(one.fault.name, one.text) for one in found if not one.check] == [("none", "")]
+    detections = list(find_faults(CoreSource(config=CONFIG), faults, 6000, engine=WISHBONE))
+    assert len(detections) == 1 + len(QUICK_BRIDGES)
+    assert [(detection.fault.name, detection.text) for detection in detections if not detection.check] == [("none", "")]

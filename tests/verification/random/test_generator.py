@@ -65,7 +65,9 @@ def test_a_seed_is_a_program_whatever_the_hash_seed():
     )
     command = [sys.executable, "-c", code]
     environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")
-    first, second = (subprocess.run(command, env=one, capture_output=True, check=True).stdout for one in environments)
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, check=True).stdout for environment in environments
+    )
     assert first == second
 
 
@@ -82,10 +84,10 @@ def test_written_as_elf_and_read_back(tmp_path):
     executable = generate(FULL, 3, interrupts=True).executable()
     path = tmp_path / "program.elf"
     path.write_bytes(elf_bytes(executable))
-    found = load(path)
-    assert (found.entry, found.tohost) == (executable.entry, executable.tohost)
-    assert [(part.address, part.data) for part in found.segments] == [
+    loaded = load(path)
+    assert (loaded.entry, loaded.tohost) == (executable.entry, executable.tohost)
+    assert [(part.address, part.data) for part in loaded.segments] == [
         (part.address, part.data.ljust(part.size, b"\0")) for part in executable.segments
     ]
-    assert dict(found.symbols) == dict(executable.symbols)
-    assert found.functions == executable.functions
+    assert dict(loaded.symbols) == dict(executable.symbols)
+    assert loaded.functions == executable.functions

@@ -77,11 +77,11 @@ def test_enough_instructions_and_no_difference(tmp_path, capsys):
     path = tmp_path / "result.json"
     options = ("--engine", "iss", "--instructions", "6000", "--preset", "xpulpnn-full,ri5cy", "--json", str(path))
     assert main(["verify", *options, "--jobs", "1"]) == 0
-    found = read_results(path)[0]
-    assert found["instructions"] >= 6000
-    assert found["differences"] == 0
-    assert found["programs"] >= 2
-    assert found["rows"]["RV32C"]["rows"] == 27
+    result = read_results(path)[0]
+    assert result["instructions"] >= 6000
+    assert result["differences"] == 0
+    assert result["programs"] >= 2
+    assert result["rows"]["RV32C"]["rows"] == 27
     assert "RV32C" in capsys.readouterr().out
 
 

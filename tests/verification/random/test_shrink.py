@@ -108,14 +108,14 @@ def test_minimal_list():
 
 
 def test_a_program_that_does_not_assemble_is_not_tried():
-    asked = []
+    texts = []
 
     def fails(case):
-        asked.append(case.program.text())
+        texts.append(case.program.text())
         return "add a0" in case.program.text()
 
     blocks = (ProgramBlock("branch", ("beq a0, a1, out",), (ProgramBlock("inside", ("add a0, a0, a1",)),), ("out:",)),)
     case = Shrinker(fails).shrink(ProgramCase(RandomProgram(blocks), Machine(grant_stalls=0.5)))
     assert body(case) == ["add a0, a0, a1"]
     assert case.machine.grant_stalls == 0.0
-    assert not [text for text in asked if "out" in text.split("main:")[1] and "out:" not in text]
+    assert not [text for text in texts if "out" in text.split("main:")[1] and "out:" not in text]

@@ -153,10 +153,10 @@ class ProgramComparison(Tally):
 
 def host_compiler() -> str:
     """The C compiler of this machine; raises :class:`ToolError` if there is none."""
-    found = next((name for name in _HOST_COMPILERS if shutil.which(name)), None)
-    if found is None:
+    compiler = next((name for name in _HOST_COMPILERS if shutil.which(name)), None)
+    if compiler is None:
         raise ToolError(f"a C compiler for this machine must be installed ({', '.join(_HOST_COMPILERS)}), not missing")
-    return found
+    return compiler
 
 
 def _host_lines(texts: dict[int, str], generator: Generator, folder: Path) -> dict[str, str]:
@@ -207,7 +207,7 @@ def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, 
         session = IssSession(executable, setting.config, output=printed.append)
         session.run(_LIMIT)
         count = session.iss.executed
-    return _results(b"".join(one.data for one in printed).decode(errors="replace")), count
+    return _results(b"".join(output.data for output in printed).decode(errors="replace")), count
 
 
 def run_texts(texts: dict[int, str], settings: Sequence[Setting]) -> ProgramComparison:
@@ -220,12 +220,13 @@ def run_texts(texts: dict[int, str], settings: Sequence[Setting]) -> ProgramComp
         texts = {seed: text for seed, text in texts.items() if host.get(str(seed)) != _TOO_LONG}
         result.dropped, result.programs = len(host) - len(texts), len(texts)
         for setting in settings if texts else ():
-            found = _run_setting(texts, host, setting, result, folder)
-            if found and len(texts) > 1:
+            failures = _run_setting(texts, host, setting, result, folder)
+            if failures and len(texts) > 1:
                 # a program that does not end takes those behind it along
-                alone = (_run_setting({one.seed: texts[one.seed]}, host, setting, result, folder) for one in found)
-                found = [one for part in alone for one in part] or found
-            result.failures += found
+                seeds = [failure.seed for failure in failures]
+                alone = (_run_setting({seed: texts[seed]}, host, setting, result, folder) for seed in seeds)
+                failures = [failure for part in alone for failure in part] or failures
+            result.failures += failures
             result.runs += len(texts)
     return result
 
@@ -249,9 +250,9 @@ def _run_setting(
             jobs=1,
         )
         build(sources, folder / f"{label}.elf", compiler=setting.compiler, options=options)
-        found, count = _target_lines(folder / f"{label}.elf", setting, engine)
+        results, count = _target_lines(folder / f"{label}.elf", setting, engine)
         result.instructions[label] += count
-        return found
+        return results
 
     expected = {str(seed): host.get(str(seed), "") for seed in texts}
     passed = lines("with", setting.engine)
@@ -282,12 +283,12 @@ def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = 
 
     def fails(pieces: tuple[int, ...]) -> bool:
         nonlocal smallest
-        found = run_texts({failure.seed: draw(failure.seed, pieces)}, [failure.setting]).failures
-        if found:
-            smallest = replace(found[0], pieces=pieces)
+        failures = run_texts({failure.seed: draw(failure.seed, pieces)}, [failure.setting]).failures
+        if failures:
+            smallest = replace(failures[0], pieces=pieces)
         if progress is not None:
             progress(len(smallest.pieces))
-        return bool(found)
+        return bool(failures)
 
     if failure.pieces:
         minimise_list(failure.pieces, fails)

@@ -28,9 +28,9 @@ def header_folder() -> Path:
     """Folder of Csmith's headers; raises :class:`ToolError` without it or Csmith."""
     command = shutil.which("csmith")
     if command is not None:
-        found = sorted(Path(command).parent.parent.glob("include/csmith*/csmith.h"))
-        if found:
-            return found[-1].parent
+        headers = sorted(Path(command).parent.parent.glob("include/csmith*/csmith.h"))
+        if headers:
+            return headers[-1].parent
     raise ToolError("csmith and its headers must be installed (apt-get install csmith libcsmith-dev), not missing")
 
 

@@ -8,7 +8,7 @@ from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource
 from xpulpnn_sim.verification.clusters.program import ClusterProgram, store_lines
-from xpulpnn_sim.verification.random.faulty_core import FoundFault, faulty_model, find_by_programs
+from xpulpnn_sim.verification.random.faulty_core import FaultDetection, faulty_model, find_by_programs
 from xpulpnn_sim.verification.random.program_runs import ProgramCase
 
 
@@ -28,7 +28,7 @@ class _FaultySource(ClusterSource):
 
 def find_bridge_faults(
     source: ClusterSource, faults: Sequence[Fault], instructions: int, seed: int = 0
-) -> Iterator[FoundFault]:
+) -> Iterator[FaultDetection]:
     """Run random programs on the cluster with each fault until one fails or there are enough instructions."""
     config, latency = source.config, source.l2_latency
     library = faulty_model(config, faults, "cluster-wishbone")

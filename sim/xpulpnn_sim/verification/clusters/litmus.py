@@ -58,11 +58,11 @@ class Litmus:
     def shown(self, outcome: Outcome) -> str:
         """An outcome for people: what each read of a thread found, then the variables."""
         reads = list(self.reads())
-        found = [
+        observed = [
             f"{thread}:r{position}={_value(value)}" for (thread, position), value in zip(reads, outcome, strict=False)
         ]
         final = [f"{'xyzw'[number]}={_value(value)}" for number, value in enumerate(outcome[len(reads) :])]
-        return " ".join([*found, *final])
+        return " ".join([*observed, *final])
 
     def allowed(self) -> set[Outcome]:
         """All outcomes of sequential consistency: every interleaving of the threads, one access after the other."""
@@ -94,7 +94,7 @@ def _value(value: int) -> str:
 def _litmus(name: str, what: str, *threads: str) -> Litmus:
     """A test whose operations are spelled like ``Wx1 Ry Tx``."""
     words = [text.split() for text in threads]
-    parsed = (tuple(_Operation(one[0], "xyzw".index(one[1]), int(one[2:] or 0)) for one in text) for text in words)
+    parsed = (tuple(_Operation(word[0], "xyzw".index(word[1]), int(word[2:] or 0)) for word in text) for text in words)
     return Litmus(name=name, what=what, threads=tuple(parsed))
 
 
@@ -128,7 +128,7 @@ MOST_ROUNDS = 1000
 _ADDRESSES = ("s2", "s3")
 _MARKING = ("s8", "s9")
 _VALUES = {0: "zero", 1: "s10", 2: "s11", 3: "t5"}
-_FOUND = ("a0", "a1")
+_READ_REGISTERS = ("a0", "a1")
 
 
 class LitmusProgram:
@@ -230,26 +230,26 @@ class LitmusProgram:
     @staticmethod
     def _accesses(thread: Thread) -> list[str]:
         lines: list[str] = []
-        found = iter(_FOUND)
+        registers = iter(_READ_REGISTERS)
         for kind, variable, value in thread:
             if kind == "W":
                 lines.append(f"sw {_VALUES[value]}, 0({_ADDRESSES[variable]})")
             else:
                 address = _MARKING[variable] if kind == "T" else _ADDRESSES[variable]
-                lines.append(f"lw {next(found)}, 0({address})")
+                lines.append(f"lw {next(registers)}, 0({address})")
         return lines
 
     def outcomes(self, result: RunResult) -> Counter[Outcome]:
         """Rounds of a run by their outcomes."""
         counts: Counter[Outcome] = Counter()
         for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
-            found: list[int] = []
+            outcome: list[int] = []
             for thread, position in self._test.reads():
                 row = harts[thread] * self._rounds + number
                 at = self._results() + WORD_BYTES * (_RESULT_WORDS * row + position)
-                found.append(_word(result, at))
-            found += [_word(result, places[variable]) for variable in range(self._test.variables)]
-            counts[tuple(found)] += 1
+                outcome.append(_word(result, at))
+            outcome += [_word(result, places[variable]) for variable in range(self._test.variables)]
+            counts[tuple(outcome)] += 1
         return counts
 
 

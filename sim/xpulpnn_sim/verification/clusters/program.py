@@ -211,9 +211,9 @@ class SharedBlocks:
 
     def window(self, hart: int) -> ProgramBlock:
         """From here on base registers point into another window."""
-        found = _windows(hart)
-        name = self._rng.choice([*found, "shared", "shared test&set"])
-        return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{found[name]:x}",))
+        windows = _windows(hart)
+        name = self._rng.choice([*windows, "shared", "shared test&set"])
+        return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{windows[name]:x}",))
 
     def lock(self) -> ProgramBlock:
         """A counter counted up under a lock that is taken by test&set."""

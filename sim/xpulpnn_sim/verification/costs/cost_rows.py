@@ -14,7 +14,7 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import ARITHMETIC, group_of
 from xpulpnn_sim.reference.bare.layout import WINDOW
 from xpulpnn_sim.verification.costs.dropped_rows import dropped_rows
-from xpulpnn_sim.verification.costs.late_costs import due, executed, fetched_elsewhere
+from xpulpnn_sim.verification.costs.late_costs import executed, fetched_elsewhere, stalls
 from xpulpnn_sim.verification.costs.loop_rows import loop_rows
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
 from xpulpnn_sim.verification.random.memory_run import memory_operand
@@ -60,16 +60,14 @@ def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
         if insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp):
             high = [] if config.has_whole_products else [Cost.MULTIPLY_HIGH]
-            waits = due(*high, *executed(config, insn))
+            waits = stalls(*high, *executed(config, insn))
             names = "mulh, mulhsu, mulhu" if insn.multiplies_high else "products of half-words"
             yield CostRow(names, insn.mnemonic, text, waits)
-            late = due(Cost.PRODUCT_USE) if config.multiplies_by_dotp else due(*high, *executed(config, insn, used=1))
-            name = "mulh*" if insn.multiplies_high else names
-            yield CostRow(
-                f"{name}, result used in the next instruction", insn.mnemonic, f"{text}\n addi a4, a0, 1", late
-            )
+            late = [Cost.PRODUCT_USE] if config.multiplies_by_dotp else [*high, *executed(config, insn, used=1)]
+            group = f"{'mulh*' if insn.multiplies_high else names}, result used in the next instruction"
+            yield CostRow(group, insn.mnemonic, f"{text}\n addi a4, a0, 1", stalls(*late))
         else:
-            waits = due(*executed(config, insn, _CHAIN, used=_CHAIN - 1))
+            waits = stalls(*executed(config, insn, _CHAIN, used=_CHAIN - 1))
             yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), waits)
 
 
@@ -115,10 +113,10 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         yield CostRow("load, store, post-increment", name, text, FREE, setup=_pointer(_ALIGNED - offset))
         if bytes_accessed > 1 and not fixed:
             crossing = _pointer(_CROSSING - offset)
-            yield CostRow("misaligned access across words", name, text, due(Cost.MISALIGNED_ACCESS), setup=crossing)
+            yield CostRow("misaligned access across words", name, text, stalls(Cost.MISALIGNED_ACCESS), setup=crossing)
         if insn.is_load:
             group, use = "use of a loaded value in the next instruction", f"{text}\n addi a4, a3, 1"
-            yield overhead(group, name, use, due(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
+            yield overhead(group, name, use, stalls(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
         if insn.writes_base:
             yield overhead(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
 
@@ -149,9 +147,9 @@ def _branches(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
         taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
         near, far = _jump_over(text, short, False), _jump_over(text, short, True)
         jump = (Cost.TAKEN_BRANCH, *fetched_elsewhere(config))
-        late = due(*jump, Cost.MISALIGNED_TARGET)
+        late = stalls(*jump, Cost.MISALIGNED_TARGET)
         yield CostRow("branch, not taken", insn.mnemonic, near, FREE, setup=passed)
-        yield CostRow("branch, taken", insn.mnemonic, near, due(*jump), setup=taken)
+        yield CostRow("branch, taken", insn.mnemonic, near, stalls(*jump), setup=taken)
         yield CostRow("branch, taken, misaligned target", insn.mnemonic, far, late, setup=taken)
 
 
@@ -161,7 +159,7 @@ _ADDRESS = "la a0, 77f"
 def _jumps(config: CoreConfig) -> Iterator[CostRow]:
     """Jumps, and jumps to an address that is hardly computed."""
     costs = (Cost.JUMP, *fetched_elsewhere(config))
-    jump, late = due(*costs), due(*costs, Cost.MISALIGNED_TARGET)
+    jump, late = stalls(*costs), stalls(*costs, Cost.MISALIGNED_TARGET)
     yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
     yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), jump)
     yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), jump)
@@ -177,7 +175,7 @@ def _jumps(config: CoreConfig) -> Iterator[CostRow]:
     )
     for name, producer, preparation, extra in producers:
         code, setup = f"{producer}\n jalr ra, 0(a0)\n {landing}", f"{_ADDRESS}\n {preparation}"
-        yield CostRow(f"jalr {name}", "jalr", code, due(*costs, *extra), setup)
+        yield CostRow(f"jalr {name}", "jalr", code, stalls(*costs, *extra), setup)
 
 
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
@@ -190,9 +188,9 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
     for name, form, other in ((name, form, other) for name, present, form, other in forms if present):
         once = form.format("a4", "a1")
         crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-        yield CostRow("Mac&Load, misaligned address", name, once, due(Cost.MISALIGNED_ACCESS), setup=crossing)
-        late = due(Cost.MAC_LOAD_USE)
-        used, base = (due(Cost.LATE_USE), FREE) if config.late_results else (FREE, late)
+        yield CostRow("Mac&Load, misaligned address", name, once, stalls(Cost.MISALIGNED_ACCESS), setup=crossing)
+        late = stalls(Cost.MAC_LOAD_USE)
+        used, base = (stalls(Cost.LATE_USE), FREE) if config.late_results else (FREE, late)
         uses = (
             ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", used),
             ("rd used by a Mac&Load of other entries", f"{once}\n {other}", used),
@@ -209,16 +207,16 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
             yield CostRow("Mac&Load", name, _instance(insn, **registers), FREE, setup=setup)
     if config.mac_load_nn:
         plain = "pv.mlsdotsup.b a4, (a1!), 0"
-        waits = due(*[Cost.LATE_USE] * (_CHAIN - 1) * config.late_results)
+        waits = stalls(*[Cost.LATE_USE] * (_CHAIN - 1) * config.late_results)
         yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), waits, setup=setup)
     if config.mac_load_dot:
         code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
         group = "pv.mldot*, its register loaded by the instruction before"
-        yield overhead(group, "nn", code, due(Cost.LOAD_USE), setup)
+        yield overhead(group, "nn", code, stalls(Cost.LOAD_USE), setup)
     if config.mac_load_cross:
         cross = "pv.mlsdotsup.b a4, (a1!), 24"
         for use, selector, waits in (
-            ("reloaded entry used", 1, due(Cost.MAC_LOAD_USE)),
+            ("reloaded entry used", 1, stalls(Cost.MAC_LOAD_USE)),
             ("entry used that it has used itself", 0, FREE),
         ):
             code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
@@ -245,9 +243,9 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
         return
     zeros = "\n ".join(f"mv a{number}, zero" for number in range(3, 8))
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n {zeros}"
-    once, name, late = "pv.mlsduosup.b a4, (a1!), 0, 0, 8", "two products", due(Cost.PAIR_USE)
+    once, name, late = "pv.mlsduosup.b a4, (a1!), 0, 0, 8", "two products", stalls(Cost.PAIR_USE)
     crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-    yield CostRow("Mac&Load, misaligned address", name, once, due(Cost.MISALIGNED_ACCESS), setup=crossing)
+    yield CostRow("Mac&Load, misaligned address", name, once, stalls(Cost.MISALIGNED_ACCESS), setup=crossing)
     for use, code, waits in (
         ("first sum used", "addi a6, a4, 1", late),
         ("second sum used", "addi a6, a5, 1", late),
@@ -268,14 +266,14 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
         yield overhead(group, f"entry {entry}", code, late, setup)
     reloaded = "pv.mlsdotsup.b a4, (a1!), 16\n pv.mlduosup.b a6, 0, 0"
     group = "Mac&Load, reloaded entry used in the next instruction"
-    yield overhead(group, f"nn, by {name}", reloaded, due(Cost.MAC_LOAD_USE), setup)
+    yield overhead(group, f"nn, by {name}", reloaded, stalls(Cost.MAC_LOAD_USE), setup)
     for number in (4, 5):
         code = f"lw a{number}, 0(a1)\n pv.mlsduosup.b a4, 0, 0"
         yield overhead(
             "Mac&Load of two products, old sum loaded by the instruction before",
             f"a{number}",
             code,
-            due(Cost.LOAD_USE),
+            stalls(Cost.LOAD_USE),
             setup,
         )
     turn = [
@@ -288,7 +286,7 @@ def _pairs(config: CoreConfig) -> Iterator[CostRow]:
         "Mac&Load of two products, loop of a block: overhead",
         "5 turns",
         f"lp.setupi 0, 5, 77f\n {body}",
-        due(*fetched_elsewhere(config, 4)),
+        stalls(*fetched_elsewhere(config, 4)),
         block,
     )
 
@@ -309,7 +307,7 @@ def _requantisation(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[Cost
         if insn.requantises:
             texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
             name = insn.mnemonic
-            several = due(*executed(config, insn, len(texts)))
+            several = stalls(*executed(config, insn, len(texts)))
             yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), several, setup)
             exact, nop = [Cost.EXACT_USE] * insn.is_exact, "addi a4, zero, 1"
             for group, code, costs in (
@@ -322,40 +320,45 @@ def _requantisation(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[Cost
                 ("rs1 written one instruction before that", f"addi a2, zero, 9\n {nop}\n {texts['a3']}", []),
                 ("rs1 loaded one instruction before that", f"lw a2, 0(a1)\n {nop}\n {texts['a3']}", exact),
             ):
-                waits = due(*costs, *executed(config, insn, code.count(name)))
+                waits = stalls(*costs, *executed(config, insn, code.count(name)))
                 yield overhead(f"pv.rq*, {group}", name, code, waits, setup)
         if insn.loads_parameter:
             crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
             group, once = "load, store, post-increment", _instance(insn, rs1="a1")
             yield CostRow(group, insn.mnemonic, once, FREE, setup)
-            yield CostRow("misaligned access across words", insn.mnemonic, once, due(Cost.MISALIGNED_ACCESS), crossing)
+            group = "misaligned access across words"
+            yield CostRow(group, insn.mnemonic, once, stalls(Cost.MISALIGNED_ACCESS), crossing)
             yield overhead(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
 
 
 def _system(config: CoreConfig) -> Iterator[CostRow]:
     nop, late = "addi zero, zero, 0", fetched_elsewhere(config)
     yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", FREE)
-    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", due(Cost.CSR_WRITE))
+    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", stalls(Cost.CSR_WRITE))
     yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", FREE)
     yield CostRow("fence, fence.i", "fence", "fence", FREE)
     # the marker before it is still in EX, then it has its own redirect
-    waits = {**due(Cost.FENCE_I, *late), WaitCause.SYNC: 1 + Cost.FENCE_I.cycles}
+    waits = {**stalls(Cost.FENCE_I, *late), WaitCause.SYNC: 1 + Cost.FENCE_I.cycles}
     yield CostRow("fence, fence.i", "fence.i", "fence.i", waits)
-    waits, enabled_lines = {**due(Cost.WFI), WaitCause.SYNC: 1}, "li a0, -1\n csrrw zero, mie, a0"
+    waits, enabled_lines = {**stalls(Cost.WFI), WaitCause.SYNC: 1}, "li a0, -1\n csrrw zero, mie, a0"
     yield CostRow("wfi, an interrupt waits", "wfi", "wfi", waits, enabled_lines)
     landing = f"{nop}\n 77: {nop}"
     yield CostRow(
-        "mret", "mret", f"mret\n {landing}", due(Cost.TRAP, *late), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0"
+        "mret", "mret", f"mret\n {landing}", stalls(Cost.TRAP, *late), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0"
     )
 
 
 def cost_rows(config: CoreConfig) -> list[CostRow]:
     """Everything that can be measured on a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
-    found = [*_arithmetic(config, rows), *_division(rows), *_memory(rows), *_branches(config, rows), *_jumps(config)]
-    found += [*dropped_rows(config), *(loop_rows(config) if config.xpulpv2 else ())]
     return [
-        *found,
+        *_arithmetic(config, rows),
+        *_division(rows),
+        *_memory(rows),
+        *_branches(config, rows),
+        *_jumps(config),
+        *dropped_rows(config),
+        *(loop_rows(config) if config.xpulpv2 else ()),
         *_mac_load(config, rows),
         *_pairs(config),
         *_quantisation(rows),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import Cost
 from xpulpnn_sim.reference.bare.layout import WINDOW
-from xpulpnn_sim.verification.costs.late_costs import due, fetched_elsewhere
+from xpulpnn_sim.verification.costs.late_costs import fetched_elsewhere, stalls
 from xpulpnn_sim.verification.costs.measurement import CostRow
 
 
@@ -15,7 +15,7 @@ def dropped_rows(config: CoreConfig) -> Iterator[CostRow]:
     if config.requantise_exact:
         waiting["pv.rqxu.b"] = "pv.rqxu.b a3, a0, a2, 1"
     jumps = {"jal": "jal zero, 77f", "jalr": "jalr zero, 0(a1)"}
-    branch = due(Cost.TAKEN_BRANCH, *fetched_elsewhere(config))
+    branch = stalls(Cost.TAKEN_BRANCH, *fetched_elsewhere(config))
     for name, text in waiting.items():
         code = f"lw a0, 0(a1)\n beq zero, zero, 77f\n {text}\n 77: addi zero, zero, 0"
         group = "taken branch over what waits for a loaded value: overhead"

@@ -8,7 +8,7 @@ from xpulpnn.isa.machine import Cost
 from xpulpnn.isa.retirement import WaitCause
 
 
-def due(*costs: Cost) -> Mapping[WaitCause, int]:
+def stalls(*costs: Cost) -> Mapping[WaitCause, int]:
     """Cycles of the costs by cause."""
     waits: dict[WaitCause, int] = {}
     for cost in costs:

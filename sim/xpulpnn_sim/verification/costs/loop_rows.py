@@ -6,7 +6,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.layout import FAR
-from xpulpnn_sim.verification.costs.late_costs import due, fetched_elsewhere
+from xpulpnn_sim.verification.costs.late_costs import fetched_elsewhere, stalls
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
@@ -39,7 +39,7 @@ def _body(length: int, register: str = "a0", label: str = "77") -> str:
 
 def _turns(config: CoreConfig, taken: int, waits: Mapping[WaitCause, int] = FREE) -> Mapping[WaitCause, int]:
     """Waits of loops whose end is taken so many times, besides others."""
-    return {**waits, **due(*fetched_elsewhere(config, taken))}
+    return {**waits, **stalls(*fetched_elsewhere(config, taken))}
 
 
 def _bodies_of_one(config: CoreConfig, number: int) -> Iterator[CostRow]:
@@ -53,7 +53,7 @@ def _bodies_of_one(config: CoreConfig, number: int) -> Iterator[CostRow]:
     for place in range(2, XLEN):
         counted = f"{setup}0x{1 << place:x}\n lp.count {number}, t1"
         # which fetching elsewhere a cycle late avoids
-        waits = due(*fetched_elsewhere(config)) or {WaitCause.LOOP: 1}
+        waits = stalls(*fetched_elsewhere(config)) or {WaitCause.LOOP: 1}
         yield overhead(_MOVED, f"loop {number}, count of 2**{place}", body, waits, counted)
 
 

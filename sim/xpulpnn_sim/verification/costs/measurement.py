@@ -71,24 +71,24 @@ class Line:
     @property
     def wrong(self) -> list[Measured]:
         """Rows that differ from what is documented."""
-        return [one for one in self.measured if not one.ok]
+        return [case for case in self.measured if not case.ok]
 
     @property
     def documented(self) -> str:
         """Figure or range promised."""
-        return _range(one.row.documented for one in self.measured if one.row.documented is not None)
+        return _range(case.row.documented for case in self.measured if case.row.documented is not None)
 
     @property
-    def found(self) -> str:
+    def observed(self) -> str:
         """Figure or range measured."""
-        return _range(one.cycles for one in self.measured)
+        return _range(case.cycles for case in self.measured)
 
 
 def _range(values: Iterable[int]) -> str:
-    found = sorted(set(values))
-    if not found:
+    distinct = sorted(set(values))
+    if not distinct:
         return "-"
-    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    return str(distinct[0]) if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
 
 
 def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomProgram:
@@ -107,16 +107,16 @@ def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomPro
 
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
     """The figures of all rows."""
-    found: list[Measured] = []
+    measured: list[Measured] = []
     for number, row in enumerate(rows):
         start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
         counts = account[start + 1 : end + 1].sum(axis=0)
-        found.append(Measured(row, {cause: int(counts[cause]) for cause in WaitCause if cause and counts[cause]}))
-    return found
+        measured.append(Measured(row, {cause: int(counts[cause]) for cause in WaitCause if cause and counts[cause]}))
+    return measured
 
 
 def lines_of(measured: Sequence[Measured]) -> list[Line]:
     """The printed table: rows of one group together, in the order of their first appearance."""
-    order = {one.row.group: position for position, one in reversed(list(enumerate(measured)))}
-    ordered = sorted(measured, key=lambda one: order[one.row.group])
-    return [Line(group, tuple(rows)) for group, rows in groupby(ordered, key=lambda one: one.row.group)]
+    order = {case.row.group: position for position, case in reversed(list(enumerate(measured)))}
+    ordered = sorted(measured, key=lambda case: order[case.row.group])
+    return [Line(group, tuple(rows)) for group, rows in groupby(ordered, key=lambda case: case.row.group)]

@@ -104,12 +104,12 @@ class Aims:
             operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
             number = SECOND_PAIR * operands["p"] + (entry == ENTRIES[-1])
             pins = {"t": FIRST_WEIGHT + operands["w"] if entry == "weight" else number}
-            loads = rng.choice([one for one in rows if one.is_pair and one.writes_base])
+            loads = rng.choice([load for load in rows if load.is_pair and load.writes_base])
         elif row.requantises:
             pins = {"uimm1": ENTRIES.index(entry) - 2}
-            loads = next(one for one in rows if one.loads_parameter)
+            loads = next(load for load in rows if load.loads_parameter)
         elif not row.is_nn_form:
-            pins, loads = {}, rng.choice([one for one in rows if one.op == row.op and one.entry == row.entry])
+            pins, loads = {}, rng.choice([load for load in rows if load.op == row.op and load.entry == row.entry])
         else:
             chosen = rng.randrange(8)
             if entry == "activation":
@@ -118,7 +118,7 @@ class Aims:
                 selector = RELOADS_WEIGHT | chosen & WEIGHT_SELECT << WEIGHT_SELECT_LSB | rng.randrange(2)
             pins, loads = (
                 {"nnimm5": selector},
-                rng.choice([one for one in rows if one.is_nn_form and not one.reloads_other]),
+                rng.choice([load for load in rows if load.is_nn_form and not load.reloads_other]),
             )
         first = self._placer.place(loads, pins, scratch=PRODUCER)
         if row.is_nn_form:

@@ -72,17 +72,17 @@ class Collector:
     def _operands(self, run: "_Run") -> None:
         for number, slot in enumerate(SLOTS):
             register = run.details[slot]
-            wanted = run.retired & (register > 0)
+            unresolved = run.retired & (register > 0)
             for distance in range(1, DISTANCES + 1):
-                producer, found = run.written_before(register, distance, wanted)
-                wanted = wanted & ~found
-                at = np.flatnonzero(found & (producer != NOTHING) & run.joined(distance))
+                producer, matches = run.written_before(register, distance, unresolved)
+                unresolved = unresolved & ~matches
+                at = np.flatnonzero(matches & (producer != NOTHING) & run.joined(distance))
                 back = np.full(len(at), distance - 1)
                 self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
                 waited = run.since(run.bubbles, distance)[at] > 0
                 self._count("timing", run.kind[at], producer[at], back, waited)
                 if distance == 1:
-                    at = np.flatnonzero(found & (producer != NOTHING) & run.behind_loop_end)
+                    at = np.flatnonzero(matches & (producer != NOTHING) & run.behind_loop_end)
                     self._count("across a loop end", run.kind[at], producer[at])
 
     def _overwrites(self, run: "_Run") -> None:
@@ -90,15 +90,15 @@ class Collector:
         register = np.where(run.records["rd_we"] != 0, run.records["rd_addr"], 0)
         crosses = np.zeros(len(register), np.bool_)
         crosses[run.legal] = (states[run.row[run.legal]] != NO_CROSS).any(axis=(1, 2))
-        wanted = run.retired & (register > 0) & crosses
+        unresolved = run.retired & (register > 0) & crosses
         for distance in range(1, OVERWRITES + 1):
-            producer, found = run.written_before(register, distance, wanted)
-            wanted = wanted & ~found
+            producer, matches = run.written_before(register, distance, unresolved)
+            unresolved = unresolved & ~matches
             # a register that is read as well is an operand
             read = np.zeros(len(register), np.bool_)
             for slot in SLOTS:
                 read |= run.details[slot] == register
-            at = np.flatnonzero(found & (producer != NOTHING) & run.joined(distance) & ~read)
+            at = np.flatnonzero(matches & (producer != NOTHING) & run.joined(distance) & ~read)
             self._count("overwrite", run.row[at], producer[at], np.full(len(at), distance - 1))
 
     def _entries(self, run: "_Run") -> None:
@@ -109,12 +109,12 @@ class Collector:
                 entry = np.where(run.details["parameters"], PARAMETERS[name == "lambda"], NOTHING)
             else:
                 entry = run.details[name.replace(" ", "_")]
-            wanted = run.retired & (entry != NOTHING)
+            unresolved = run.retired & (entry != NOTHING)
             for distance in range(1, DISTANCES + 1):
-                found = np.zeros(len(entry), np.bool_)
-                found[distance:] = wanted[distance:] & (loaded[:-distance] == entry[distance:])
-                wanted &= ~found
-                at = np.flatnonzero(found & run.joined(distance))
+                matches = np.zeros(len(entry), np.bool_)
+                matches[distance:] = unresolved[distance:] & (loaded[:-distance] == entry[distance:])
+                unresolved &= ~matches
+                at = np.flatnonzero(matches & run.joined(distance))
                 self._count("NN-RF", run.row[at], np.full(len(at), number), np.full(len(at), distance - 1))
 
     def _waits(self, run: "_Run") -> None:
@@ -206,15 +206,15 @@ class _Run:
         self.bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
         self._keys: Numbers | None = None
 
-    def written_before(self, register: NDArray[Any], distance: int, wanted: Mask) -> tuple[NDArray[Any], Mask]:
+    def written_before(self, register: NDArray[Any], distance: int, unresolved: Mask) -> tuple[NDArray[Any], Mask]:
         """The producer ``distance`` before each, and whether it has written ``register``."""
         producer = np.full(len(register), NOTHING, np.int64)
-        found = np.zeros(len(register), np.bool_)
+        matches = np.zeros(len(register), np.bool_)
         for column, name in _PRODUCERS:
-            same = wanted[distance:] & (self.written[column][:-distance] == register[distance:])
-            found[distance:] |= same
+            same = unresolved[distance:] & (self.written[column][:-distance] == register[distance:])
+            matches[distance:] |= same
             producer[distance:][same] = self.details[name][:-distance][same]
-        return producer, found
+        return producer, matches
 
     def joined(self, distance: int) -> Mask:
         """Mark where no handler was entered between the instruction ``distance`` before and each."""
@@ -234,6 +234,6 @@ class _Run:
             pc = self.records["pc_rdata"].astype(np.int64)
             self._keys = np.sort(pc << bits | np.arange(len(pc)))
         places = np.searchsorted(self._keys, pcs.astype(np.int64) << bits | since, side="right")
-        found = self._keys[np.minimum(places, len(self._keys) - 1)]
-        known = (places < len(self._keys)) & (found >> bits == pcs.astype(np.int64))
-        return np.where(known, found & (1 << bits) - 1, NOTHING)
+        keys = self._keys[np.minimum(places, len(self._keys) - 1)]
+        known = (places < len(self._keys)) & (keys >> bits == pcs.astype(np.int64))
+        return np.where(known, keys & (1 << bits) - 1, NOTHING)

@@ -70,7 +70,7 @@ def read_counts(path: Path) -> NDArray[np.int64]:
 
 def read_points(path: Path) -> list[CoveragePoint]:
     """Points that a file of Verilator counts."""
-    return [_point(found.decode()) for found in _POINT.findall(path.read_bytes())]
+    return [_point(entry.decode()) for entry in _POINT.findall(path.read_bytes())]
 
 
 def _point(text: str) -> CoveragePoint:
@@ -81,9 +81,9 @@ def _point(text: str) -> CoveragePoint:
     module = module.partition("__")[0]
     if kind != "toggle":
         return CoveragePoint(kind, module, int(fields["l"]), fields["o"])
-    found = _BIT.match(fields["o"])
-    assert found is not None
-    return CoveragePoint(kind, module, int(fields["l"]), found[1], int(found[2] or -1), found[3] or "")
+    match = _BIT.match(fields["o"])
+    assert match is not None
+    return CoveragePoint(kind, module, int(fields["l"]), match[1], int(match[2] or -1), match[3] or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ UsedPoints = Mapping[CoveragePoint, bool]  # Points of the core with whether the
 
 def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoints:
     """Points of the core, those of several instances of a module together."""
-    found: dict[CoveragePoint, bool] = {}
+    used_points: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
         if point.module != TOP and point.name != _DROPPED:
-            found[point] = found.get(point, False) or was_used
-    return found
+            used_points[point] = used_points.get(point, False) or was_used
+    return used_points
 
 
 def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[ModuleCoverage]:
@@ -137,11 +137,11 @@ def unused_bits(points: UsedPoints) -> list[tuple[str, list[tuple[str, str]]]]:
         for point, used in points.items()
         if point.kind == "toggle" and not used
     )
-    found: dict[str, list[tuple[str, str]]] = {}
+    unused: dict[str, list[tuple[str, str]]] = {}
     for (module, name), signal in groupby(never, key=itemgetter(0, 1)):
         bits = {change: [bit for *_, bit in each] for change, each in groupby(signal, key=itemgetter(2))}
-        found.setdefault(module, []).append((name, _bits_text(bits.get("0->1", []), bits.get("1->0", []))))
-    return [*found.items()]
+        unused.setdefault(module, []).append((name, _bits_text(bits.get("0->1", []), bits.get("1->0", []))))
+    return [*unused.items()]
 
 
 def _bits_text(rising: Sequence[int], falling: Sequence[int]) -> str:
@@ -156,9 +156,9 @@ def _ranges(bits: Sequence[int]) -> str:
     if bits[0] < 0:
         return ""
     # neighbours are as far from their places in the list
-    runs = groupby(enumerate(bits), key=lambda one: one[1] - one[0])
+    runs = groupby(enumerate(bits), key=lambda pair: pair[1] - pair[0])
     spans = [[bit for _, bit in run] for _, run in runs]
-    return ", ".join(f"{one[-1]}:{one[0]}" if len(one) > 1 else str(one[0]) for one in reversed(spans)) + " "
+    return ", ".join(f"{span[-1]}:{span[0]}" if len(span) > 1 else str(span[0]) for span in reversed(spans)) + " "
 
 
 BATCH = 16  # programs of a batch
@@ -217,9 +217,9 @@ class CoverageSource(CoreSource):
     def measure(self, case: ProgramCase[RandomProgram]) -> tuple[Verdict, "Covered"]:
         covered, collector, blocks = Covered(), _collector(self.config), [np.zeros(0, RETIREMENT)]
 
-        def observe(heard: Sequence[Records]) -> None:
-            covered.add(heard[0], self.config)
-            blocks.append(heard[0].copy())
+        def observe(harts: Sequence[Records]) -> None:
+            covered.add(harts[0], self.config)
+            blocks.append(harts[0].copy())
 
         how = {"lockstep": True, "observer": observe}
         result, counts = run_counted(case.program.executable(), self.config, case.machine, read_counts, **how)
@@ -236,7 +236,7 @@ def need(crosses: Crosses, aim: int) -> Need:
     """The machine on which a cross is most likely."""
     family, place = crosses.place(aim)
     values = [axis[at] for axis, at in zip(family.values, family.at(place), strict=True)]
-    ops = {getattr(one, "op", "") for one in values}
+    ops = {getattr(value, "op", "") for value in values}
     returns = "mret" in ops and (WaitCause.TRAP in values or "behind what fails" in values)
     if family.name in _INTERRUPTS or WaitCause.SLEEP in values or "wfi" in ops or returns:
         return Need.INTERRUPTS
@@ -336,6 +336,6 @@ class Total:
         crosses, table = self.collector.crosses, dict[str, dict[str, int]]()
         for name, family in crosses.families.items():
             states, met = family.states.ravel(), crosses.part(name, self.collector.counts) > 0
-            found = {"crosses": states == 0, "reached": met & (states == 0), "out_of_reach": states > 0}
-            table[name] = {what: int(places.sum()) for what, places in found.items()}
+            masks = {"crosses": states == 0, "reached": met & (states == 0), "out_of_reach": states > 0}
+            table[name] = {what: int(places.sum()) for what, places in masks.items()}
         return table

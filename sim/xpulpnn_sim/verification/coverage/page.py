@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ def _out_of_reach(crosses: Crosses) -> Iterator[Markup]:
 
 
 def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
-    rows = [(name, crosses.families[name].meaning, one) for name, one in summary["families"].items()]
+    counts = itemgetter("crosses", "reached", "out_of_reach")
+    rows = [(name, crosses.families[name].meaning, *counts(family)) for name, family in summary["families"].items()]
+    rows.append(("all", "", *counts(summary)))
     return NamedTable(
         title="Crosses",
         columns=[
@@ -69,10 +72,10 @@ def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
             Column(name="out of reach", digits=0),
         ],
         rows=[
-            [name, meaning, one["crosses"], one["reached"], _share(one["reached"], one["crosses"]), one["out_of_reach"]]
-            for name, meaning, one in (*rows, ("all", "", summary))
+            [name, meaning, total, reached, _share(reached, total), excluded]
+            for name, meaning, total, reached, excluded in rows
         ],
-        marked=frozenset({len(rows)}),
+        marked=frozenset({len(rows) - 1}),
     )
 
 
@@ -85,8 +88,8 @@ def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
     if not holes:
         yield Markup("<p>None: every cross that can be reached was reached.</p>")
         return
-    told = f", the first {_MOST} of them here" if len(holes) > _MOST else ""
-    yield Markup("<p>Not reached: {}{}.</p>").format(len(holes), told)
+    note = f", the first {_MOST} of them here" if len(holes) > _MOST else ""
+    yield Markup("<p>Not reached: {}{}.</p>").format(len(holes), note)
     yield _details("Their names", _names(holes[:_MOST], min(len(holes), _MOST)))
 
 
@@ -122,21 +125,21 @@ def _instructions(total: Total) -> Iterator[Markup]:
         if family.states.shape[0] != len(crosses.rows):
             continue
         met = crosses.part(name, counts).reshape(len(crosses.rows), -1)
-        wanted = family.states.reshape(len(crosses.rows), -1) == REACHABLE
+        reachable = family.states.reshape(len(crosses.rows), -1) == REACHABLE
         if name == "instruction":
             times = met.sum(axis=1).tolist()
         else:
-            reached = (wanted & (met > 0)).sum(axis=1).tolist()
-            columns[name] = list(zip(reached, wanted.sum(axis=1).tolist(), strict=True))
+            reached = (reachable & (met > 0)).sum(axis=1).tolist()
+            columns[name] = list(zip(reached, reachable.sum(axis=1).tolist(), strict=True))
     for extension, part in groupby(enumerate(crosses.rows), key=lambda item: item[1].extension.value):
-        those = list(part)
+        members = list(part)
         shown = _pairs(
             extension,
             [Column(name="instruction"), Column(name="retired", digits=0)],
-            [[row_name(row), times[number]] for number, row in those],
-            {name: [column[number] for number, _ in those] for name, column in columns.items()},
+            [[row_name(row), times[number]] for number, row in members],
+            {name: [column[number] for number, _ in members] for name, column in columns.items()},
         )
-        yield _details(f"{extension}, {len(those)} instructions", table(shown))
+        yield _details(f"{extension}, {len(members)} instructions", table(shown))
 
 
 def _pairs(
@@ -162,25 +165,25 @@ def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
     points = total.used_points
     modules = module_table(points, total.components)
     pairs = {
-        "lines": [one.lines for one in modules],
-        "branches": [one.branches for one in modules],
-        "changes of bits": [one.changes for one in modules],
+        "lines": [module.lines for module in modules],
+        "branches": [module.branches for module in modules],
+        "changes of bits": [module.changes for module in modules],
     }
     shown = _pairs(
         "Verilog",
         [Column(name="module"), Column(name="component"), Column(name="share of changes", unit="%", digits=2)],
-        [[one.name, one.component, _share(*one.changes)] for one in modules],
+        [[module.name, module.component, _share(*module.changes)] for module in modules],
         pairs,
     )
     yield shown
-    for title, what, found in (
+    for title, what, unused in (
         ("Lines and branches never used", "", unused_lines(points, total.verilog)),
         ("Bits that never change", " signals", unused_bits(points)),
     ):
         yield Markup("<h3>{}</h3>").format(title)
-        for module, rows in found:
+        for module, rows in unused:
             yield _details(f"{module} ({len(rows)}{what})", _plain("code", rows))
-        if not found:
+        if not unused:
             yield Markup("<p>None.</p>")
 
 
@@ -189,7 +192,7 @@ def _plain(kind: str, rows: Sequence[Sequence[Any]], headings: Sequence[str] = (
 
     def row(cells: Sequence[Any], tag: str) -> Markup:
         cell = Markup(f"<{tag}>{{}}</{tag}>")
-        return Markup("<tr>{}</tr>\n").format(Markup().join(cell.format(one) for one in cells))
+        return Markup("<tr>{}</tr>\n").format(Markup().join(cell.format(content) for content in cells))
 
     head = Markup("<thead>\n{}</thead>\n").format(row(headings, "th")) if headings else Markup()
     text = Markup('<div class="wide">\n<table class="{}">\n{}<tbody>\n{}</tbody>\n</table>\n</div>')
@@ -203,7 +206,7 @@ def _details(title: str, content: Markup) -> Markup:
 def _names(names: Sequence[str], count: int) -> Markup:
     listed = [*names, *([f"and {count - len(names)} more"] if count > len(names) else [])]
     return Markup('<ul class="names">\n{}</ul>').format(
-        Markup().join(Markup("<li>{}</li>\n").format(one) for one in listed)
+        Markup().join(Markup("<li>{}</li>\n").format(item) for item in listed)
     )
 
 

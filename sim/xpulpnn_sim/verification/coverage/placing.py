@@ -63,8 +63,8 @@ class Placed:
 
     def registers(self, row: Insn) -> set[int]:
         """Registers of the instruction, one of ``row``."""
-        found = {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
-        return found | ({self.values["rd"] + 1} if row.is_pair else set[int]())
+        used = {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
+        return used | ({self.values["rd"] + 1} if row.is_pair else set[int]())
 
 
 @dataclass(slots=True)
@@ -91,10 +91,10 @@ def token_of(row: Insn, slot: str) -> Token | None:
         return next((token for token in tokens if token.field.name in (slot, "rs3" if slot == "rd" else slot)), None)
     expansion = EXPANSIONS[row.mnemonic]
     for token in tokens:
-        values = {one.field.name: one.field.high for one in row.tokens}
+        values = {operand.field.name: operand.field.high for operand in row.tokens}
         marks: list[bool] = []
         for mark in (8, 9):
-            values |= {one.field.name: 10 for one in tokens} | {token.field.name: mark}
+            values |= {operand.field.name: 10 for operand in tokens} | {token.field.name: mark}
             marks.append(register(expansion.word(values), slot) == mark)
         if all(marks):
             return token
@@ -185,7 +185,7 @@ class Placer:
         pins |= {name: draw.rng.randrange(1, 4) for name in counts if name not in pins}
         before: list[str] = []
         if "rs1" in {token.field.name for token in row.tokens} and "rs1" not in pins:
-            pins["rs1"] = draw.rng.choice([one for one in layout.POOL if one not in keep])
+            pins["rs1"] = draw.rng.choice([register for register in layout.POOL if register not in keep])
             before.append(f"addi {ABI_NAMES[pins['rs1']]}, zero, {draw.rng.randrange(1, 4)}")
         # the instruction may be repeated
         keep = {*keep, pins.get("rs1", 0)}
@@ -299,8 +299,8 @@ class Placer:
         pins = {} if token is None else {token.field.name: register}
         for _ in range(_ATTEMPTS):
             placed = self.place(row, pins)
-            operands = [one for one in row.tokens if one.field.kind is FieldKind.REGISTER and one != token]
-            sources = [placed.values[one.field.name] for one in operands]
+            others = [other for other in row.tokens if other.field.kind is FieldKind.REGISTER and other != token]
+            sources = [placed.values[other.field.name] for other in others]
             if register not in sources:
                 made = self._free(producer, register)
                 consumer = [placed.text, *placed.after]
@@ -309,7 +309,7 @@ class Placer:
 
     def _register(self, token: Token) -> int:
         both = (0, 1) if token.field.step > 1 else (0,)  # the register behind an even one is written as well
-        usual = [register for register in layout.POOL if all(register + one in layout.POOL for one in both)]
+        usual = [register for register in layout.POOL if all(register + offset in layout.POOL for offset in both)]
         return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
@@ -331,7 +331,7 @@ class Placer:
             pins = {token.field.name: register - odd}
             if row.op in _READERS and self.draw.rng.random() < 0.5:
                 # a CSR that is only read holds nobody up
-                pins |= {one.field.name: 0 for one in row.tokens if one.field.name in ("rs1", "zimm5")}
+                pins |= {operand.field.name: 0 for operand in row.tokens if operand.field.name in ("rs1", "zimm5")}
             with suppress(NoWayError):
                 placed = self.place(row, pins, {register}, scratch=PRODUCER)
                 ahead = [f"li {ABI_NAMES[register]}, {placed.needs[token.field.name]}"] if is_base else []
@@ -368,15 +368,15 @@ class Placer:
                 return self._mac_load(producer, name, load)
             case Producer.PAIR:
                 # sums with products of a weight of zero: the other register of the two stays
-                row = self.draw.rng.choice([one for one in self._rows[producer] if one.accumulates])
+                row = self.draw.rng.choice([row for row in self._rows[producer] if row.accumulates])
                 zero = [f"sw zero, {slot}", f"addi {_T0}, {_TP}, {_SLOT}", f"{row.mnemonic} zero, ({_T0}!), 0, 0, 2"]
                 return [*zero, load, f"addi {name}, {_T2}, 0"], [f"{row.mnemonic} {ABI_NAMES[register & ~1]}, 0, 0"]
             case Producer.REQUANTISE:
                 words = [f"sw zero, {_SLOT + at}({_TP})" for at in (0, _STEP)]
                 loads = [f"addi {_T0}, {_TP}, {_SLOT}", f"pv.rqld 0, ({_T0}!)", f"pv.rqld 1, ({_T0}!)"]
-                names = [one.mnemonic for one in self._rows[producer]]
-                suffix = next(suffix for suffix in _ZERO_LANES if any(one.endswith(suffix) for one in names))
-                row = self.draw.rng.choice([one for one in names if one.endswith(suffix)])
+                names = [row.mnemonic for row in self._rows[producer]]
+                suffix = next(suffix for suffix in _ZERO_LANES if any(mnemonic.endswith(suffix) for mnemonic in names))
+                row = self.draw.rng.choice([mnemonic for mnemonic in names if mnemonic.endswith(suffix)])
                 last = f"{row} {name}, zero, zero, {_ZERO_LANES[suffix]}"
                 return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [last]
             case _:
@@ -384,7 +384,7 @@ class Placer:
 
     def _mac_load(self, producer: Producer, name: str, load: str) -> tuple[list[str], list[str]]:
         """A Mac&Load that adds a product with zero, or moves its base."""
-        row = self.draw.rng.choice([one for one in self._rows[producer] if not one.reloads_other and one.accumulates])
+        row = self.draw.rng.choice([row for row in self._rows[producer] if not row.reloads_other and row.accumulates])
         form = f"{row.mnemonic} {{}}, ({{}}!), {{}}"
         if producer is Producer.MAC_LOAD_BASE:
             last = RELOADS_WEIGHT if row.is_nn_form else "zero"

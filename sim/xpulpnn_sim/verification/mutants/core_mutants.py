@@ -55,8 +55,8 @@ from xpulpnn_sim.verification.mutants.judgement import (
     Mutant,
     MutantProver,
     MutationSettings,
+    Progress,
     Proof,
-    Told,
     apply_all,
     fields_of,
     find_places,
@@ -67,7 +67,7 @@ from xpulpnn_sim.verification.mutants.judgement import (
 from xpulpnn_sim.verification.mutants.programs import (
     TIME,
     CoreModel,
-    Found,
+    Finding,
     cost_programs,
     directed_programs,
     random_programs,
@@ -110,9 +110,9 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
 
 def _part(cell: str) -> str:
     """Instance path of the module in which a cell was before all became one; empty for the top."""
-    found = _INSTANCE.match(cell)
-    if found:
-        return found[1].replace("\\", "").rstrip(".")
+    match = _INSTANCE.match(cell)
+    if match:
+        return match[1].replace("\\", "").rstrip(".")
     return cell.removeprefix("\\").rpartition(".")[0] if cell.startswith("\\") else ""
 
 
@@ -231,9 +231,9 @@ def running(config: CoreConfig) -> InputConstraints:
     a request only while there is one."""
     core = Core(config)
     ports = [("__".join(map(str, path)), member.flow) for path, member, _ in core.signature.flatten(core)]
-    inputs, outputs = ([name for name, flow in ports if flow is wanted] for wanted in (wiring.In, wiring.Out))
-    found = handshakes_of(TOP, inputs, outputs)
-    return replace(found, cases=[replace(one, values={**one.values, "rst": {0}}) for one in found.cases])
+    inputs, outputs = ([name for name, flow in ports if flow is direction] for direction in (wiring.In, wiring.Out))
+    constraints = handshakes_of(TOP, inputs, outputs)
+    return replace(constraints, cases=[replace(case, values={**case.values, "rst": {0}}) for case in constraints.cases])
 
 
 class CoreProver:
@@ -277,11 +277,11 @@ class CoreProver:
 
 def _parts(mutants: Sequence[Mutant]) -> list[str]:
     """Paths of the parts that mutants lie in, those around others behind them, without the whole core."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for mutant in mutants:
         names = [] if mutant.module == TOP else mutant.module.split(".")
-        found.update(".".join(names[:depth]) for depth in range(1, len(names) + 1))
-    return sorted(found, key=lambda place: (-place.count("."), place))
+        paths.update(".".join(names[:depth]) for depth in range(1, len(names) + 1))
+    return sorted(paths, key=lambda place: (-place.count("."), place))
 
 
 def _proof(compared: MutantComparison) -> Proof:
@@ -299,7 +299,7 @@ SIMULATOR = "simulator"  # what the simulator's own checks find
 _ENDED = 0
 
 
-Tell = Callable[[int, Found], None]  # keeps what was found of a mutant
+Tell = Callable[[int, Finding], None]  # keeps what was found of a mutant
 
 
 def judge_all(
@@ -314,14 +314,14 @@ def judge_all(
     model = CoreModel(source.config, core.library)
     core.choose(0)
     programs = [*random_programs(source, instructions, model), *directed_programs(model)]
-    found = cost_programs(model)
-    if found.how:
-        raise ToolError(f"{found.test} must pass on the core itself, but: {found.text}")
+    finding = cost_programs(model)
+    if finding.how:
+        raise ToolError(f"{finding.test} must pass on the core itself, but: {finding.text}")
 
     def ended(mutant: int, code: int) -> None:
         if code != _ENDED:
             how = TIME if -code == signal.SIGPROF else SIMULATOR
-            tell(mutant, Found(how, "", f"process ended with {code}"))
+            tell(mutant, Finding(how, "", f"process ended with {code}"))
 
     forks = Forks(settings.jobs, ended)
     for mutant in waiting:
@@ -330,16 +330,16 @@ def judge_all(
                 silence()
                 limit_computing(settings.limit_s)
                 core.choose(mutant)
-                judges = (*(one.judge for one in programs), partial(cost_programs, model))
-                tell(mutant, next((one for judge in judges if (one := judge()).how), Found()))
+                judges = (*(program.judge for program in programs), partial(cost_programs, model))
+                tell(mutant, next((finding for judge in judges if (finding := judge()).how), Finding()))
                 os._exit(_ENDED)
             finally:
                 os._exit(1)
     forks.wait()
 
 
-def _keep(verdicts: Results, key: str, programs: str, mutant: int, found: Found) -> None:
-    row = {"killed": found.how, "test": found.test, "text": found.text, "tests": programs}
+def _keep(verdicts: Results, key: str, programs: str, mutant: int, finding: Finding) -> None:
+    row = {"killed": finding.how, "test": finding.test, "text": finding.text, "tests": programs}
     verdicts.keep(str(mutant), row, key)
 
 
@@ -355,11 +355,11 @@ def judge_core(
     yosys: Yosys,
     *,
     resume: bool,
-    told: Told,
+    progress: Progress,
 ) -> list[Judged]:
     """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)
-    told("model", 0, settings.count)
+    progress("model", 0, settings.count)
     core = mutated_core(source.config, settings.count, settings.seed, folder, yosys)
     verdicts, proofs = (Results((folder / name).absolute(), fresh=not resume) for name in ("verdicts", "proofs"))
     key = digest(core.mutants, core.digest)
@@ -379,4 +379,4 @@ def judge_core(
     if settings.proof_s:
         prove = CoreProver(source.config, folder, yosys, settings.proof_s)
         prover = MutantProver(core.mutants, proofs, key, settings.proof_s, prove.gates, prove.compare)
-    return judge(core.mutants, verdicts, key, programs, run, prover, told)
+    return judge(core.mutants, verdicts, key, programs, run, prover, progress)

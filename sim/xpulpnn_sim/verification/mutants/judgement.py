@@ -54,15 +54,15 @@ def fields_of(line: str) -> dict[str, str]:
 
 def mutant_of(number: int, line: str, *, module: str = "", command: str = "") -> Mutant:
     """The mutant that a command of Yosys makes."""
-    found = fields_of(line)
+    options = fields_of(line)
     return Mutant(
         number=number,
-        module=module or found["-module"].removeprefix("\\"),
-        cell=found["-cell"].removeprefix("\\"),
-        port=found["-port"].removeprefix("\\"),
-        bit=int(found["-portbit"]),
-        change=MODES[found["-mode"]].format(ctrl=found.get("-ctrlbit", "")),
-        source=found["-src"],
+        module=module or options["-module"].removeprefix("\\"),
+        cell=options["-cell"].removeprefix("\\"),
+        port=options["-port"].removeprefix("\\"),
+        bit=int(options["-portbit"]),
+        change=MODES[options["-mode"]].format(ctrl=options.get("-ctrlbit", "")),
+        source=options["-src"],
         command=command or line,
     )
 
@@ -118,18 +118,18 @@ def rows_of(judged: Sequence[Judged]) -> list[dict[str, Any]]:
 
 def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
     """Results of all campaigns in ``folder``, by the name of the unit."""
-    found: dict[str, Sequence[Judged]] = {}
+    results: dict[str, Sequence[Judged]] = {}
     for path in sorted(folder.glob(f"*/{RESULT}")):
         try:
-            found[path.parent.name] = [
+            results[path.parent.name] = [
                 Judged(mutant=Mutant(**{name: row[name] for name in _PLACE}), **{name: row[name] for name in _VERDICT})
                 for row in json.loads(path.read_text())
             ]
         except (OSError, ValueError, LookupError, TypeError):
             raise InputError(f"{path} must be what a campaign wrote, not something else") from None
-    if not found:
+    if not results:
         raise InputError(f"folder must hold results of campaigns, not none: {folder}")
-    return found
+    return results
 
 
 SELECTED = "mutants.v"  # file with the design that holds all mutants
@@ -173,14 +173,14 @@ def apply_all(
     """Verilog of the design that holds all mutants, each under an input, its width and its value there."""
     if not mutants:
         raise ToolError(f"yosys must find places for mutants in {top}, but found none")
-    changes = "\n".join(one.command.replace("mutate ", f"mutate -ctrl {control(one)} ", 1) for one in mutants)
+    changes = "\n".join(mutant.command.replace("mutate ", f"mutate -ctrl {control(mutant)} ", 1) for mutant in mutants)
     script = _APPLY.format(base=BASE, changes=changes, more=more, design=SELECTED)
     yosys.run(script, folder, what=f"mutants of {top}", results=[SELECTED], name="apply")
     # whose assertion may fail while signals settle, and is no check of a bench
     return (folder / SELECTED).read_text().replace(_PARALLEL, "")
 
 
-Told = Callable[[str, int, int], None]  # hears of the progress: what is being done, how much of it, of how much
+Progress = Callable[[str, int, int], None]  # Reports what is being done, how much of it is done, and of how much
 
 _UNCHANGED = "unchanged"  # record of the mutants that have the gates of the design
 
@@ -225,15 +225,15 @@ class MutantProver:
         rest = {number: proof for number, proof in known if proof and proof.verdict in (EQUIVALENT, LEGAL)}
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
 
-    def prove(self, left: Sequence[Mutant], told: Told) -> dict[int, Proof]:
+    def prove(self, left: Sequence[Mutant], progress: Progress) -> dict[int, Proof]:
         """Verdicts of the mutants that were proved, by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
-        told("proofs", len(known), len(left))
+        progress("proofs", len(known), len(left))
         for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):
             known[mutant.number] = proof
             row = {"proof": proof.verdict, "example": proof.example, "proof_s": self.timeout_s, "method": self._method}
             self.results.keep(str(mutant.number), row, self.key)
-            told("proofs", len(known), len(left))
+            progress("proofs", len(known), len(left))
         return known
 
     def _known(self, mutant: Mutant) -> Proof | None:
@@ -253,7 +253,7 @@ def judge(
     tests: str,
     run: Callable[[Sequence[int]], None],
     prover: MutantProver | None,
-    told: Told,
+    progress: Progress,
     *,
     also: Sequence[int] = (),
 ) -> list[Judged]:
@@ -269,7 +269,7 @@ def judge(
     verdicts.retain([str(number) for number in known])
     waiting = [number for number in numbers if number not in known]
     if waiting:
-        with watched(verdicts, lambda number: told("tests", number, len(numbers))):
+        with watched(verdicts, lambda number: progress("tests", number, len(numbers))):
             run(waiting)
         known |= {number: row for number in waiting if (row := verdicts.find(str(number), key))}
     missing = [number for number in numbers if number not in known]
@@ -279,11 +279,11 @@ def judge(
         if known[number]["killed"]:
             raise ToolError(f"the design itself must pass, but {known[number]['test']} failed")
     left = [mutant for mutant in mutants if mutant.number not in before and not known[mutant.number]["killed"]]
-    proved = before | (prover.prove(left, told) if prover else {})
-    found: list[Judged] = []
+    proved = before | (prover.prove(left, progress) if prover else {})
+    judged: list[Judged] = []
     for mutant in mutants:
         row, proof = known.get(mutant.number, {"killed": "", "test": ""}), proved.get(mutant.number, Proof())
-        one = Judged(mutant=mutant, killed=row["killed"], test=row["test"], proof=proof.verdict, example=proof.example)
-        found.append(one)
-    write_text(verdicts.folder.parent / RESULT, json.dumps(rows_of(found), indent=1))
-    return found
+        verdict = {"killed": row["killed"], "test": row["test"], "proof": proof.verdict, "example": proof.example}
+        judged.append(Judged(mutant=mutant, **verdict))
+    write_text(verdicts.folder.parent / RESULT, json.dumps(rows_of(judged), indent=1))
+    return judged

@@ -131,7 +131,7 @@ _LATE = (Reason.MAX_CYCLES, Reason.ENDLESS_LOOP, Reason.TRAP_LOOP, Reason.DEADLO
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """Finding of a program."""
 
     how: str = ""  # CHECK or TIME; empty if nothing
@@ -152,23 +152,23 @@ class ProgramJudge:
         self._name, self._machine, self._core, self._case = name, machine, core, case
         self._executable = program.executable()
         self.right = Stream(self._executable, machine, core)
-        found = self._checked(machine)
-        if found.how:
-            raise ToolError(f"{name} must pass on the core itself, but: {found.text}")
+        finding = self._checked(machine)
+        if finding.how:
+            raise ToolError(f"{name} must pass on the core itself, but: {finding.text}")
 
-    def judge(self) -> Found:
+    def judge(self) -> Finding:
         """Run the program on the mutant that is chosen; what is not as on the core itself is checked in full."""
         limit = 2 * self.right.result.cycles + _SPARE_CYCLES
         short = replace(self._machine, max_cycles=min(limit, self._machine.max_cycles))
         stream = Stream(self._executable, short, self._core)
         if stream.shows_as(self.right) if self._case else stream.retires_as(self.right):
-            return Found()
-        found = self._checked(short)
-        if found.how == TIME and short.max_cycles < self._machine.max_cycles:
-            found = self._checked(self._machine)
-        return found
+            return Finding()
+        finding = self._checked(short)
+        if finding.how == TIME and short.max_cycles < self._machine.max_cycles:
+            finding = self._checked(self._machine)
+        return finding
 
-    def _checked(self, machine: Machine) -> Found:
+    def _checked(self, machine: Machine) -> Finding:
         """Run the program with the checks that ``verify``, or the tests of directed programs, make."""
         check, (config, library), advance = self._case is not None, self._core, Advance()
         result = run_program(
@@ -176,19 +176,19 @@ class ProgramJudge:
         )
         if result.mismatches:
             lines = [line.strip() for line in (result.difference or result.exit.text).splitlines()]
-            return Found(CHECK, self._name, ": ".join(lines[:3]))
+            return Finding(CHECK, self._name, ": ".join(lines[:3]))
         if result.exit.reason is Reason.MAX_CYCLES and result.cycles - advance.last > WATCHDOG_CYCLES:
             text = f"the program has not gone on outside of its interrupt handlers for {WATCHDOG_CYCLES} cycles"
-            return Found(CHECK, self._name, text)
+            return Finding(CHECK, self._name, text)
         problems = self._case.problems(result.read) if self._case and result.exit.ok else []
-        return Found(CHECK, self._name, problems[0]) if problems else _found_at(result, self._name)
+        return Finding(CHECK, self._name, problems[0]) if problems else _finding_at_end(result, self._name)
 
 
-def _found_at(result: RunResult, name: str) -> Found:
+def _finding_at_end(result: RunResult, name: str) -> Finding:
     """Finding of the end of a run."""
     if result.exit.ok:
-        return Found()
-    return Found(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
+        return Finding()
+    return Finding(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
 
 
 def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> Iterator[ProgramJudge]:
@@ -218,14 +218,14 @@ def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
     return tuple(rows), cost_program(rows, counted=config.performance_counters).executable()
 
 
-def cost_programs(core: CoreModel) -> Found:
+def cost_programs(core: CoreModel) -> Finding:
     """Measure the cycle costs, each wait under its cause."""
     rows, executable = _costs(core.config)
     machine, name = Machine(max_cycles=_DIRECTED_CYCLES), "cycle costs"
     result, account, base = cost_run(core.config, executable, machine, core.library)
     if not result.exit.ok:
-        return _found_at(result, name)
-    for one in measure(rows, executable, account, base):
-        if not one.ok:
-            return Found(CHECK, name, f"{one.row.group}: {one.row.name}: {one.cycles} cycles")
-    return Found()
+        return _finding_at_end(result, name)
+    for case in measure(rows, executable, account, base):
+        if not case.ok:
+            return Finding(CHECK, name, f"{case.row.group}: {case.row.name}: {case.cycles} cycles")
+    return Finding()

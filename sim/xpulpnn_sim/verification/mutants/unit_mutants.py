@@ -40,8 +40,8 @@ from xpulpnn_sim.verification.mutants.judgement import (
     Mutant,
     MutantProver,
     MutationSettings,
+    Progress,
     Proof,
-    Told,
     apply_all,
     find_places,
     judge,
@@ -59,7 +59,7 @@ _SEEN_WITH: Mapping[str, Sequence[str]] = {
 """Last parts of the names of ports: what says that there is something, and what goes with it."""
 
 _WRITTEN = ("req", "we", "wdata")
-_ASKED = ("addr", "we", "be", "wdata", "beats")
+_REQUEST = ("addr", "we", "be", "wdata", "beats")
 _PAYLOAD = "payload"
 
 _HALF_WORD = tuple(f"word[{place}]" for place in range(HALF_BITS))
@@ -120,7 +120,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     always = tuple(name for name in outputs if name not in guarded)
     held = [
         StableInputs(
-            words=tuple(f"{bundle}{part}" for part in _ASKED if f"{bundle}{part}" in inputs), during=name, until=gnt
+            words=tuple(f"{bundle}{part}" for part in _REQUEST if f"{bundle}{part}" in inputs), during=name, until=gnt
         )
         for name in inputs
         for bundle in [name.removesuffix("req")]
@@ -155,12 +155,12 @@ def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
         yield {**bits, f"{bundle}beats": {*range(1, _RUN - place + 1)}}
 
 
-def _ports(asking: Collection[str], answering: Collection[str]) -> Iterator[Handshake]:
+def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[Handshake]:
     """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
-    for name in asking:
+    for name in requesting:
         bundle = name.removesuffix("req")
         port = Handshake(name, f"{bundle}gnt", f"{bundle}rvalid")
-        several = f"{bundle}beats" in asking
+        several = f"{bundle}beats" in requesting
         if name.endswith("__req") and not several and {*port[1:]} <= set(answering):
             yield port
 
@@ -220,11 +220,11 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
     """Inputs that occur at a unit with a bench."""
     if name not in _OCCURS:
         unit = UNITS[name]
-        found = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
+        constraints = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
         answers = [port for port in ("axi__rvalid", "axi__bvalid") if name in _UNDER_WAY and port in inputs]
         some = {*range(1, OUTSTANDING + 1)}
         rows = [({port: {0}}, {_UNDER_WAY[name]: some}) for port in answers]
-        return replace(found, always=[*found.always, *rows])
+        return replace(constraints, always=[*constraints.always, *rows])
     what, config = _OCCURS[name]
     return CONSTRAINTS[what](config)
 
@@ -232,27 +232,34 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
 def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
     """Verdicts of a unit's mutants as they come."""
     for mutant in waiting:
-        found = judge.compare(mutant.number)
-        verdict = found.verdict
-        if verdict == EQUIVALENT and found.scope != UNCONSTRAINED:
-            verdict = LEGAL if judge.assumes or found.scope != REACHABLE else EQUIVALENT
-        yield mutant, Proof(verdict=verdict, example=_shown(found) if found.counterexample else "")
+        comparison = judge.compare(mutant.number)
+        verdict = comparison.verdict
+        if verdict == EQUIVALENT and comparison.scope != UNCONSTRAINED:
+            verdict = LEGAL if judge.assumes or comparison.scope != REACHABLE else EQUIVALENT
+        yield mutant, Proof(verdict=verdict, example=_shown(comparison) if comparison.counterexample else "")
 
 
-def _shown(found: MutantComparison) -> str:
+def _shown(comparison: MutantComparison) -> str:
     """Words that are not 0 in the last cycle of a counterexample, and a bit that is wrong then."""
-    cycles: Sequence[Mapping[str, int]] = found.counterexample
+    cycles: Sequence[Mapping[str, int]] = comparison.counterexample
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
     more = ["..."] if len(given) > _SHOWN_PORTS else []
     what = " ".join([*given[:_SHOWN_PORTS], *more]) or "all inputs 0"
-    return f"cycle {len(cycles)}: {what}: {found.signal} ({found.scope})"
+    return f"cycle {len(cycles)}: {what}: {comparison.signal} ({comparison.scope})"
 
 
 _PLACES_PER_MUTANT = 2
 
 
 def judge_unit(
-    unit: str, settings: MutationSettings, bench_seed: int, folder: Path, yosys: Yosys, *, resume: bool, told: Told
+    unit: str,
+    settings: MutationSettings,
+    bench_seed: int,
+    folder: Path,
+    yosys: Yosys,
+    *,
+    resume: bool,
+    progress: Progress,
 ) -> list[Judged]:
     """Judge the mutants of a unit."""
     benched = UNITS[unit]
@@ -260,17 +267,17 @@ def judge_unit(
     (folder / RESULT).unlink(missing_ok=True)
     emitted = benched.emit()
     top, width = emitted.manifest["top"], settings.count.bit_length()
-    found = find_places(
+    commands = find_places(
         benched.make(), top, folder, yosys, places=_PLACES_PER_MUTANT * settings.count, seed=settings.seed
     )
-    mutants = tuple(mutant_of(number, line) for number, line in enumerate(places(found)[: settings.count], start=1))
+    mutants = tuple(mutant_of(number, line) for number, line in enumerate(places(commands)[: settings.count], start=1))
     changed = apply_all(mutants, lambda mutant: f"{SELECT} {width} {mutant.number}", top, folder, yosys)
     inputs, outputs = ports_of(emitted, "input"), ports_of(emitted, "output")
     ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
     design = replace(emitted, modules={top: f"{LINT_OFF}\n{changed}"}, manifest={**emitted.manifest, "ports": ports})
     verdicts, proofs = (Results(folder / name, fresh=not resume) for name in ("verdicts", "proofs"))
-    told_bench = {"bench": f"xpulpnn_sim.benches.bench_{benched.bench}", "inputs": inputs, **benched.describe()}
-    facts = json.dumps([told_bench, bench_seed, settings.limit_s], default=list)
+    bench_settings = {"bench": f"xpulpnn_sim.benches.bench_{benched.bench}", "inputs": inputs, **benched.describe()}
+    facts = json.dumps([bench_settings, bench_seed, settings.limit_s], default=list)
     key = digest(design.text, facts)
     prover = None
     if settings.proof_s:
@@ -299,9 +306,9 @@ def judge_unit(
             cache=folder.parent / "models",
             results=folder / "bench",
             seed=bench_seed,
-            data={**told_bench, **work, "verdicts": str(verdicts.folder.absolute()), "key": key, "tests": benches},
+            data={**bench_settings, **work, "verdicts": str(verdicts.folder.absolute()), "key": key, "tests": benches},
             module="mutants",
         )
 
     # the number of the unit itself is 0
-    return judge(mutants, verdicts, key, benches, run, prover, told, also=[0])
+    return judge(mutants, verdicts, key, benches, run, prover, progress, also=[0])

@@ -91,12 +91,12 @@ class ControlBlocks:
 
     def blocks(self, context: Context, count: int) -> tuple[ProgramBlock, ...]:
         """Up to ``count`` blocks, fewer if they get too long for the loops and branches around them."""
-        found: list[ProgramBlock] = []
+        blocks: list[ProgramBlock] = []
         for _ in range(count):
             block = self.block(context)
-            if total_bytes((*found, block)) < _LONGEST_BODY // (context.depth + 1):
-                found.append(block)
-        return tuple(found)
+            if total_bytes((*blocks, block)) < _LONGEST_BODY // (context.depth + 1):
+                blocks.append(block)
+        return tuple(blocks)
 
     def function(self, loops: frozenset[int], budget: int) -> ProgramBlock:
         """A function that returns through ra and uses nothing a caller relies on, of about so many instructions."""

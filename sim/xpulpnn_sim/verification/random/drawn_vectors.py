@@ -45,7 +45,7 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     second = _word(rng, width) if insn.is_pair else 0
     chosen |= {token.field.name: rng.choice(token.field.values) for token in insn.tokens if token.field.only}
     fields = [token.field for token in insn.tokens]
-    word = insn.encode(**{one.name: chosen.get(one.name, rng.randint(one.low, one.high)) for one in fields})
+    word = insn.encode(**{field.name: chosen.get(field.name, rng.randint(field.low, field.high)) for field in fields})
     # the aligned words around the address
     memory = {at % (1 << XLEN): random_word(rng) for at in range(rs1 & -WORD_BYTES, rs1 + WORD_BYTES, WORD_BYTES)}
     vector = Vector(insn=insn, word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, nnrf_in=before, mem=memory, rd2_in=second)

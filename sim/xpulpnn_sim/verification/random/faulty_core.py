@@ -57,7 +57,7 @@ def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], en
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFault:
+class FaultDetection:
     """A fault of a core, and how it was found."""
 
     fault: Fault
@@ -68,7 +68,7 @@ class FoundFault:
 
 def find_faults(
     source: CoreSource, faults: Sequence[Fault], instructions: int, seed: int = 0, engine: str = CORE
-) -> Iterator[FoundFault]:
+) -> Iterator[FaultDetection]:
     """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
     costs of a core alone."""
     config = source.config
@@ -78,8 +78,8 @@ def find_faults(
         hart = hart_of(number)
         chosen = {**source.chosen, "hart_id": hart}
         faulty = replace(source, chosen=chosen, design=partial(core_design, library=library))
-        found = find_by_programs(fault, faulty, instructions, seed)
-        if not found.check and engine != WISHBONE:
+        detection = find_by_programs(fault, faulty, instructions, seed)
+        if not detection.check and engine != WISHBONE:
             text = ""
             result, account, base = cost_run(config, costs, Machine(hart_id=hart), library)
             wrong = [measured.row for measured in measure(rows, costs, account, base) if not measured.ok]
@@ -87,18 +87,18 @@ def find_faults(
                 text = _finding(result.difference or result.exit.text)
             elif wrong:
                 text = f"{wrong[0].group}: {wrong[0].name}"
-            found = replace(found, check=COSTS if text else "", text=text)
-        yield found
+            detection = replace(detection, check=COSTS if text else "", text=text)
+        yield detection
 
 
-def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, seed: int) -> FoundFault:
+def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, seed: int) -> FaultDetection:
     """Run random programs from the number ``seed`` on until one fails or there are enough instructions."""
     done = 0
     for run in run_programs([enumerate(repeat(source), seed)], instructions):
         done += run.verdict.instructions
         if not run.verdict.ok:
-            return FoundFault(fault, PROGRAMS, done, _finding(run.verdict.text))
-    return FoundFault(fault, "", done, "")
+            return FaultDetection(fault, PROGRAMS, done, _finding(run.verdict.text))
+    return FaultDetection(fault, "", done, "")
 
 
 def _finding(report: str) -> str:

@@ -52,18 +52,18 @@ def aimed_run(insn: Insn, rng: Random) -> Aimed:
     low = -(1 << (width - 1)) if insn.a_signed else 0
     high = low + (1 << width) - 1
     ends = (low - 1, low, high, high + 1)
-    wanted = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(low - _OUTSIDE, high + _OUTSIDE)
+    target = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(low - _OUTSIDE, high + _OUTSIDE)
     if insn.is_exact:
-        return _aimed_exactly(wanted, rng)
+        return _aimed_exactly(target, rng)
     # sums are words: above this shift some of the results cannot be reached
     shift = rng.randrange(XLEN - width - 1) if rng.random() < 0.8 else rng.randrange(XLEN)
     dropped = rng.choice((0, (1 << shift) - 1, rng.getrandbits(XLEN) & (1 << shift) - 1))
     kappa, accumulator = random_word(rng), random_word(rng)
-    lam = ((wanted << shift) + dropped - kappa * accumulator) & WORD_MASK
+    lam = ((target << shift) + dropped - kappa * accumulator) & WORD_MASK
     return Aimed(kappa, lam, accumulator, rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | shift)
 
 
-def _aimed_exactly(wanted: int, rng: Random) -> Aimed:
+def _aimed_exactly(target: int, rng: Random) -> Aimed:
     """Operands of a pv.rqx for a result, if there are any: the shift and the zero point say which product it takes."""
     shift = rng.choice((0, 1, XLEN - 1, XLEN, *_LONGEST_SHIFTS, *(rng.randrange(2 * XLEN) for _ in range(_CORNERS))))
     zero = rng.choice((0, 0, rng.randrange(-(1 << 7), 1 << 7)))
@@ -74,7 +74,7 @@ def _aimed_exactly(wanted: int, rng: Random) -> Aimed:
     # at the bounds of rounding, as far as the factor allows
     half = 1 << shift >> 1
     dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
-    value = (((wanted - zero) << shift) + dropped) // (kappa or 1)
+    value = (((target - zero) << shift) + dropped) // (kappa or 1)
     value = (
         rng.choice((value, value, value + 1, most, -most - 1, 0)) if abs(value) <= most else sx(random_word(rng), XLEN)
     )

@@ -71,17 +71,17 @@ class Coverage(Tally):
         """Count the events of a block of records of a core with this configuration."""
         words, which, counts = np.unique(records["insn"], return_inverse=True, return_counts=True)
         decoder, _, _ = rows_of(config)
-        found = [decoder.decode(int(word)) for word in words]
-        for row, count in zip(found, counts.tolist(), strict=True):
+        rows = [decoder.decode(int(word)) for word in words]
+        for row, count in zip(rows, counts.tolist(), strict=True):
             if row is not None:
                 self.rows[row.key] += count
         trapped = records["trap"] != 0
         self._count(self.traps, records["cause"][trapped])
         first_of_handler = (records["intr"] != 0) & ~trapped
         self._count(self.interrupts, records["cause"][first_of_handler] & np.uint32(CAUSE_CODE))
-        sizes = np.array([0 if row is None else row.size for row in found], np.uint32)[which]
-        branches = np.array([row is not None and row.is_branch for row in found])[which]
-        transfers = np.array([row is None or row.is_jump or row.op == "mret" for row in found])[which]
+        sizes = np.array([0 if row is None else row.size for row in rows], np.uint32)[which]
+        branches = np.array([row is not None and row.is_branch for row in rows])[which]
+        transfers = np.array([row is None or row.is_jump or row.op == "mret" for row in rows])[which]
         elsewhere = ~trapped & ~transfers & (records["pc_wdata"] != records["pc_rdata"] + sizes)
         self.loop_ends += int(np.count_nonzero(elsewhere & ~branches))
         self.taken += int(np.count_nonzero(elsewhere & branches))
@@ -89,7 +89,7 @@ class Coverage(Tally):
         size = np.bitwise_count(records["mem_rmask"] | records["mem_wmask"])
         self.misaligned += int(np.count_nonzero((records["mem_addr"] & 3) + size > 4))
         written = ~trapped & (records["rd_we"] != 0)
-        for number, row in enumerate(found):
+        for number, row in enumerate(rows):
             if row is not None and row.requantises:
                 self._elements(row, int(words[number]), records["rd_wdata"][written & (which == number)])
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 Case = ProgramCase[RandomProgram]
 RUNS = 1500  # candidates that are tried before the best one so far is accepted
 _SMALL_NUMBERS = (0, 1, 2, 4)
-_KEPT = ("max_cycles", "max_instructions", "bus_errors")  # fields of the machine that stay
+_FIXED = ("max_cycles", "max_instructions", "bus_errors")  # fields of the machine that stay
 _RATES = (0.2, 0.05, 0.01)  # Interrupt rates that let a failure come early
 _SPARE_CYCLES = 1_000  # added to the cycles a shrunk program may take
 _ENDLESS_SHARE = 16  # a shrunk program without an end is given up after a fraction of the instructions
@@ -28,18 +28,18 @@ def _with(case: Case, **parts: Any) -> Case:
 
 def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
     """A shortest sublist that still fails, in the sense that no single item can be left out (ddmin)."""
-    kept = tuple(items)
-    chunk = len(kept)
+    remaining = tuple(items)
+    chunk = len(remaining)
     while chunk:
         position = 0
-        while position < len(kept):
-            candidate = kept[:position] + kept[position + chunk :]
+        while position < len(remaining):
+            candidate = remaining[:position] + remaining[position + chunk :]
             if fails(candidate):
-                kept = candidate
+                remaining = candidate
             else:
                 position += chunk
-        chunk = min(chunk // 2, len(kept))
-    return kept
+        chunk = min(chunk // 2, len(remaining))
+    return remaining
 
 
 class Shrinker:
@@ -91,7 +91,7 @@ class Shrinker:
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
-            if field.name not in _KEPT and getattr(case.machine, field.name) != field.default
+            if field.name not in _FIXED and getattr(case.machine, field.name) != field.default
         }
         plain = ProgramCase(case.program, replace(case.machine, **defaults))
         if self._try(plain):
@@ -116,9 +116,8 @@ class Shrinker:
             case = self._part(case, name, getattr(case.program, name))
         if names := names_of(case.program.functions):
             bodies = (block for block in _by_line(case.program.functions) if block.head[0] != RETURN)
-            plain = (
-                one for one in case.program.main if not any(name in line for line in one.lines() for name in names)
-            )
+            main = case.program.main
+            plain = (block for block in main if not any(name in line for line in block.lines() for name in names))
             case = self._first(case, _with(case, main=(*plain, *bodies), functions=()))
         for name in ("main", "functions"):
             case = self._part(case, name, _by_line(getattr(case.program, name)))
@@ -126,7 +125,7 @@ class Shrinker:
 
     def _part(self, case: Case, name: str, blocks: tuple[ProgramBlock, ...]) -> Case:
         """The case with as few of the blocks in a part of the program as fail."""
-        return _with(case, **{name: minimise_list(blocks, lambda kept: self._try(_with(case, **{name: kept})))})
+        return _with(case, **{name: minimise_list(blocks, lambda rest: self._try(_with(case, **{name: rest})))})
 
     def _numbers(self, case: Case) -> Case:
         """Constants as small as possible: loop counts and register values."""
