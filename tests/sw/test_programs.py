@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.c_program import CProgram, arguments_header, c_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.toolchain.build import CompileError, Options, build
 
@@ -68,6 +68,12 @@ def test_a_specialised_convolution_called_from_c_with_the_other_compiler(tmp_pat
     program = c_program(*conv_run(4, "nn_4x4", seed=2, specialise=True))
     assert program.name == "conv_4x4x4_nn_4x4_4x5x6_5x3x3_s_2x1"
     check(program, tmp_path, "zig")
+
+
+def test_a_pointwise_convolution_in_place_called_from_c(tmp_path):
+    layer, precision = PointwiseLayer.parse("5x3x8:12"), Precision.uniform(8)
+    tensors = random_tensors(layer, precision, np.random.default_rng(7))
+    check(c_program(find_kernel("pointwise").build(layer, precision, "nn_4x4", tensors), tensors), tmp_path)
 
 
 def test_a_matrix_product_with_accumulators_called_from_c(tmp_path):

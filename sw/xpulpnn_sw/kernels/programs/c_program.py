@@ -9,7 +9,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.disasm import disassemble
 from xpulpnn_sw.kernels.catalogue import STRUCTURES
-from xpulpnn_sw.kernels.kernel import KernelRun, Structure
+from xpulpnn_sw.kernels.kernel import KernelRun, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import pack_words
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
@@ -236,6 +236,8 @@ def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
     layer, row = run.layer, run.arguments
     common = {"bits": run.precision.w, "shift": row["shift"], "out_pixel_bytes": row["out_stride"]}
     if isinstance(layer, ConvLayer):
+        # in place, a pointwise convolution has the arguments of a matrix product
+        row = {**window_arguments(layer), "pixel_bytes": row["row_stride"], **row}
         same = ("height", "width", "pixel_bytes", "out_height", "out_width", "out_channels")
         same += ("kernel_height", "kernel_width", "stride_y", "stride_x")
         rest = {"channels": layer.channels, "top": row["pad_top"], "left": row["pad_left"], "outside": layer.outside}

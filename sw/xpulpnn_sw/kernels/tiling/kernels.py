@@ -208,7 +208,7 @@ class ProductDivision:
         return "rows" if self._is_map else "pixels"
 
     def lines_of(self, rows: int) -> int:
-        """Return the lines of a tile of ``rows`` output rows or pixels; raise :class:`LayerError` if they are partial."""
+        """Return the lines of a tile of ``rows`` rows or pixels; raise :class:`LayerError` for a part of a line."""
         most, unit = (self.shape.lines, 1) if self._is_map else (self.shape.pixels, self.shape.line_pixels)
         if not 1 <= rows <= most or (rows % unit and rows != most):
             multiple = "" if unit == 1 else f", a multiple of {unit} or all"
