@@ -34,10 +34,10 @@ def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
         capfd.readouterr()
         assert cli.main([*map(str, words)]) == 2
         printed = capfd.readouterr()
-        found = re.fullmatch(r"error: (.*)\n", printed.err)
-        assert found, printed.err
+        match = re.fullmatch(r"error: (.*)\n", printed.err)
+        assert match, printed.err
         assert printed.out == ""
-        return found[1]
+        return match[1]
 
     return run
 

@@ -42,10 +42,10 @@ def cifar10_case(bits: int, config=FULL) -> NetworkCase:
 
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
     """Wrong results of each layer."""
-    told = bytearray()
+    text = bytearray()
     executable = executable_of(program, "network", [program.outside])
-    session = ClusterSession(executable, case.config, output=lambda one: told.extend(one.data))
+    session = ClusterSession(executable, case.config, output=lambda output: text.extend(output.data))
     assert session.run(10_000_000).ok
     stored = program.outside.symbols[program.outputs[-1].symbol]
-    results = [*program.results(bytes(told)), program.final(session.memory.read_bytes(stored.address, stored.length))]
-    return [found.wrong for found in compared(case, results)]
+    results = [*program.results(bytes(text)), program.final(session.memory.read_bytes(stored.address, stored.length))]
+    return [layer.wrong for layer in compared(case, results)]

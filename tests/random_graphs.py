@@ -147,8 +147,8 @@ class _Graph:
             case "relu" if x_signed:
                 return self._add("relu", size, same, sources)
             case _:
-                alike = [name for name, (other, bits, _) in self.maps.items() if other == shape and bits != SIGN_BITS]
-                other = self.pick(*alike)
+                others = [name for name, (other, bits, _) in self.maps.items() if other == shape and bits != SIGN_BITS]
+                other = self.pick(*others)
                 _, w, w_signed = self.maps[other]
                 precision = Precision(x, w, y, x_signed, w_signed, y_signed)
                 return self._add("add", size + self.pick("", ":shift"), precision, (source, other))

@@ -122,8 +122,8 @@ benches and co-simulation do not know each other, and the reference models are i
 def sources(place: str) -> list[Path]:
     path = ROOT / place
     inner = [ROOT / other for other in ARROWS if other.startswith(f"{place}/")]
-    found = [path] if path.is_file() else sorted(path.rglob("*.py"))
-    return [one for one in found if not any(map(one.is_relative_to, inner))]
+    files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return [file for file in files if not any(map(file.is_relative_to, inner))]
 
 
 @cache

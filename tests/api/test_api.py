@@ -39,10 +39,10 @@ def test_cosim_returns_what_the_command_writes(tmp_path):
 
 @pytest.mark.cosim
 def test_cosim_on_processes_gives_the_same_results_in_the_same_order():
-    asked = {"layers": [SMALL], "precisions": [8, "4x4x4", Precision.uniform(2)], "variants": ["nn_4x4"]}
-    one, two = cosim("matmul", **asked), cosim("matmul", jobs=2, **asked)
-    assert [result.record["precision"] for result in one] == ["8x8xi32", "4x4x4", "2x2x2"]
-    assert [result.record["cycles"] for result in one] == [result.record["cycles"] for result in two]
+    request = {"layers": [SMALL], "precisions": [8, "4x4x4", Precision.uniform(2)], "variants": ["nn_4x4"]}
+    first, second = cosim("matmul", **request), cosim("matmul", jobs=2, **request)
+    assert [result.record["precision"] for result in first] == ["8x8xi32", "4x4x4", "2x2x2"]
+    assert [result.record["cycles"] for result in first] == [result.record["cycles"] for result in second]
 
 
 @pytest.mark.cosim
@@ -83,8 +83,8 @@ def test_check_vectors_reports_each_difference(tmp_path):
     report = check_vectors([path], engine="golden", progress=counts.append)
     assert (report.vectors, report.mismatches, report.skipped) == (2, 1, 1)
     assert sum(counts) == 2
-    (found,) = report.first
-    assert (found.vector.origin[1], found.expected, found.got) == (2, 0x02000305, 0x02000304)
+    (mismatch,) = report.first
+    assert (mismatch.vector.origin[1], mismatch.expected, mismatch.got) == (2, 0x02000305, 0x02000304)
     with pytest.raises(InputError, match=r"^engine must be one of rtl, golden, not iss$"):
         check_vectors([path], engine="iss")
 

@@ -25,14 +25,14 @@ SAMPLE = 60  # combinations of a kernel
 
 
 def sample(kernel: str, seed: int = 0):
-    found = of_pass(combinations((kernel,), CORES), seed)
-    return found[seed :: max(1, len(found) // SAMPLE)]
+    selected = of_pass(combinations((kernel,), CORES), seed)
+    return selected[seed :: max(1, len(selected) // SAMPLE)]
 
 
 def ran(chosen, seed: int = 0) -> SweepResult:
     total = SweepResult()
     for config in CORES:
-        if own := [one for one in chosen if one.config == config]:
+        if own := [choice for choice in chosen if choice.config == config]:
             total.merge(run_combinations(own, seed))
     return total
 
@@ -49,9 +49,9 @@ def test_a_sample_of_all_combinations(kernel):
 @pytest.mark.cosim
 def test_single_pixels_of_cores_that_widen_weights():
     """Those that one core computes in place only if there are several pixels; a sample might miss them."""
-    found = of_pass(combinations(("pointwise",), CORES), 1)
-    mixing = [one for one in found if one.variant == "x3_4x4" and one.precision.x in (2 * one.precision.w, 8)]
-    result = ran([one for one in mixing if one.precision.w < one.precision.x <= 8][::3], 1)
+    pointwise = of_pass(combinations(("pointwise",), CORES), 1)
+    mixing = [c for c in pointwise if c.variant == "x3_4x4" and c.precision.x in (2 * c.precision.w, 8)]
+    result = ran([c for c in mixing if c.precision.w < c.precision.x <= 8][::3], 1)
     assert (result.wrong, result.reports) == (0, [])
     assert result.layers > 50
 
@@ -59,19 +59,17 @@ def test_single_pixels_of_cores_that_widen_weights():
 def test_a_pass_is_a_square():
     """Each number of inputs meets each of outputs equally often, and a kernel's sign is another in the next pass."""
     first, second = (of_pass(combinations(("pointwise",), CORES), number) for number in (0, 1))
-    layers = [(case.layer, case.specialise, cores) for one in first for case, cores in one.cases(0)]
+    layers = [(case.layer, case.specialise, cores) for choice in first for case, cores in choice.cases(0)]
     for pixels in PIXELS:
-        own = [one for one in layers if (one[0].height, one[0].width) == pixels]
+        own = [layer for layer in layers if (layer[0].height, layer[0].width) == pixels]
         pairs = Counter((layer.channels, layer.out_channels) for layer, *_ in own)
         assert len(pairs) == CHANNELS**2
         assert max(pairs.values()) - min(pairs.values()) <= 1
         ways = Counter((specialise, cores) for _, specialise, cores in own)
         assert len(ways) == 4
         assert max(ways.values()) - min(ways.values()) <= 1
-    assert [replace(one, precision=other.precision) for one, other in zip(first, second, strict=True)] == second
-    assert all(
-        one.precision != other.precision for one, other in zip(first, second, strict=True) if one.precision.x > 1
-    )
+    assert [replace(a, precision=b.precision) for a, b in zip(first, second, strict=True)] == second
+    assert all(a.precision != b.precision for a, b in zip(first, second, strict=True) if a.precision.x > 1)
 
 
 @pytest.mark.cosim

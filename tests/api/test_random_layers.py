@@ -28,14 +28,14 @@ WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 @pytest.mark.unit
 @pytest.mark.parametrize("kernel", ["conv", "linear"])
 def test_all_widths_and_variants_have_a_turn(kernel):
-    found = turns(KERNELS[kernel], ALL)
-    met = {(possible[0].x, possible[0].w, possible[0].y, variant) for possible, variant in found}
-    assert len(met) == len(found)
+    choices = turns(KERNELS[kernel], ALL)
+    met = {(possible[0].x, possible[0].w, possible[0].y, variant) for possible, variant in choices}
+    assert len(met) == len(choices)
     assert met >= {(*widths, name) for widths in WIDTHS for name in KERNELS[kernel].variants}
     assert (
         len(turns(KERNELS[kernel], CoreChoice(preset("ri5cy"))))
         < len(turns(KERNELS[kernel], CoreChoice(FULL)))
-        < len(found)
+        < len(choices)
     )
 
 
@@ -91,19 +91,19 @@ def test_results_differ_or_operands_are_at_their_ends(kernel):
 def test_single_pixels_channels_and_outputs(kernel):
     layers = [case.layer for case in random_cases(KERNELS[kernel], CoreChoice(FULL), 120, machine=Machine(seed=3))]
     for name in {"pixels", "channels", "out_channels", "inputs", "outputs", "reduction"} & {*dir(layers[0])}:
-        found = Counter(getattr(layer, name) for layer in layers)
-        assert found[1] > 2, name
-        assert len(found) > 5, name
+        counts = Counter(getattr(layer, name) for layer in layers)
+        assert counts[1] > 2, name
+        assert len(counts) > 5, name
 
 
 @pytest.mark.flow
 @pytest.mark.unit
 def test_only_what_is_asked_for():
-    asked = Precision.parse("i8x4x2")
+    precision = Precision.parse("i8x4x2")
     cases = random_cases(
-        KERNELS["linear"], CoreChoice(FULL), 4, machine=Machine(), precisions=[asked], variants=["nn_2x1"]
+        KERNELS["linear"], CoreChoice(FULL), 4, machine=Machine(), precisions=[precision], variants=["nn_2x1"]
     )
-    assert {(case.precision, case.variant) for case in cases} == {(asked, "nn_2x1")}
+    assert {(case.precision, case.variant) for case in cases} == {(precision, "nn_2x1")}
     qnt = replace(FULL, qnt=True)
     by_hardware = turns(KERNELS["conv"], CoreChoice(qnt), variants=["nn_4x4"], rules=[Rule.QNT])
     assert {possible[0].y for possible, _ in by_hardware} == {4, 2, 32}

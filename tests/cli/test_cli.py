@@ -110,19 +110,19 @@ def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["generate", "mult", "--json", "-"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert found.keys() == {"schema", "command", "date", "version", "results"}
-    assert (found["schema"], found["command"]) == (1, ["xpulpnn", "generate", "mult", "--json", "-"])
-    assert found["results"] == [{"top": "mult", "files": ["build/mult.v", "build/mult.json"]}]
+    written = json.loads(captured.out)
+    assert written.keys() == {"schema", "command", "date", "version", "results"}
+    assert (written["schema"], written["command"]) == (1, ["xpulpnn", "generate", "mult", "--json", "-"])
+    assert written["results"] == [{"top": "mult", "files": ["build/mult.v", "build/mult.json"]}]
     assert "module xpulpnn_mult" in captured.err
 
 
 @pytest.mark.unit
 def test_files_are_told_when_they_are_written(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for told in ("new/tools.json is written, in a new folder\n", "new/tools.json is written\n"):
+    for message in ("new/tools.json is written, in a new folder\n", "new/tools.json is written\n"):
         cli.main(["doctor", "--json", "new/tools.json"])
-        assert capsys.readouterr().err == told
+        assert capsys.readouterr().err == message
 
 
 @pytest.mark.flow
@@ -135,8 +135,8 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, ref
     with gzip.open(empty, "wt") if suffix.endswith("gz") else empty.open("w") as file:
         file.write(content)
     for files in ([empty], [full, empty], [empty, full]):
-        told = refused("verify", "vectors", "--engine", "golden", *files)
-        assert told == f"vector file must hold vectors, not nothing: {empty}"
+        line = refused("verify", "vectors", "--engine", "golden", *files)
+        assert line == f"vector file must hold vectors, not nothing: {empty}"
     assert cli.main(["verify", "vectors", "--engine", "golden", str(full)]) == 0
 
 
@@ -221,8 +221,8 @@ def test_generate_needs_no_extra(tmp_path):
 def test_missing_extra_is_named(name, extra):
     done = without_extras(*name.split(), "--help")
     assert (done.returncode, done.stdout) == (2, "")
-    told = f" must be installed for {name}, not missing: pip install '.[{extra}]'\n"
-    assert re.fullmatch(f"error: .*{re.escape(told)}", done.stderr)
+    rule = f" must be installed for {name}, not missing: pip install '.[{extra}]'\n"
+    assert re.fullmatch(f"error: .*{re.escape(rule)}", done.stderr)
 
 
 PORTS = (
@@ -269,7 +269,7 @@ def test_doctor_fails_without_a_compiler_and_shows_and_empties_the_cache(tmp_pat
     tools = {entry["tool"]: entry for entry in read_results(report)}
     assert tools["g++"]["path"] is None
     assert tools["amaranth"]["version"]
-    install = {one.name: one.install for one in doctor.TOOLS}
+    install = {tool.name: tool.install for tool in doctor.TOOLS}
     assert (install["distributed"], install["optuna"]) == ("pip install '.[dask]'", "pip install '.[search]'")
 
     assert [tools["cache"][name] for name in ("path", "files", "bytes")] == [str(cache), 1, 2_300_000]

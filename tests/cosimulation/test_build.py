@@ -202,8 +202,8 @@ class TestRig:
 
     def test_missing_port_is_named(self):
         ports = [port for port in MANIFEST["ports"] if port["name"] != "branch__valid"]
-        told = "^module backend must have the port branch__valid to be simulated, not lack it$"
-        with pytest.raises(ToolError, match=told):
+        message = "^module backend must have the port branch__valid to be simulated, not lack it$"
+        with pytest.raises(ToolError, match=message):
             backend_rig(VERILOG, {**MANIFEST, "ports": ports})
         with pytest.raises(ToolError):
             core_rig(VERILOG, MANIFEST)

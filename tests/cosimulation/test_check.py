@@ -132,9 +132,9 @@ class Fault(NamedTuple):
 def fault_of(where: str, text: str) -> Fault:
     """``field[=flip][>found]`` of the instruction ``text [#number]``."""
     place, _, number = where.partition(" #")
-    change, _, found = text.partition(">")
+    change, _, reported = text.partition(">")
     field, _, flip = change.partition("=")
-    return Fault(place, field, int(flip or "1", 0), found or field, int(number or "0"))
+    return Fault(place, field, int(flip or "1", 0), reported or field, int(number or "0"))
 
 
 FAULTS = tuple(
@@ -200,7 +200,7 @@ def grants_of(good: Recording, at: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("where", "field", "flip", "found"),
+    ("where", "field", "flip", "reported"),
     [
         ("sw", "address", 4, "bus_addr"),
         ("sb", "address", 0x80, "bus_addr"),
@@ -222,13 +222,13 @@ def grants_of(good: Recording, at: int) -> list[int]:
         ("lhu", "address", 8, "bus_addr"),
     ],
 )
-def test_wrong_access_is_found(where: str, field: str, flip: int, found: str, good: Recording) -> None:
+def test_wrong_access_is_found(where: str, field: str, flip: int, reported: str, good: Recording) -> None:
     at, grants = place_of(good.records, where), good.grants.copy()
     grants[field][grants_of(good, at)[-1]] ^= flip
     _, text = judged(checker(), good.records, grants)
     lines = text.splitlines()
     assert lines[0].startswith(f"difference at retirement {good.records['order'][at]},")
-    assert lines[2].startswith(f"  {found} must be 0x")
+    assert lines[2].startswith(f"  {reported} must be 0x")
     assert lines[2].endswith(f", address 0x{good.records['mem_addr'][at]:08x}")
 
 
@@ -251,7 +251,7 @@ def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "found", "skipped"),
+    ("spoil", "reported", "skipped"),
     [
         # the next access is taken for the missing one
         (lambda grants, number, retired: np.delete(grants, number), "bus_", 0),
@@ -263,13 +263,13 @@ def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
     ids=["missing", "none from here", "twice", "late", "swapped"],
 )
 @pytest.mark.parametrize("where", ["sw", "sb", "p.sw", "pv.mlsdotsup.n"])
-def test_wrong_order_of_accesses_is_found(where: str, spoil, found: str, skipped: int, good: Recording) -> None:
+def test_wrong_order_of_accesses_is_found(where: str, spoil, reported: str, skipped: int, good: Recording) -> None:
     at = place_of(good.records, where)
     grants = spoil(good.grants.copy(), grants_of(good, at)[0], int(good.records["cycle"][at]))
     seen = [i for i in range(at, at + 20) if grants_of(good, i)][skipped]
     _, text = judged(checker(), good.records, grants)
     assert text.startswith(f"difference at retirement {good.records['order'][seen]},")
-    assert text.splitlines()[2].startswith(f"  {found}")
+    assert text.splitlines()[2].startswith(f"  {reported}")
 
 
 def test_memory_and_retirements_after_the_run_are_compared(good: Recording) -> None:
@@ -278,13 +278,13 @@ def test_memory_and_retirements_after_the_run_are_compared(good: Recording) -> N
     memory = {base: content.copy() for base, content in check.memory.items()}
     assert check.finish(memory, [len(good.records)]) == Findings()
     memory[DATA][0x123] ^= 1
-    found = check.finish(memory, [len(good.records)])
-    assert (found.count, found.position) == (1, None)
-    assert found.text is not None
-    assert found.text.startswith(f"memory word at 0x{DATA + 0x120:08x} must be 0x")
+    findings = check.finish(memory, [len(good.records)])
+    assert (findings.count, findings.position) == (1, None)
+    assert findings.text is not None
+    assert findings.text.startswith(f"memory word at 0x{DATA + 0x120:08x} must be 0x")
     unchecked = [len(good.records) + 1]
-    told = f"retirements checked must be {unchecked}, not {[len(good.records)]}"
-    assert check.finish(check.memory, unchecked) == Findings(1, told)
+    message = f"retirements checked must be {unchecked}, not {[len(good.records)]}"
+    assert check.finish(check.memory, unchecked) == Findings(1, message)
 
 
 def without(records: Records, first: int, count: int) -> Records:

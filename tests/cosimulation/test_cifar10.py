@@ -45,7 +45,7 @@ def test_every_layer_is_right_and_soon(bits):
 @pytest.mark.cosim
 def test_every_layer_is_faster_where_the_core_requantises():
     case = cifar10_case(2)
-    layers, faster = (build_network(one).run().record for one in (case, replace(case, config=BEYOND)))
+    layers, faster = (build_network(network).run().record for network in (case, replace(case, config=BEYOND)))
     assert layers["mismatches"] == faster["mismatches"] == 0
     assert [layer["folded"] for layer in faster["layers"]] == [True, False] * 3 + [False]
     for slow, fast in zip(layers["layers"], faster["layers"], strict=True):
@@ -165,7 +165,7 @@ BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2,
 def test_the_shifts_of_trained_weights(tmp_path, name):
     """Ones for weights, biases of 127, by hand; any other shift gives another result."""
     path = tmp_path / "weights.npz"
-    biases = {one: np.full_like(values, 127) for one, values in arrays().items() if one.startswith("b")}
+    biases = {name: np.full_like(values, 127) for name, values in arrays().items() if name.startswith("b")}
     np.savez(path, **(arrays() | biases))
     (stage,) = (stage for stage in trained(path).stages if stage.name == name)
     results = reference(

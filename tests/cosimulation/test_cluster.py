@@ -113,7 +113,7 @@ def test_words_that_all_cores_draw_and_share(library, monkeypatch, source, round
 
 
 @pytest.mark.parametrize(
-    ("fault", "reasons", "told"),
+    ("fault", "reasons", "message"),
     [
         # the others: tests/verification/clusters
         (ClusterFault.LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
@@ -125,10 +125,10 @@ def test_words_that_all_cores_draw_and_share(library, monkeypatch, source, round
         (ClusterFault.WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
     ],
 )
-def test_faults_are_found(library, fault, reasons, told):
+def test_faults_are_found(library, fault, reasons, message):
     result = run(library, program(fault=fault))
     assert result.exit.reason in reasons, result.exit.text
-    assert told in f"{result.exit.text} {result.difference}"
+    assert message in f"{result.exit.text} {result.difference}"
 
 
 def test_a_wrong_order_of_grants_is_found(library, monkeypatch):
@@ -137,15 +137,15 @@ def test_a_wrong_order_of_grants_is_found(library, monkeypatch):
 
     class Misled(RetirementCheck):
         def check(self, records, accesses, lines=None):
-            told = accesses.copy()
-            words = [(row["address"], row["hart"], row["we"], row["be"]) for row in told]
+            swapped_accesses = accesses.copy()
+            words = [(row["address"], row["hart"], row["we"], row["be"]) for row in swapped_accesses]
             for at, (address, hart, we, be) in enumerate(words if not swapped else ()):
                 later = next((n for n in range(at + 1, len(words)) if words[n][0] == address), at)
                 if we and be == 15 and words[later][1] != hart and not words[later][2] and address < L2:
                     swapped.append((int(words[later][1]), int(address)))
-                    told[[at, later]] = told[[later, at]]
+                    swapped_accesses[[at, later]] = swapped_accesses[[later, at]]
                     break
-            return super().check(records, told, lines)
+            return super().check(records, swapped_accesses, lines)
 
     monkeypatch.setattr(program_run, "RetirementCheck", Misled)
     result = run(library, program(RANDOM, rounds=5))
@@ -189,8 +189,8 @@ def test_each_core_is_told_what_it_waits_for(library):
         p.elw t1, 0x3c(s2)
     """
     text = run(library, program(source)).exit.text
-    told = ("core 0: waits for mutex 0", "core 1: waits for a dispatched task", "core 2: waits for an event")
-    assert all(part in text for part in (*told, "core 3: sleeps in wfi")), text
+    reasons = ("core 0: waits for mutex 0", "core 1: waits for a dispatched task", "core 2: waits for an event")
+    assert all(part in text for part in (*reasons, "core 3: sleeps in wfi")), text
 
 
 def test_who_waits_for_the_timer_does_not_wait_in_vain(library):
@@ -342,16 +342,16 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
     record, trace = tmp_path / "run.json", tmp_path / "trace.txt"
     options = ("--check", "all", "--profile", "--json", str(record), "--trace", str(trace), "--l2-latency", "3")
     assert cluster_command(program(rounds=3), *options) == 0
-    told = read_results(record)[0]
-    assert (told["reason"], told["engine"], told["mismatches"]) == ("pass", "cluster", 0)
+    result = read_results(record)[0]
+    assert (result["reason"], result["engine"], result["mismatches"]) == ("pass", "cluster", 0)
     conditions = {"cores": CORES, "banks": BANKS, "l2_latency": 3}
-    assert conditions.items() <= told["conditions"].items()
-    cores = told["by_core"]
+    assert conditions.items() <= result["conditions"].items()
+    cores = result["by_core"]
     assert [row["core"] for row in cores] == list(range(CORES))
     for row in cores:
-        assert row["instructions"] + sum(row["stalls"].values()) + row["unfinished"] == told["cycles"]
+        assert row["instructions"] + sum(row["stalls"].values()) + row["unfinished"] == result["cycles"]
     lines = trace.read_text().splitlines()[1:]
-    assert len(lines) == told["instructions"]
+    assert len(lines) == result["instructions"]
     when = [tuple(map(int, reversed(line.split()[:2]))) for line in lines]
     assert when == sorted(when)
     assert {core for _cycle, core in when} == set(range(CORES))
@@ -361,16 +361,16 @@ def test_the_command_tells_of_every_core(cluster_command, tmp_path, capfd):
 
 
 @pytest.mark.parametrize(
-    ("source", "options", "code", "told"),
+    ("source", "options", "code", "message"),
     [
         ("start: wfi\nj start", (), 1, "cores 0, 1, 2, 3: sleeps in wfi"),
         (PROGRAM, ("--cores", "3"), 2, "Parameter --cores specified multiple times."),
         (PROGRAM, ("--irq", "3@100"), 2, "interrupts must be left out for a cluster"),
     ],
 )
-def test_the_command_tells_what_is_wrong(cluster_command, capfd, source, options, code, told):
+def test_the_command_tells_what_is_wrong(cluster_command, capfd, source, options, code, message):
     assert cluster_command(program(source), *options) == code
-    assert told in capfd.readouterr().err
+    assert message in capfd.readouterr().err
 
 
 def test_waveforms_have_a_view_for_each_core(emitted, monkeypatch):

@@ -224,7 +224,7 @@ def test_moving_meanwhile_saves_time():
         figures_of(case(text, 8, "nn_4x4", tiling=Tiling(rows=2, overlap=overlap), checked=False))
         for overlap in (True, False)
     ]
-    together, apart = (one["tiling"] for one in figures)
+    together, apart = (figure["tiling"] for figure in figures)
     assert (together["tiles"], apart["tiles"], together["overlap"], apart["overlap"]) == (6, 6, True, False)
     assert apart["tcdm_bytes"] < together["tcdm_bytes"]
     assert figures[0]["cycles"] < figures[1]["cycles"]

@@ -21,13 +21,13 @@ PASS = Exit(Reason.PASS, 0, 0, None, "pass")
 
 @pytest.mark.unit
 def test_a_run_ends_when_program_and_debugger_have():
-    told = []
-    with serving(0, holds=True, tell=told.append) as debugger:
+    messages = []
+    with serving(0, holds=True, tell=messages.append) as debugger:
         assert debugger.settings(3) == {"jtag": debugger.listener.fileno() + 1, "held": 4}
         assert debugger.ended(Event(0), None) is None
         assert debugger.ended(Event.DEBUGGER_CAME, None) is None
         assert debugger.ended(Event(0), PASS) is None
-        assert told == ["the program has ended: pass"]
+        assert messages == ["the program has ended: pass"]
         assert debugger.ended(Event.DEBUGGER_LEFT, None) is PASS
 
 

@@ -57,9 +57,9 @@ def require_apart(program: DeployedProgram, memory: int) -> None:
     """No two pieces of memory that are needed in the same step have a byte in common."""
     plan = program.deployment
     for step in range(len(plan.steps)):
-        here = sorted((plan.places[one.name], one.size) for one in plan.pieces if one.first <= step <= one.last)
-        assert all(at + size <= after for (at, size), (after, _) in pairwise(here))
-        assert all(at + size <= memory for at, size in here)
+        live = sorted((plan.places[p.name], p.size) for p in plan.pieces if p.first <= step <= p.last)
+        assert all(at + size <= after for (at, size), (after, _) in pairwise(live))
+        assert all(at + size <= memory for at, size in live)
 
 
 @pytest.mark.cosim
@@ -69,7 +69,7 @@ def test_layers_and_their_accounts():
     assert (record["mismatches"], result.reports) == (0, [])
     assert [step["name"] for step in steps] == ["load", *(f"{name}{n}" for n, (name, *_) in enumerate(LAYERS)), "store"]
     assert record["cycles"] == sum(step["cycles"] for step in steps)
-    assert all(step["begin"] == sum(one["cycles"] for one in steps[:n]) for n, step in enumerate(steps))
+    assert all(step["begin"] == sum(earlier["cycles"] for earlier in steps[:n]) for n, step in enumerate(steps))
     weights = {layer["name"]: layer["weight_bytes"] for layer in record["layers"] if layer["weight_bytes"]}
     assert tuple(weights) == WEIGHTS
     # filters come while the layer with filters before is computed; the image, 1024 bytes and words ahead, first
@@ -254,11 +254,11 @@ def test_a_map_that_comes_back_from_slow_memory(within):
 
 
 def unstored(right, *given):
-    return tuple(replace(one, stores=()) for one in right(*given))
+    return tuple(replace(p, stores=()) for p in right(*given))
 
 
 def short_lived(right, *given):
-    return tuple(replace(one, last=max(one.first, one.last - one.name.endswith(".output"))) for one in right(*given))
+    return tuple(replace(p, last=max(p.first, p.last - p.name.endswith(".output"))) for p in right(*given))
 
 
 @pytest.mark.flow
@@ -278,9 +278,9 @@ def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first
     right = getattr(owner, name)
     monkeypatch.setattr(owner, name, lambda *given, **named: wrong(right, *given, **named))
     case = case_of(layers)
-    found = wrong_on_the_simulator(case, planned(case, memory))
-    assert any(found)
-    assert first in (None, next(number for number, count in enumerate(found) if count))
+    mismatches = wrong_on_the_simulator(case, planned(case, memory))
+    assert any(mismatches)
+    assert first in (None, next(number for number, count in enumerate(mismatches) if count))
 
 
 @pytest.mark.unit

@@ -67,8 +67,8 @@ def served(program, *options):
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
             for text in run.stdout:
-                if found := re.search(r"served at port (\d+)", text):
-                    yield run, int(found[1])
+                if match := re.search(r"served at port (\d+)", text):
+                    yield run, int(match[1])
                     break
         finally:
             run.kill()

@@ -48,24 +48,24 @@ def test_answers_and_record(network, tmp_path, capsys):
     records = tmp_path / "records.json"
     command = ["net", str(network), "--preset", "xpulpnn-full", "--images", str(tmp_path)]
     assert cli.main([*command, "--json", str(records), "--report", str(tmp_path / "net.html")]) == 0
-    (found,) = read_results(records)
-    assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in found["runs"]] == [
+    (result,) = read_results(records)
+    assert [(run["label"], run["answer"], run["reference"], run["checked"]) for run in result["runs"]] == [
         (0, 0, 0, True),
         (1, 1, 1, False),
         (1, 0, 0, False),
     ]
-    assert (found["mismatches"], found["right"], found["images"], found["complete"]) == (0, 2, 3, True)
-    assert [layer["layer"] for layer in found["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
+    assert (result["mismatches"], result["right"], result["images"], result["complete"]) == (0, 2, 3, True)
+    assert [layer["layer"] for layer in result["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
     # left of the middle the filter of ones meets two columns of 90s in three colours, and one at its other side
     columns = [[90 * 3 * rows * seen >> 5 for seen in (2, 2, 1, 0)] for rows in (2, 3, 3, 2)]
     score = 4 * sum(left + near - far - right for left, near, far, right in columns)
-    assert [run["score"] for run in found["runs"]] == [score] * 3
+    assert [run["score"] for run in result["runs"]] == [score] * 3
     shown = capsys.readouterr().out
     lines = [line.split() for line in shown.splitlines()]
     at = lines.index(["image", "answer", "score", "label"])
     rows = [[str(image), answer, f"{score:,}", label] for image, (answer, label) in enumerate(("00", "11", "01"))]
     assert lines[at + 1 : at + 4] == rows
-    assert ["sides", "1", f"{found['cycles']:,}"] in [line[:3] for line in lines]
+    assert ["sides", "1", f"{result['cycles']:,}"] in [line[:3] for line in lines]
     assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
     assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
@@ -123,9 +123,7 @@ def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, 
     def stopping(case):
         built = build(case)
         first, *others = built.executable.segments
-        texts = [
-            replace(one, data=bytes(len(one.data))) if one.address >= TEXT_BASE else one for one in (first, *others)
-        ]
+        texts = [replace(s, data=bytes(len(s.data))) if s.address >= TEXT_BASE else s for s in (first, *others)]
         built.executable = replace(built.executable, segments=tuple(texts))
         return built
 
@@ -202,12 +200,12 @@ def test_import(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     written = json.loads((tmp_path / "net.json").read_text())
     assert [layer["layer"] for layer in written["layers"]] == ["4x4x3:2x2x2:p=0:image"]
-    found = [
+    outputs = [
         ((sample * written["input"]["multiply"][colour] + written["input"]["add"][colour]) >> written["input"]["shift"])
         for sample, colour in ((0, 0), (255, 0), (127, 1), (200, 2))
     ]
     real = [(-1 + 0.1) / 1, (1 + 0.1) / 1, (127 / 127.5 - 1) / 0.5, (200 / 127.5 - 1 - 0.1) / 2]
-    assert found == [round(one / 0.02) - 5 for one in real]
+    assert outputs == [round(value / 0.02) - 5 for value in real]
     assert cli.main(["net", "import", "no.onnx", "-o", "other.json"]) == 2
     assert capsys.readouterr().err.startswith("error: operator of a node must be one of ")
     assert not list(tmp_path.glob("other*"))

@@ -93,8 +93,8 @@ def test_a_wrong_source_is_found():
     expected = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
     wrong = replace(DIAMOND[3], sources=("both", "left"))
     result = build_network(replace(diamond((*DIAMOND[:3], wrong, DIAMOND[4])), expected=expected)).run()
-    found = {layer["name"]: layer["mismatches"] > 0 for layer in result.record["layers"]}
-    assert found == {"left": False, "right": False, "both": False, "again": True, "last": True}
+    wrong = {layer["name"]: layer["mismatches"] > 0 for layer in result.record["layers"]}
+    assert wrong == {"left": False, "right": False, "both": False, "again": True, "last": True}
 
 
 @pytest.mark.cosim
@@ -106,8 +106,8 @@ def test_a_map_that_is_too_short_is_found(monkeypatch):
         "map_bytes",
         lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()},
     )
-    found = build_network(diamond()).run().record
-    assert {layer["name"] for layer in found["layers"] if layer["mismatches"]} >= {"both", "last"}
+    record = build_network(diamond()).run().record
+    assert {layer["name"] for layer in record["layers"] if layer["mismatches"]} >= {"both", "last"}
 
 
 @pytest.mark.cosim
@@ -142,7 +142,7 @@ def test_the_program_for_another_input_is_the_one_made_for_it(config):
     first = first_layers(2, config)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
     made, fed = build_network(other).executable, build_network(first).fed(other).executable
-    assert [one.data for one in fed.segments] == [one.data for one in made.segments]
+    assert [segment.data for segment in fed.segments] == [segment.data for segment in made.segments]
     assert made.segments != build_network(first).executable.segments
 
 
@@ -159,14 +159,14 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
     expected[1][3, 4, 5] ^= 1
     wrong = build_network(first).fed(replace(other, expected=expected)).run()
     assert [layer["mismatches"] for layer in wrong.record["layers"]] == [0, 1]
-    told = f"pool1[3][4][5]: expected {expected[1][3, 4, 5]}, got {expected[1][3, 4, 5] ^ 1} (1 wrong results)"
-    assert wrong.reports == [told]
+    mismatch = f"pool1[3][4][5]: expected {expected[1][3, 4, 5]}, got {expected[1][3, 4, 5] ^ 1} (1 wrong results)"
+    assert wrong.reports == [mismatch]
 
 
 @pytest.mark.cosim
 def test_bytes_loaded_and_stored_are_those_of_the_retirements():
-    one = first_layers(2, BEYOND, layers=3)
-    built = build_network(one)
+    case = first_layers(2, BEYOND, layers=3)
+    built = build_network(case)
     assert isinstance(built, BuiltChain)
     layers = built.run().record["layers"]
     text = built.made.function.function
@@ -179,10 +179,10 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements():
         for side, field in enumerate(("mem_rmask", "mem_wmask")):
             np.add.at(seen[:, side], at[inside], np.bitwise_count(records[field][inside]))
 
-    assert run_program(built.executable, one.config, one.machine, observer=count).exit.ok
+    assert run_program(built.executable, case.config, case.machine, observer=count).exit.ok
     for layer in layers:
-        here = text.region(layer["name"])
-        assert (layer["read"], layer["written"]) == tuple(seen[here].sum(axis=0).tolist()), layer["name"]
+        function = text.region(layer["name"])
+        assert (layer["read"], layer["written"]) == tuple(seen[function].sum(axis=0).tolist()), layer["name"]
         assert min(layer["read"], layer["written"]) > 0
 
 
@@ -192,10 +192,10 @@ def test_memory_by_lifetime():
     network = first_layers(2, FULL).network
     names = ("im2col", "input", "conv1.output", "conv1.ahead", "conv1.weights", "pool1.output", "stack")
     symbols = {name: Symbol(64 * number, 64 * (name != "conv1.ahead")) for number, name in enumerate(names)}
-    found = {
+    lifetimes = {
         piece["name"]: (piece["address"], piece["first"], piece["last"]) for piece in memory_plan(network, symbols)
     }
-    assert found == {
+    assert lifetimes == {
         "im2col": (0, 0, 6),
         "input": (64, 0, 0),
         "conv1.output": (128, 0, 1),
@@ -212,8 +212,8 @@ def test_memory_outside_by_transfer():
     def moved(outside):
         return DmaTransfer(inside=0, outside=outside, line=20, inwards=True)
 
-    found = outside_plan(symbols, [(moved(100), moved(300)), (), (moved(299), moved(359)), (moved(340),)])
-    assert found == [
+    plan = outside_plan(symbols, [(moved(100), moved(300)), (), (moved(299), moved(359)), (moved(340),)])
+    assert plan == [
         {"name": "input", "address": 100, "bytes": 200, "first": 0, "last": 2},
         {"name": "weights", "address": 300, "bytes": 60, "first": 0, "last": 3},
     ]

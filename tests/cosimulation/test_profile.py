@@ -111,12 +111,12 @@ def test_everything_at_once(core_program):
         "trap": 2 * iterations,
         "csr": iterations + 3,
     }
-    found = lost(measured(program, SLOW)[1])
+    cycles = lost(measured(program, SLOW)[1])
     for cause in ("grant", "response", "fetch"):
-        assert found[cause] > iterations
+        assert cycles[cause] > iterations
     # an instruction that waits while the next is fetched may hide a cost, none is counted that is not there
-    assert found["multicycle"] <= ideal["multicycle"]
-    assert found["misaligned"] <= ideal["misaligned"]
+    assert cycles["multicycle"] <= ideal["multicycle"]
+    assert cycles["misaligned"] <= ideal["misaligned"]
 
 
 def test_interrupts_and_sleep(core_program):
@@ -131,10 +131,10 @@ def test_interrupts_and_sleep(core_program):
     handler: mret
     done: nop
     """
-    found = lost(measured(core_program(source, vectors="handler"), Machine(irqs=((500, 7),)))[1])
-    assert found.pop("sleep") > 400
+    cycles = lost(measured(core_program(source, vectors="handler"), Machine(irqs=((500, 7),)))[1])
+    assert cycles.pop("sleep") > 400
     # three cycles to take the interrupt, one of mret
-    assert found == {"start": START, "csr": 2, "trap": 3 + 1, "jump": 2, "sync": 1}
+    assert cycles == {"start": START, "csr": 2, "trap": 3 + 1, "jump": 2, "sync": 1}
 
 
 def test_retirements_are_counted_where_they_happen(core_program, recorded):

@@ -81,10 +81,10 @@ def test_verify_command(tmp_path, capsys):
     words = ["verify", *DESIGN, "--instructions", "2000", "--seed", "5", "--jobs", "1", "--json", str(path)]
     assert main(words) == 0
     assert "differences" in capsys.readouterr().out
-    found = read_results(path)[0]
-    assert found["instructions"] >= 2000
-    assert found["differences"] == 0
-    assert np.sum([row["retirements"] for row in found["rows"].values()]) > 0
+    result = read_results(path)[0]
+    assert result["instructions"] >= 2000
+    assert result["differences"] == 0
+    assert np.sum([row["retirements"] for row in result["rows"].values()]) > 0
 
 
 DATA = 0x1000_0000
@@ -144,8 +144,8 @@ def checked(program, recorded):
         lines[taken] = pending
         change(lines, taken)
         check = retirement_check(program, USUAL, RISING, model_library("core", USUAL))
-        found = check.check([records], grants, [lines])
-        return Lockstep(program, USUAL).compare(records, lines), found.count, found.text
+        findings = check.check([records], grants, [lines])
+        return Lockstep(program, USUAL).compare(records, lines), findings.count, findings.text
 
     return check
 
@@ -167,7 +167,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_lines_that_explain_the_interrupts(checked, case):
-    number, rising, staying, wrong, told = CHANGES[case]
+    number, rising, staying, wrong, message = CHANGES[case]
 
     def change(lines, taken):
         lines[taken[number]] = int(lines[taken[number]]) & staying | rising
@@ -175,7 +175,7 @@ def test_lines_that_explain_the_interrupts(checked, case):
     difference, total, text = checked(change)
     assert total == (wrong is not None)
     assert wrong == (difference and (difference.field, difference.expected, difference.got))
-    assert text is told is None or told in text
+    assert text is message is None or message in text
 
 
 def test_never_taken(checked):

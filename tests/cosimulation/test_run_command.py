@@ -60,16 +60,16 @@ handler: csrrs x11, mcause, x0
 def test_the_last_exception_is_told(core_elf, tmp_path, capfd):
     record = tmp_path / "out.json"
     assert run(core_elf(ILLEGAL, vectors="handler"), "--json", record) == 1
-    told = "illegal instruction at 0x1c000084 (_start+0x4): pv.qnt.n a0, a1, (a2); xpulpnn-full has no XpulpQnt"
-    assert f"\nlast exception: {told}\n" in capfd.readouterr().err
+    explanation = "illegal instruction at 0x1c000084 (_start+0x4): pv.qnt.n a0, a1, (a2); xpulpnn-full has no XpulpQnt"
+    assert f"\nlast exception: {explanation}\n" in capfd.readouterr().err
     exception = read_results(record)[0]["exception"]
     assert (exception["pc"], exception["cause"], exception["symbol"]) == (ENTRY + 4, 2, "_start+0x4")
-    assert exception["text"] == told
+    assert exception["text"] == explanation
     # a handler that traps itself does not hide where it came from
     assert run(core_elf(ILLEGAL, vectors="")) == 1
     error = capfd.readouterr().err
     assert error.startswith("trap loop: the exception handler at 0x1c000000")
-    assert f"last exception: {told}\n" in error
+    assert f"last exception: {explanation}\n" in error
 
 
 UNREADABLE = """
@@ -133,11 +133,11 @@ def test_an_access_that_the_bus_answers_with_an_error_is_an_access_fault(core_el
 
 
 def test_trace_and_dumps(core_elf, tmp_path):
-    trace, one, two = tmp_path / "trace.txt", tmp_path / "one.bin", tmp_path / "two.bin"
-    arguments = ("--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:4:{two}", "--trace", trace)
+    trace, words, host = tmp_path / "trace.txt", tmp_path / "one.bin", tmp_path / "two.bin"
+    arguments = ("--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{words}", "--dump", f"tohost:4:{host}", "--trace", trace)
     assert run(core_elf(LOOPING), *arguments) == 0
-    assert one.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
-    assert two.read_bytes() == b"\x01\0\0\0"
+    assert words.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
+    assert host.read_bytes() == b"\x01\0\0\0"
     lines = trace.read_text().splitlines()
     assert len(lines) == 1 + INSTRUCTIONS
     assert lines[1].split() == [str(START + 1), "1c000080", "00700293", "addi", "t0,", "zero,", "7", "t0=0x00000007"]

@@ -41,11 +41,11 @@ def believe(monkeypatch):
     """Makes the check take one instruction for another, so that the design seems to execute it wrongly."""
 
     def mistake(real, other):
-        (raw,), (told,) = words_of(real), words_of(other)
+        (raw,), (replacement,) = words_of(real), words_of(other)
         right = Describer.describe
 
         def describe(self, raws):
-            table = right(self, np.where(raws == raw, told, raws).astype(np.uint32))
+            table = right(self, np.where(raws == raw, replacement, raws).astype(np.uint32))
             table["raw"] = raws
             return table
 
@@ -85,7 +85,7 @@ EXECUTED = [0, 1, 2, 1, 2, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
-    ("real", "other", "text", "sequence", "position", "told"),
+    ("real", "other", "text", "sequence", "position", "expected"),
     [
         ("add x7, x5, x6", "sub x7, x5, x6", SUM, None, 2, ["rd_wdata must be 0x4, not 0xa", "rs1_rdata=0x00000007"]),
         (
@@ -108,11 +108,11 @@ EXECUTED = [0, 1, 2, 1, 2, 3, 4, 6]
         ("bne x5, x0, pc-4", "beq x5, x0, pc-4", LOOP, EXECUTED, 3, ["pc_rdata must be 0x100c, not 0x1004"]),
     ],
 )
-def test_wrong_instruction_is_reported(believe, real, other, text, sequence, position, told):
+def test_wrong_instruction_is_reported(believe, real, other, text, sequence, position, expected):
     believe(real, other)
     result = run(text, sequence, sparse=real.startswith("p.lw"))
     assert (result.exit.reason, result.mismatch_position) == (Reason.DIFFERENCE, position)
-    assert [part for part in told if part not in result.difference] == []
+    assert [part for part in expected if part not in result.difference] == []
 
 
 def test_loaded_value_differs_from_the_memory(spoil):
@@ -221,12 +221,12 @@ def test_pokes_appear_for_the_instruction_at_their_position():
 
 def test_unchecked_run_takes_the_same_cycles(monkeypatch):
     checked = run(LOOP, EXECUTED, account=True)
-    told = []
+    progress = []
     monkeypatch.setattr(workload, "CHUNK_CYCLES", 3)
-    pieces = run(LOOP, EXECUTED, check=False, account=True, progress=told.append)
+    pieces = run(LOOP, EXECUTED, check=False, account=True, progress=progress.append)
     assert pieces.cycles == checked.cycles
-    assert pieces.instructions == sum(told) == len(EXECUTED)
-    assert len(told) > 2
+    assert pieces.instructions == sum(progress) == len(EXECUTED)
+    assert len(progress) > 2
     assert (pieces.accounts[0] == checked.accounts[0]).all()
 
 

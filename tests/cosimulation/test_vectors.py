@@ -133,8 +133,8 @@ def test_every_spoilt_field_is_found(check, engine):
     code, result, _ = check(spoilt, "--engine", engine, *DESIGN)
     assert (code, result["mismatches"]) == (1, len(spoilt))
     right = GOOD[0]["rd_out"]
-    told = {"field": "rd_out", "expected": right ^ 4, "got": right, "line": 1}
-    assert told.items() <= result["first"][0].items()
+    mismatch = {"field": "rd_out", "expected": right ^ 4, "got": right, "line": 1}
+    assert mismatch.items() <= result["first"][0].items()
 
 
 @pytest.mark.flow
@@ -150,8 +150,8 @@ def test_core_with_compute_update_alone(check):
 def test_unknown_and_absent_instructions_are_skipped(check):
     unknown = {**GOOD[0], "insn": "pv.frobnicate.q"}
     code, result, _ = check([unknown, *GOOD], "--engine", "golden", "--preset", "ri5cy")
-    kept = [vector for vector in GOOD if not vector["insn"].startswith("pv.")]
-    assert (code, result["vectors"], result["skipped"]) == (0, len(kept), len(GOOD) - len(kept) + 1)
+    known = [vector for vector in GOOD if not vector["insn"].startswith("pv.")]
+    assert (code, result["vectors"], result["skipped"]) == (0, len(known), len(GOOD) - len(known) + 1)
 
 
 @pytest.mark.flow
@@ -196,8 +196,8 @@ def test_malformed_lines_are_named(check, case):
 )
 def test_unreadable_files_are_named(tmp_path, refused, name, content):
     (tmp_path / name).write_bytes(content)
-    told = refused("verify", "vectors", "--engine", "golden", tmp_path / name)
-    assert told.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
+    line = refused("verify", "vectors", "--engine", "golden", tmp_path / name)
+    assert line.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
 
 
 DRAWN_CONFIGS = {name: config for name, config in PRESETS.items() if config.mac_load_nn or config.mac_load_cu}
@@ -267,9 +267,9 @@ def test_drawn_vectors_pass(drawn, check, engine):
 def test_drawn_vectors_reach_everything(drawn):
     config = preset("xpulpnn2")
     decoder = Decoder(enabled(config.extensions, config.widths))
-    found = Counter(decoder.decode(vector["word"]).key for vector in drawn)
-    wanted = {row.key for row in enabled(config.extensions, config.widths) if row.uses_nnrf}
-    assert found.keys() == wanted
+    counts = Counter(decoder.decode(vector["word"]).key for vector in drawn)
+    expected = {row.key for row in enabled(config.extensions, config.widths) if row.uses_nnrf}
+    assert counts.keys() == expected
     requantised = [vector for vector in drawn if vector["insn"].startswith(("pv.rqu", "pv.rqs"))]
     assert {vector["word"] >> 28 for vector in requantised} == set(range(16))
     # most are within the bounds of their format
@@ -346,8 +346,8 @@ def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after
 def test_a_wrong_parameter_is_found(tmp_path):
     vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
     vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
-    (found,) = golden_mismatches(tmp_path, vector)
-    assert (found.what, found.expected, found.got) == ("nnrf_out[7]", 9, 5)
+    (mismatch,) = golden_mismatches(tmp_path, vector)
+    assert (mismatch.what, mismatch.expected, mismatch.got) == ("nnrf_out[7]", 9, 5)
 
 
 TEN = [*ENTRIES, 0, 0, 0x01010101, 0x02020202]
@@ -384,7 +384,7 @@ PAIR = {
 def test_a_slice_of_narrower_weights(check, engine):
     options = ("--engine", engine, "--preset", "xpulpnn3")
     code, result, _ = check([MIXED, {**MIXED, "rd_out": 27}], *options)
-    assert (code, [(one["line"], one["got"]) for one in result["first"]]) == (1, [(2, 28)])
+    assert (code, [(mismatch["line"], mismatch["got"]) for mismatch in result["first"]]) == (1, [(2, 28)])
 
 
 def spoilt_pairs():
@@ -402,7 +402,7 @@ def test_two_sums_and_every_entry_of_a_pair_are_compared(tmp_path):
     lines = [PAIR, *(vector for _, vector in spoilt_pairs())]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert [found.what for found in check_golden(VectorReader(config).read(path))] == names
+    assert [mismatch.what for mismatch in check_golden(VectorReader(config).read(path))] == names
     drawn = list(drawn_vectors(config, 400, 5))
     path.write_text("".join(json.dumps(line) + "\n" for line in drawn))
     assert check_golden(VectorReader(config).read(path)) == []

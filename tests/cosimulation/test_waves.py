@@ -41,8 +41,8 @@ class Reader:
 
     def text(self):
         end = self.content.index(0, self.at)
-        found, self.at = self.content[self.at : end].decode(), end + 1
-        return found
+        string, self.at = self.content[self.at : end].decode(), end + 1
+        return string
 
     def number(self):
         value, shift = 0, 0
@@ -78,7 +78,7 @@ def hierarchy(content):
 
 def signals(path):
     """Full name, as GTKWave shows it, and width of each signal of an FST file."""
-    reader, scopes, found = Reader(hierarchy(path.read_bytes())), [], {}
+    reader, scopes, widths = Reader(hierarchy(path.read_bytes())), [], {}
     while reader.at < len(reader.content):
         kind = reader.byte()
         if kind == SCOPE:
@@ -93,8 +93,8 @@ def signals(path):
         elif kind != ATTRIBUTE_END:
             reader.byte()
             name, width, _ = reader.text(), reader.number(), reader.number()
-            found[".".join([*scopes, name.replace(" [", "[")])] = width
-    return found
+            widths[".".join([*scopes, name.replace(" [", "[")])] = width
+    return widths
 
 
 def run(*arguments):

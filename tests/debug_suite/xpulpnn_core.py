@@ -36,9 +36,9 @@ class Simulation:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         while self.process.poll() is None:
-            found = re.search(r"served at port (\d+)", self.log.read_text())
-            if found:
-                os.environ["REMOTE_BITBANG_HOST"], os.environ["REMOTE_BITBANG_PORT"] = "localhost", found[1]
+            match = re.search(r"served at port (\d+)", self.log.read_text())
+            if match:
+                os.environ["REMOTE_BITBANG_HOST"], os.environ["REMOTE_BITBANG_PORT"] = "localhost", match[1]
                 return
             time.sleep(0.1)
         raise RuntimeError(f"the model must serve a debugger, see {self.log}")

@@ -99,12 +99,12 @@ def test_every_number():
 
 
 def test_every_register_field_and_line():
-    found = {
+    enumerations = {
         name: {member: int(value) for member, value in members.__members__.items()}
         for name, members in vars(cluster).items()
         if isinstance(members, EnumType) and members.__module__ == cluster.__name__
     }
-    assert found == ENUMERATIONS
+    assert enumerations == ENUMERATIONS
 
 
 def test_harts_and_banks():
@@ -137,6 +137,6 @@ def test_every_number_of_the_c_header():
         "EU_SHARED_BARRIERS": 0x400,
         "EU_SHARED_SW_TRIGGERS": 0x600,
     }
-    found = re.findall(r"^#define XP_(\w+) 0x([0-9A-F]+)u?$", cluster_map(), re.MULTILINE)
-    assert {name: int(value, 16) for name, value in found} == expected
-    assert len(found) == len(expected)
+    definitions = re.findall(r"^#define XP_(\w+) 0x([0-9A-F]+)u?$", cluster_map(), re.MULTILINE)
+    assert {name: int(value, 16) for name, value in definitions} == expected
+    assert len(definitions) == len(expected)

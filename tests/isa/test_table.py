@@ -108,8 +108,8 @@ def test_aliases_mean_what_their_row_means():
 
 def test_decoder_knows_no_aliases_whatever_the_order_of_rows():
     decoder = Decoder(reversed(INSNS))
-    found = [decoder.decode(row.match) for row in INSNS if row.size == 4]
-    assert not [row.mnemonic for row in found if row is None or row.alias]
+    decoded = [decoder.decode(row.match) for row in INSNS if row.size == 4]
+    assert not [row.mnemonic for row in decoded if row is None or row.alias]
 
 
 def test_decoder_ignores_what_follows_a_compressed_word():
@@ -270,8 +270,8 @@ SIGNS = {
 
 @pytest.mark.parametrize("signs", SIGNS)
 def test_signs(signs: tuple[bool, bool]):
-    found = {name: find(name) for name in SIGNS[signs].split()}
-    assert {name: (insn.a_signed, insn.b_signed) for name, insn in found.items()} == dict.fromkeys(found, signs)
+    insns = {name: find(name) for name in SIGNS[signs].split()}
+    assert {name: (insn.a_signed, insn.b_signed) for name, insn in insns.items()} == dict.fromkeys(insns, signs)
 
 
 PLAIN_OPERATIONS = """
@@ -295,8 +295,8 @@ OPERATIONS = {
 
 
 def test_operations():
-    found = {name: find(name) for name in OPERATIONS}
-    assert {name: (insn.op, insn.fmt, insn.mode, insn.entry) for name, insn in found.items()} == OPERATIONS
+    insns = {name: find(name) for name in OPERATIONS}
+    assert {name: (insn.op, insn.fmt, insn.mode, insn.entry) for name, insn in insns.items()} == OPERATIONS
 
 
 def test_find_refuses():

@@ -39,8 +39,8 @@ def verdicts(rows: str, words: Sequence[str], folder: Path) -> list[str]:
     """Verdicts in some rows of what a command finds, which fails."""
     result = folder / "result.json"
     assert execute_command(["prove", *words, "--json", str(result)]) == 1
-    found = read_results(result)
-    return [one["verdict"] for row in found for one in (row[rows] if rows else [row])]
+    results = read_results(result)
+    return [proof["verdict"] for row in results for proof in (row[rows] if rows else [row])]
 
 
 def test_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -48,8 +48,8 @@ def test_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     structures = prove_units._unit_structures
 
     def only_step(*given: object) -> list[object]:
-        ((one, presets),) = structures(*given)
-        return [(replace(one, claims=lambda: one.claims()[1:2], broken=list), presets)]
+        ((structure, presets),) = structures(*given)
+        return [(replace(structure, claims=lambda: structure.claims()[1:2], broken=list), presets)]
 
     monkeypatch.setattr(prove_units, "_unit_structures", only_step)
     monkeypatch.setattr(divider._Division, "is_bound", lambda *_: FALSE)
@@ -67,7 +67,7 @@ def test_emitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Two modules have nothing that could be compared."""
     nothing = NetlistModule(name="", inputs={}, outputs={}, wires={}, cells=[], initial={})
     logic = ModuleLogic(nothing, {})
-    monkeypatch.setattr(prove_modules, "elaborate", lambda batch: [(one, logic, logic) for one in batch])
+    monkeypatch.setattr(prove_modules, "elaborate", lambda batch: [(module, logic, logic) for module in batch])
     assert verdicts("", ["emitter", "--top", "nnrf"], tmp_path) == [VACUOUS]
 
 

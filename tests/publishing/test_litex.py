@@ -21,7 +21,7 @@ def test_core_is_part_of_a_system(tmp_path: Path) -> None:
     done = litex(tmp_path, "litex_sim", *words, "--with-jtagremote", "--output-dir", "system")
     assert done.returncode == 0, done.stdout + done.stderr
     system = json.loads((tmp_path / "csr.json").read_text())
-    places = {name: one["base"] for name, one in system["memories"].items()}
+    places = {name: memory["base"] for name, memory in system["memories"].items()}
     assert places == {"rom": 0, "sram": 0x0100_0000, "csr": 0xF000_0000, "debug": 0x1A11_0000}
     verilog = (tmp_path / "system/gateware/sim.v").read_text()
     ports = r"\.(ibus|dbus|sbus)__(adr|dat_w|dat_r|sel|cyc|stb|we|cti|bte|ack|err)\b"
@@ -54,10 +54,10 @@ for variant, device in ("standard", ecp5), ("xpulpnn3+debug", "SIM"), ("xpulpnn3
     built = CoreWishbone(cpu.config(), transport=JtagDtm if simulated else FpgaDtm)
     ports = built.signature.members.items()
     ins = [name for name, member in ports if not member.is_signature and member.flow.name == "In"]
-    told = {name[2:] for name in cpu.cpu_params if name.startswith("i_") and "__" not in name} - {"clk", "rst"}
+    connected = {name[2:] for name in cpu.cpu_params if name.startswith("i_") and "__" not in name} - {"clk", "rst"}
     outs = {name[2:] for name in cpu.cpu_params if name.startswith("o_") and "__" not in name}
-    same = told - {"tck_clk", "tck_rst"} == set(ins) and outs <= set(dict(ports))
-    print(variant, core.debug, core.mac_load_pair, len(cpu.periph_buses), same, "jtdi" in told)
+    same = connected - {"tck_clk", "tck_rst"} == set(ins) and outs <= set(dict(ports))
+    print(variant, core.debug, core.mac_load_pair, len(cpu.periph_buses), same, "jtdi" in connected)
 for variant in ("standard", "cluster3_2", "cluster_bf4"):
     cpu = XpulpnnCluster(None, variant)
     config = cpu.config()
@@ -86,7 +86,7 @@ def test_variants_and_options_of_synthesis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["nothing.here"], "SCRIPT must be a command of LiteX or a module, not nothing.here"),
         (
@@ -99,7 +99,7 @@ def test_variants_and_options_of_synthesis() -> None:
         ),
     ],
 )
-def test_wrong_words(tmp_path: Path, words: list[str], told: str) -> None:
+def test_wrong_words(tmp_path: Path, words: list[str], message: str) -> None:
     done = litex(tmp_path, *words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert told in done.stderr
+    assert message in done.stderr

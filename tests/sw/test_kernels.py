@@ -319,11 +319,11 @@ def test_turn_of_pairs(bits: int):
     turn = [run.function.insns[number].decode(int(run.function.words[number])) for number in inner]
     # weight, pair of pixels, entry of the word that is loaded: weights 2 to 5, pixels 0, 1, 8, 9
     expected = [(0, 0, 5), (1, 0, 8), (2, 0, 9), (3, 0, 0), (0, 1, 1), (1, 1, 2), (2, 1, 3), (3, 1, 4)]
-    assert [(one["w"], one["p"], one["t"]) for one in turn] == expected
-    sums = {one["rd"] for one in turn}
+    assert [(fields["w"], fields["p"], fields["t"]) for fields in turn] == expected
+    sums = {fields["rd"] for fields in turn}
     assert len(sums) == 8
     assert all(rd and rd % 2 == 0 for rd in sums)
-    weights, activations = {one["rs1"] for one in turn[:1] + turn[5:]}, {one["rs1"] for one in turn[1:5]}
+    weights, activations = {fields["rs1"] for fields in turn[:1] + turn[5:]}, {fields["rs1"] for fields in turn[1:5]}
     assert len(weights) == len(activations) == len(weights ^ activations) - 1 == 1
     assert (weights | activations).isdisjoint(sums | {rd + 1 for rd in sums})
 

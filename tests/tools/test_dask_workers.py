@@ -42,18 +42,18 @@ if __name__ == "__main__":
 FOUR = ("--preset", "ri5cy,xpulpnn", "--sweep", "multipliers=shared,replicated")
 
 
-def start(command, cwd, *, told=subprocess.PIPE, **more):
+def start(command, cwd, *, stream=subprocess.PIPE, **more):
     paths = os.pathsep.join([*sys.path, str(FAKES)])
     variables = {**os.environ, "PYTHONPATH": paths, "XPULPNN_CACHE": str(cwd / "cache"), **more}
-    return subprocess.Popen([sys.executable, *command], cwd=cwd, env=variables, stdout=told, stderr=told, text=True)
+    return subprocess.Popen([sys.executable, *command], cwd=cwd, env=variables, stdout=stream, stderr=stream, text=True)
 
 
 def run(command, cwd):
     process = start(command, cwd)
     out, error = process.communicate(timeout=PATIENCE_S)
     # on a busy machine there are lines of progress too
-    told = [line for line in error.splitlines() if not re.match(r"\d\d:\d\d:\d\d \d+/\d+ |\d+ points? to run", line)]
-    return process.returncode, out, "\n".join(told)
+    log = [line for line in error.splitlines() if not re.match(r"\d\d:\d\d:\d\d \d+/\d+ |\d+ points? to run", line)]
+    return process.returncode, out, "\n".join(log)
 
 
 def free_port():
@@ -81,7 +81,7 @@ class Farm:
             time.sleep(0.1)
 
     def started(self, module, *words, **more):
-        process = start(["-m", module, *words], self.folder, told=subprocess.DEVNULL, **more)
+        process = start(["-m", module, *words], self.folder, stream=subprocess.DEVNULL, **more)
         self.processes.append(process)
         return process
 
@@ -138,13 +138,13 @@ def test_a_killed_worker_loses_nothing(farm, tmp_path, script):
     victim.kill()
     out, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, out + error
-    found, cached = points(tmp_path / "out")
-    assert (len(found), cached) == (4, 0)
+    finished, cached = points(tmp_path / "out")
+    assert (len(finished), cached) == (4, 0)
     # one step at most ran twice
     assert len(lines(tmp_path / "diary")) in (8, 9)
     assert run([script, "a,b", *FOUR, "-o", "here"], tmp_path)[0] == 0
-    assert points(tmp_path / "here")[0] == found
-    for point in found:
+    assert points(tmp_path / "here")[0] == finished
+    for point in finished:
         folder, local = tmp_path / "out" / point["folder"], tmp_path / "here" / point["folder"]
         assert {path.name for path in folder.iterdir()} == {path.name for path in local.iterdir()}
         assert sorted(line.partition(":")[0] for line in lines(folder / "log.txt")) == ["a", "b"]
@@ -162,9 +162,9 @@ def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
     words = [script, steps, "--preset", "ri5cy", "--timeout", "3", "-o", "out"]
     code, out, error = run([*words, "--dask", farm.address], tmp_path)
     assert (code, error) == (1, ""), out
-    (found,), _ = points(tmp_path / "out")
-    assert [flow["flow"] for flow in found["flows"]] == ["a", "wrong", "c"]
-    assert found["error"].split("; ") == [
+    (failed,), _ = points(tmp_path / "out")
+    assert [flow["flow"] for flow in failed["flows"]] == ["a", "wrong", "c"]
+    assert failed["error"].split("; ") == [
         "tool: yosys must be able to synthesise it",
         "bug: ZeroDivisionError: division by zero",
         "wrong: results must equal the reference, not differ 3 times",
@@ -172,7 +172,7 @@ def test_failures_are_told_as_those_of_a_run_here(farm, tmp_path, script):
         "exit: its process must end with a result, not with exit code 3 (see log.txt)",
         "hang: must end within 3 s, not be stopped then (see log.txt)",
     ]
-    log = (tmp_path / "out" / found["folder"] / "log.txt").read_text()
+    log = (tmp_path / "out" / failed["folder"] / "log.txt").read_text()
     assert "ZeroDivisionError" in log
     assert all_gone(tmp_path / "diary.pid")
     # a run on machines goes on here: what was wrong runs again, what was right does not
@@ -207,15 +207,15 @@ def test_worker_with_another_tool_is_refused(farm, tmp_path, script):
 
 def test_random_programs_are_the_same_anywhere(farm, tmp_path):
     verify = ["-m", "xpulpnn_sim", "verify", "--engine", "iss", "--instructions", "2000"]
-    found = []
+    results = []
     for name, words in (("two", ["--jobs", "2"]), ("dask", ["--dask", farm.address])):
         code, _, error = run([*verify, *words, "--json", f"{name}.json"], tmp_path)
         assert (code, error) == (0, f"{name}.json is written")
         (record,) = read_results(tmp_path / f"{name}.json")
         assert record.pop("instructions_per_s")
-        found.append(record)
-    assert found[0] == found[1]
-    assert found[0]["instructions"] >= 2000
+        results.append(record)
+    assert results[0] == results[1]
+    assert results[0]["instructions"] >= 2000
 
 
 def test_no_scheduler_is_told_at_once(tmp_path):

@@ -100,12 +100,12 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     def run(stop_at):
         results = Results(tmp_path / "results")
         for name in ("a", "b/c", "d e"):
-            if (found := results.find(name, digest(name))) is None:
+            if (result := results.find(name, digest(name))) is None:
                 if name == stop_at:
                     raise KeyboardInterrupt
                 done.append(name)
-                results.keep(name, found := {"name": name}, digest(name))
-            assert found == {"name": name}
+                results.keep(name, result := {"name": name}, digest(name))
+            assert result == {"name": name}
 
     with pytest.raises(KeyboardInterrupt):
         run("d e")
@@ -140,7 +140,7 @@ def test_a_file_that_is_no_record_is_none(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ((1, 2), (12,)),
         (("a", "b"), ("ab",)),
@@ -157,8 +157,8 @@ def test_a_file_that_is_no_record_is_none(tmp_path, text):
         ((1,), ("1",)),
     ],
 )
-def test_a_digest_tells_apart_whatever_differs(one, other):
-    assert digest(*one) != digest(*other)
+def test_a_digest_tells_apart_whatever_differs(first, second):
+    assert digest(*first) != digest(*second)
 
 
 def test_a_digest_is_the_same_whatever_the_order_of_a_set():

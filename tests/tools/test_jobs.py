@@ -76,10 +76,10 @@ def say(text):
 
 def tool_of(folder, patience_s=30):
     until = time.monotonic() + patience_s
-    while not (found := list(folder.glob("*.tool"))):
+    while not (started := list(folder.glob("*.tool"))):
         assert time.monotonic() < until
         time.sleep(0.05)
-    return int(found[0].stem)
+    return int(started[0].stem)
 
 
 @pytest.mark.flow
@@ -109,16 +109,16 @@ def test_a_single_job_needs_no_process_unless_it_is_limited():
 @pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_reaches_the_caller_with_one_line(jobs):
-    with pytest.raises(ToolError) as found, executor(jobs) as pool:
+    with pytest.raises(ToolError) as raised, executor(jobs) as pool:
         list(completed(pool, refuse, range(100)))
-    assert str(found.value) == "yosys must be able to read it"
+    assert str(raised.value) == "yosys must be able to read it"
 
 
 @pytest.mark.flow
 def test_an_unexpected_error_brings_its_traceback():
-    with pytest.raises(ZeroDivisionError) as found, executor(2) as pool:
+    with pytest.raises(ZeroDivisionError) as raised, executor(2) as pool:
         list(pool.map(divide, [0]))
-    assert "1 // value" in found.value.__notes__[0]
+    assert "1 // value" in raised.value.__notes__[0]
 
 
 @pytest.mark.flow

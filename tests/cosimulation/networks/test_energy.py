@@ -21,11 +21,11 @@ from xpulpnn_sim.reference.golden.network import run_reference
 
 
 def pieces(bits: int, share: float, config=FULL):
-    one = cifar10_case(bits, config)
-    results = [values[0] for values in run_reference(one.network, one.image[np.newaxis])]
-    inputs = [one.image, *results[:-1]]
-    for stage, found, whole in zip(one.computed.stages, inputs, results, strict=True):
-        yield stage, found, whole, piece_of(stage, [found], share)
+    case = cifar10_case(bits, config)
+    results = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
+    inputs = [case.image, *results[:-1]]
+    for stage, source, whole in zip(case.computed.stages, inputs, results, strict=True):
+        yield stage, source, whole, piece_of(stage, [source], share)
 
 
 @pytest.mark.flow
@@ -65,9 +65,9 @@ def test_pieces_of_other_layers():
 @pytest.mark.flow
 @pytest.mark.unit
 def test_a_layer_that_is_short_stays_whole():
-    for stage, found, whole, piece in pieces(4, 1.5, BEYOND):
+    for stage, source, whole, piece in pieces(4, 1.5, BEYOND):
         assert (piece.stage.layer, piece.share) == (stage.layer, 1)
-        assert (piece.maps[0] == found.reshape(piece.maps[0].shape)).all()
+        assert (piece.maps[0] == source.reshape(piece.maps[0].shape)).all()
         assert not getattr(piece.stage.tensors, "folded", False)
         got = reference(piece.stage.layer, piece.stage.fed(*piece.maps), piece.stage.precision)
         assert (got.reshape(-1) == whole.reshape(-1)).all()
@@ -76,16 +76,16 @@ def test_a_layer_that_is_short_stays_whole():
 @pytest.mark.cosim
 def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
     library = model_library("core", FULL)
-    one = cifar10_case(2)
-    found = [(piece, variant) for (*_, piece), variant in zip(pieces(2, 0.01), one.variants, strict=True)]
-    for piece, variant in found:
+    case = cifar10_case(2)
+    variants = [(piece, variant) for (*_, piece), variant in zip(pieces(2, 0.01), case.variants, strict=True)]
+    for piece, variant in variants:
         workload = piece_workload(piece, variant, FULL)
         workload.run(library)
         assert (workload.top, workload.macs) == ("core", piece.stage.layer.macs if piece.stage.multiplies else 0)
     right = energy.reference
     monkeypatch.setattr(energy, "reference", lambda *operands: right(*operands) ^ 1)
     with pytest.raises(ToolError, match=r"^the netlist must compute what the reference does, not conv1"):
-        piece_workload(*found[0], FULL).run(library)
+        piece_workload(*variants[0], FULL).run(library)
 
 
 @pytest.mark.cosim
@@ -93,16 +93,16 @@ def test_pieces_of_graphs_run():
     # the core of programs with every instruction, whose model is compiled anyway
     config = EVERY_ROW
     library, kinds = model_library("core", config), set()
-    wanted = {"conv", "depthwise", "add", "linear"}
+    expected = {"conv", "depthwise", "add", "linear"}
     for seed in range(20):
-        if wanted <= kinds:
+        if expected <= kinds:
             break
         graph, inputs = random_graph(seed, images=1)
-        one = NetworkCase(network=graph, image=inputs[0], config=config, machine=Machine(), checked=False)
-        for stage, maps, variant in energy.layers(one):
+        case = NetworkCase(network=graph, image=inputs[0], config=config, machine=Machine(), checked=False)
+        for stage, maps, variant in energy.layers(case):
             piece_workload(piece_of(stage, maps, 0.4), variant, config).run(library)
             kinds.add(stage.kind.name)
-    assert wanted <= kinds
+    assert expected <= kinds
 
 
 def result(per_cycle: float) -> EnergyResult:
@@ -148,13 +148,13 @@ def test_every_layer_is_estimated_by_a_piece_of_its_length(monkeypatch):
         return result(1.0), {}
 
     monkeypatch.setattr(energy, "estimate_energy", estimate)
-    one = cifar10_case(4)
-    cycles = {stage.name: 60_000 for stage in one.network.stages} | {"classify": 1000}
-    told = []
+    case = cifar10_case(4)
+    cycles = {stage.name: 60_000 for stage in case.network.stages} | {"classify": 1000}
+    progress = []
     config = replace(preset("xpulpnn-full"))
-    found = layer_energies(one, config, cycles, library=None, progress=lambda *one: told.append(one))
-    assert told == [(stage.name, number, 7) for number, stage in enumerate(one.network.stages)]
-    assert list(found) == [name for name, _, _ in told]
-    assert found["classify"].share == 1
-    assert 0.03 < found["conv2"].share <= 0.1
+    energies = layer_energies(case, config, cycles, library=None, progress=lambda *case: progress.append(case))
+    assert progress == [(stage.name, number, 7) for number, stage in enumerate(case.network.stages)]
+    assert list(energies) == [name for name, _, _ in progress]
+    assert energies["classify"].share == 1
+    assert 0.03 < energies["conv2"].share <= 0.1
     assert {entry[:2] for entry in seen.values()} == {(config, energy.PIECE_WINDOW_CYCLES)}

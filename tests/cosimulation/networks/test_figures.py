@@ -157,6 +157,6 @@ def test_no_cause_has_the_hue_of_retired_instructions():
     causes = dict.fromkeys((*CAUSES, "multicycle", "peripheral"), 1000)
     layer = record(0)["layers"][0] | {"cycles": 10000, "stalls": causes}
     traces = layers_figure(record(0) | {"layers": [layer]}, shares=True)["data"]
-    own, *others = (hue(one["marker"]["color"]) for one in traces if one["name"] not in ("barrier", "other waits"))
+    own, *others = (hue(bar["marker"]["color"]) for bar in traces if bar["name"] not in ("barrier", "other waits"))
     assert len(others) == 9
     assert all(abs(own - other) > 1 / 12 for other in others)

@@ -28,12 +28,12 @@ def mnist(tmp_path):
     return tmp_path / "t10k-images-idx3-ubyte"
 
 
-def same(found, labels=LABELS):
-    np.testing.assert_array_equal(found.samples, SAMPLES)
+def same(images, labels=LABELS):
+    np.testing.assert_array_equal(images.samples, SAMPLES)
     if labels is None:
-        assert found.labels is None
+        assert images.labels is None
     else:
-        assert found.labels.tolist() == labels.tolist()
+        assert images.labels.tolist() == labels.tolist()
     return True
 
 

@@ -60,13 +60,13 @@ class FakeJob(Job):
 
 def job(*, weight: int = 1, stops_at: int = IMAGES, check: str = "first", stalls: float = 0.0) -> FakeJob:
     task = NetworkTask(network=network(weight), inputs=np.arange(4 * IMAGES).reshape(IMAGES, 4))
-    found = FakeJob(
+    fake = FakeJob(
         tasks=[task],
         targets=[NetworkTarget(config=preset("xpulpnn"), machine=Machine(grant_stalls=stalls))],
         check=check,
     )
-    found.stops_at, found.ran = stops_at, []
-    return found
+    fake.stops_at, fake.ran = stops_at, []
+    return fake
 
 
 @pytest.fixture(autouse=True)
@@ -75,34 +75,34 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / FOLDER
 
 
-def run(one: FakeJob, **manner):
-    told = []
-    found = run_job(one, jobs=1, done=lambda item, outcome: told.append((item.image, outcome.answer)), **manner)
-    assert [image for image, _ in sorted(told)] == [item.image for item in found.outcomes]
-    return found
+def run(job: FakeJob, **manner):
+    reported = []
+    result = run_job(job, jobs=1, done=lambda item, outcome: reported.append((item.image, outcome.answer)), **manner)
+    assert [image for image, _ in sorted(reported)] == [item.image for item in result.outcomes]
+    return result
 
 
 def test_compiling_is_told_before_it_begins(monkeypatch):
-    told = []
+    events = []
     monkeypatch.setattr(
-        "xpulpnn_sim.cosimulation.networks.job.model_library", lambda *_: told.append("the compiler runs")
+        "xpulpnn_sim.cosimulation.networks.job.model_library", lambda *_: events.append("the compiler runs")
     )
-    prepare_network(job(), describe=told.append)
-    assert told == ["compiling the model", "the compiler runs"]
+    prepare_network(job(), describe=events.append)
+    assert events == ["compiling the model", "the compiler runs"]
 
 
 @pytest.mark.flow
 def test_an_interrupted_run_goes_on(cache):
-    found = run(job(stops_at=3))
-    assert (len(found.outcomes), found.complete) == (3, False)
+    result = run(job(stops_at=3))
+    assert (len(result.outcomes), result.complete) == (3, False)
     again = job()
-    found = run(again)
-    assert (again.ran, found.complete) == ([3, 4], True)
-    assert [one.record["cycles"] for one in found.outcomes.values()] == [100, 101, 102, 103, 104]
-    assert [one.answer for one in found.outcomes.values()] == [0, 1, 0, 1, 0]
-    assert [one.checked for one in found.outcomes.values()] == [True, False, False, False, False]
+    result = run(again)
+    assert (again.ran, result.complete) == ([3, 4], True)
+    assert [outcome.record["cycles"] for outcome in result.outcomes.values()] == [100, 101, 102, 103, 104]
+    assert [outcome.answer for outcome in result.outcomes.values()] == [0, 1, 0, 1, 0]
+    assert [outcome.checked for outcome in result.outcomes.values()] == [True, False, False, False, False]
     # what has been made use of is forgotten, and run when it is asked for again
-    found.journal.remove()
+    result.journal.remove()
     assert not list(cache.iterdir())
     later = job()
     run(later)
@@ -137,8 +137,8 @@ def test_another_job_takes_nothing(case):
 
 
 def test_a_call_on_another_machine_runs_its_images():
-    found = run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
-    assert [outcome.record["cycles"] for outcome in found] == [101, 104]
+    outcomes = run_items([Item(0, 0, 1), Item(0, 0, 4)], job())
+    assert [outcome.record["cycles"] for outcome in outcomes] == [101, 104]
 
 
 def test_images_whose_process_is_lost_are_named():
@@ -240,7 +240,7 @@ def test_means_extremes_and_sums():
 def test_answers():
     (record,) = summarised()
     assert (record["right"], record["accuracy"], record["same_as_reference"]) == (3, 0.75, 4)
-    assert [(one["name"], one["images"], one["right"], one["other"], one["count"]) for one in record["classes"]] == [
+    assert [(row["name"], row["images"], row["right"], row["other"], row["count"]) for row in record["classes"]] == [
         ("cat", 1, 1, "", 0),
         ("dog", 3, 2, "cat", 1),
     ]
@@ -283,7 +283,7 @@ def test_the_page_is_complete_and_the_same_again(tmp_path):
     ):
         assert text in page
     # a row for each label
-    confusion = next(one for one in plots_of(texts[0]) if one["name"] == "answers-0")["variants"][""]
+    confusion = next(plot for plot in plots_of(texts[0]) if plot["name"] == "answers-0")["variants"][""]
     assert confusion["data"][0]["z"] == [[1, 0], [1, 2]]
     # the wrong one first
     first = page.index("labelled dog")

@@ -56,9 +56,9 @@ class Columns:
 
 def numbers_of_registers(insn: Insn, word: int) -> dict[str, int]:
     fields = (token.field for token in insn.tokens if token.field.kind is FieldKind.REGISTER)
-    found = {field.name: field.extract(word) for field in fields}
+    numbers = {field.name: field.extract(word) for field in fields}
     # the second of two sums, which is none behind x0
-    return found | {"rd1": found["rd"] and found["rd"] + 1} if insn.is_pair else found
+    return numbers | {"rd1": numbers["rd"] and numbers["rd"] + 1} if insn.is_pair else numbers
 
 
 def registers(insn: Insn, word: int, sources: dict[str, int]) -> list[int]:
@@ -85,30 +85,30 @@ def gates(
     columns: Columns, insn: Insn, effects: GateEffects, words: list[int], pcs: list[int]
 ) -> list[dict[str, object]]:
     """The same by the effects of the gates, case by case."""
-    found: list[dict[str, object]] = [
+    results: list[dict[str, object]] = [
         {"regs": {}, "pc": (pc + 4) & WORD_MASK, "stored": {}, "nn": {}, "loops": {}} for pc in pcs
     ]
     for name, condition, value in effects.registers:
         for case, (holds, number) in columns.cases([condition], value):
             if holds:
-                found[case]["regs"][numbers_of_registers(insn, words[case])[name]] = number
+                results[case]["regs"][numbers_of_registers(insn, words[case])[name]] = number
     for condition, value in effects.pc:
         for case, (holds, number) in columns.cases([condition], value):
             if holds:
-                found[case]["pc"] = number
+                results[case]["pc"] = number
     for condition, address, size, data in effects.stores:
         for case, (holds, first, number) in columns.cases([condition], address, data):
             assert holds
             for byte in range(size):
-                found[case]["stored"][(first + byte) & WORD_MASK] = number >> 8 * byte & 0xFF
+                results[case]["stored"][(first + byte) & WORD_MASK] = number >> 8 * byte & 0xFF
     for condition, index, value in effects.entries:
         for case, (holds, entry, number) in columns.cases([condition], index, value):
             if holds:
-                found[case]["nn"][entry] = number
+                results[case]["nn"][entry] = number
     for name, loop, value in effects.loops:
         for case, (which, number) in columns.cases(loop[:1], value):
-            found[case]["loops"][f"{name}{which}"] = number
-    return found
+            results[case]["loops"][f"{name}{which}"] = number
+    return results
 
 
 @pytest.mark.flow
@@ -138,15 +138,15 @@ def test_statements_on_gates_are_those_on_integers(insn):
     for case, got in enumerate(gates(columns, insn, effects, words, pcs)):
         given = {name: values[case] for name, values in sources.items()}
         old = [values[case] for values in entries]
-        wanted = outcome(insn, words[case], given, old, loaded[case], pcs[case])
+        expected = outcome(insn, words[case], given, old, loaded[case], pcs[case])
         regs = registers(insn, words[case], given)
         for number, value in got["regs"].items():
             regs[number] = value if number else 0
-        assert regs == wanted.regs, hex(words[case])
-        assert got["pc"] == wanted.pc
-        assert got["stored"] == wanted.stored
-        assert [got["nn"].get(entry, value) for entry, value in enumerate(old)] == wanted.nn
-        assert got["loops"] == wanted.loops
+        assert regs == expected.regs, hex(words[case])
+        assert got["pc"] == expected.pc
+        assert got["stored"] == expected.stored
+        assert [got["nn"].get(entry, value) for entry, value in enumerate(old)] == expected.nn
+        assert got["loops"] == expected.loops
 
 
 @pytest.mark.flow

@@ -37,8 +37,8 @@ def test_products_of_equal_words_are_made_alike():
     graph = GateGraph()
     z, x, y, other = Integers(graph), graph.inputs(14), graph.inputs(14), graph.input()
     like_x = [graph.and_(bit, graph.or_(bit, other)) for bit in x]
-    one, same = (z.multiply([*word, FALSE], [*y, FALSE]) for word in (x, like_x))
-    wrong = graph.any(graph.xor(*bits) for bits in zip(one, same, strict=True))
+    product, same = (z.multiply([*word, FALSE], [*y, FALSE]) for word in (x, like_x))
+    wrong = graph.any(graph.xor(*bits) for bits in zip(product, same, strict=True))
     assert find_case(ABC, graph, wrong, timeout_s=10) is None
 
 
@@ -47,9 +47,9 @@ def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
     ledger = Ledger(tmp_path, 10, resume=True)
     for name in (PROVED, UNDECIDED):
         ledger.store(Outcome(name=name, verdict=name, seconds=1.0), "core")
-        found = ledger.find(name, "core")
-        assert found
-        assert found.verdict == name
+        outcome = ledger.find(name, "core")
+        assert outcome
+        assert outcome.verdict == name
     assert ledger.find(PROVED, "another core") is None
     # more time may bring an answer
     assert Ledger(tmp_path, 20, resume=True).find(UNDECIDED, "core") is None
@@ -62,9 +62,9 @@ def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[s
     result, names = tmp_path / "result.json", "pv.mlsdotsup.b,p.beqimm,csrrw"
     words = ["prove", "instructions", *names.split(","), "-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
-    found = read_results(result)[0]
-    assert found["left"] == ["csrrw rd,csr,rs1"]
-    assert {each["verdict"] for each in (*found["granted"], *found["instructions"])} == {PROVED}
+    proved = read_results(result)[0]
+    assert proved["left"] == ["csrrw rd,csr,rs1"]
+    assert {each["verdict"] for each in (*proved["granted"], *proved["instructions"])} == {PROVED}
     assert "3 of 3 instructions proved" in capsys.readouterr().out
 
 
@@ -75,6 +75,6 @@ def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     words = ["prove", "instructions", "--preset", "ri5cy", "pv.dotusp.h", "--self-test"]
     words += ["-o", str(tmp_path), "--json", str(result)]
     assert cli.main(words) == 0
-    found = read_results(result)[0]["faults"]
-    assert [(each["where"], each["found"]) for each in found] == [("statements", True), ("id_stage", True)]
+    faults = read_results(result)[0]["faults"]
+    assert [(each["where"], each["found"]) for each in faults] == [("statements", True), ("id_stage", True)]
     assert "1 of 1 faults of the core found" in capsys.readouterr().out

@@ -35,10 +35,10 @@ def test_step(tmp_path: Path):
 
     def wrong(frames: list[list[int]], rule: PipelineProperty, **how: object) -> list[int]:
         graph = PropertyGraph(gates, rule, **how)
-        found = graph.after_good_cycle(graph.wrong)
-        inputs = graph.aiger([found]).inputs
+        violation = graph.after_good_cycle(graph.wrong)
+        inputs = graph.aiger([violation]).inputs
         ones = [{literal for literal, bit in zip(inputs, frame, strict=True) if bit} for frame in frames]
-        return [each["found"] for each in graph.replay(ones, {"found": [found]})]
+        return [each["found"] for each in graph.replay(ones, {"found": [violation]})]
 
     rule = PipelineProperty(name="small", statement="", cutpoints=())
     # inputs of each cycle: the latch in the first one, and that of the design

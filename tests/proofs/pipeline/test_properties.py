@@ -68,11 +68,11 @@ def test_more_parts_than_a_property_can_have():
 
 
 def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    found = {
+    verdicts = {
         "obi": Outcome(name="obi", verdict=PROVED, cycle=-1, seconds=1.5),
         "loops": Outcome(name="loops", verdict=PASSED, cycle=15, seconds=2, broken=("EX counts late",)),
     }
-    monkeypatch.setattr(Prover, "prove", lambda self, rule, harness, depth: found[rule.name])
+    monkeypatch.setattr(Prover, "prove", lambda self, rule, harness, depth: verdicts[rule.name])
     monkeypatch.setattr("xpulpnn_sim.cli.prove_core.emit_harness", lambda config: None)
     monkeypatch.setattr("xpulpnn_sim.cli.proof_shell.find_abc", lambda: "abc")
     words = ["prove", "pipeline", "obi", "loops", "-o", str(tmp_path), "--json", str(tmp_path / "found.json")]
@@ -160,14 +160,14 @@ def brings(value: int) -> dict[str, int]:
     return {"rd_we": 1, "rd_addr": 5, "rd_wdata": value}
 
 
-def found(cycles: list[dict[str, int]]) -> list[list[str]]:
+def fails(cycles: list[dict[str, int]]) -> list[list[str]]:
     """The rules that are broken in each cycle, given by fields of the record and signals of the core."""
     module = Module()
     core = SimpleNamespace(instr=ObiSignature().create(), irq_ack=Signal(), irq_id=Signal(5))
     record = {name: Signal(width, name=f"rvfi_{name}") for name, width in WIDTHS.items()}
     for name, signal in record.items():
         setattr(core, f"rvfi_{name}", signal)
-    seen = {name: Signal(one.width, name=name) for name, one in core_probes(preset("ri5cy")).items()}
+    seen = {name: Signal(probe.width, name=name) for name, probe in core_probes(preset("ri5cy")).items()}
     under_way = Signal(3)
     watched = system_property(module, core, seen, Const(_BOOT, 32), under_way)
     inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}
@@ -195,7 +195,7 @@ def test_registers():
         retired | _READ_MEPC | {"trap": 1, "cause": 2, "pc_wdata": _BOOT},
     ]
     wrong = {3: ["reads mscratch"], 4: ["reads mscratch"], 12: ["reads mepc"], 13: ["exception"]}
-    assert found(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
+    assert fails(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
 
 
 @pytest.mark.flow
@@ -224,34 +224,34 @@ def test_exceptions():
     ]
     wrong = {7: ["mret"], 9: ["exception"], 10: ["exception"], 11: ["handler"], 12: ["effect of what traps"]}
     wrong |= {13: ["exception", "mret"], 14: ["exception"], 15: ["exception"]}
-    assert found(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
+    assert fails(cycles) == [wrong.get(number, []) for number in range(len(cycles))]
 
 
 @pytest.mark.flow
 def test_fence_i():
     leaves = {"id_leaves": 1, "id_raw": _FENCE_I, "id_valid": 1}
     dropped, stale = {"under_way": 2, "fetch_drops": 2}, {"req": 1, "fetch_held": 1, "fetch_stale": 1}
-    assert found([leaves | {"has_ex": 1}, leaves | {"has_wb": 1}, leaves | {"has_wb": 1, "valid": 1}, {}]) == [
+    assert fails([leaves | {"has_ex": 1}, leaves | {"has_wb": 1}, leaves | {"has_wb": 1, "valid": 1}, {}]) == [
         ["fence.i"],
         ["fence.i"],
         # nothing of what was there may be there in the cycle behind
         ["fence.i"],
         [],
     ]
-    assert found([leaves, {"id_valid": 1}, {}]) == [[], ["fence.i"], []]
-    assert found([leaves, {"fetch_count": 1}, {}]) == [[], ["fence.i"], []]
+    assert fails([leaves, {"id_valid": 1}, {}]) == [[], ["fence.i"], []]
+    assert fails([leaves, {"fetch_count": 1}, {}]) == [[], ["fence.i"], []]
     # two fetches under way: both are dropped, or one of them is used; what is asked for later is used
     under_way = {"under_way": 2, "fetch_live": 2}
-    assert found([under_way, leaves | under_way, dropped, dropped | {"rvalid": 1}]) == [[]] * 4
-    assert found([under_way, leaves | under_way, {"under_way": 2, "fetch_drops": 1, "fetch_live": 1}])[2] == ["fence.i"]
+    assert fails([under_way, leaves | under_way, dropped, dropped | {"rvalid": 1}]) == [[]] * 4
+    assert fails([under_way, leaves | under_way, {"under_way": 2, "fetch_drops": 1, "fetch_live": 1}])[2] == ["fence.i"]
     asks = {"req": 1, "gnt": 1}
     later = {"under_way": 2, "fetch_drops": 1, "fetch_live": 1}
-    assert found([leaves | {"under_way": 1}, {"under_way": 1, "fetch_drops": 1} | asks, later]) == [[]] * 3
+    assert fails([leaves | {"under_way": 1}, {"under_way": 1, "fetch_drops": 1} | asks, later]) == [[]] * 3
     # a request that waits for its grant is stale from then on, and its answer dropped
     waiting = {"req": 1, "fetch_held": 1}
-    assert found([waiting, leaves | waiting, stale, stale | {"gnt": 1}, {"under_way": 1, "fetch_drops": 1}]) == [[]] * 5
-    assert found([leaves | waiting, waiting])[1] == ["fence.i"]
-    assert found([leaves | waiting, stale | {"gnt": 1}, {"under_way": 1, "fetch_live": 1}])[2] == ["fence.i"]
+    assert fails([waiting, leaves | waiting, stale, stale | {"gnt": 1}, {"under_way": 1, "fetch_drops": 1}]) == [[]] * 5
+    assert fails([leaves | waiting, waiting])[1] == ["fence.i"]
+    assert fails([leaves | waiting, stale | {"gnt": 1}, {"under_way": 1, "fetch_live": 1}])[2] == ["fence.i"]
 
 
 _FREE = 0x5A5A_A5A5

@@ -90,8 +90,8 @@ def test_examples_for_readers(tmp_path: Path):
     fields |= {"rs1_addr": 10, "rs1_rdata": 5, "rs2_addr": 0, "rd_addr": 10, "rd_wdata": 16}
     addi = {f"rvfi_{name}": value for name, value in (fields | {"mem_rmask": 0, "mem_wmask": 0}).items()}
     (line,) = retirements([quiet, addi])
-    wanted = "cycle 1: 00000100 00a50513 addi a0, a0, 10 rs1 x10=00000005 x10<-00000010 next 00000104 intr"
-    assert " ".join(line.split()) == wanted
+    expected = "cycle 1: 00000100 00a50513 addi a0, a0, 10 rs1 x10=00000005 x10<-00000010 next 00000104 intr"
+    assert " ".join(line.split()) == expected
     assert "no instruction" in retirements([addi | {"rvfi_insn": 0}])[0]
     write_waveform([quiet, {"rvfi_valid": 1, "rvfi_pc_rdata": 0x10C}], tmp_path / "example.vcd")
     assert re.search(r"\$var wire 9 .*^b100001100 ", (tmp_path / "example.vcd").read_text(), re.DOTALL | re.MULTILINE)
@@ -124,7 +124,7 @@ def test_a_check_holds_and_a_fault_is_found(
         patch.setitem(model_check._ASSUMED, NO_TRAPS, "1'b0")
         assert cli.main(words) == 1
     assert VACUOUS in capsys.readouterr().out
-    (kept,) = (tmp_path / "faults").glob("*/results/ill.json")
-    trace = json.loads(kept.read_text())["value"]["outcome"]["trace"]
+    (stored,) = (tmp_path / "faults").glob("*/results/ill.json")
+    trace = json.loads(stored.read_text())["value"]["outcome"]["trace"]
     assert trace[-1]["rvfi_valid"] == 1
     assert "no instruction" in retirements(trace)[-1]

@@ -84,8 +84,8 @@ def test_tied_and_constant_inputs():
 
 def test_what_stays():
     """A state that reset does not tell is any at first."""
-    kept = netlist({"reset": [2], "check": [3]}, {}, anyconst={"Y": 4}, **LOOKS)
-    assert shown(join(FAIR, kept), [[1], [0]]) == [1, 1]
+    design = netlist({"reset": [2], "check": [3]}, {}, anyconst={"Y": 4}, **LOOKS)
+    assert shown(join(FAIR, design), [[1], [0]]) == [1, 1]
 
 
 def test_assumptions_hold_from_the_first_cycle_on():

@@ -45,7 +45,7 @@ QUOTIENTS = {"div": (1, 0), "divu": (0, 0), "rem": (1, 1), "remu": (0, 1)}
 
 def finished(unit, control: dict[str, object]) -> tuple[int, int]:
     """Result of an operation, and the cycles that it takes."""
-    found: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []
 
     async def bench(ctx):
         for name, value in control.items():
@@ -58,10 +58,10 @@ def finished(unit, control: dict[str, object]) -> tuple[int, int]:
         while not ctx.get(unit.done):
             await ctx.tick()
             cycles += 1
-        found.append((ctx.get(unit.result), cycles))
+        results.append((ctx.get(unit.result), cycles))
 
     simulate(unit, bench, clocked=True)
-    return found[0]
+    return results[0]
 
 
 @pytest.mark.flow
@@ -84,7 +84,7 @@ def test_quotients(name: str):
 
 def retired(core: RvfiWrapper, program: dict[int, int]) -> list[dict[str, int]]:
     """Words of the port for each retirement; words of the program by their addresses, accesses to data fail."""
-    found: list[dict[str, int]] = []
+    retirements: list[dict[str, int]] = []
     names = [name for name in core.signature.members if name.startswith(("rvfi_", "csr_"))]
 
     async def bench(ctx):
@@ -95,11 +95,11 @@ def retired(core: RvfiWrapper, program: dict[int, int]) -> list[dict[str, int]]:
             ctx.set(core.instr_rdata, program.get(ctx.get(core.bus_addr) & 0xFFFF_FFFF, 0x13))
             ctx.set(core.data_rdata, 0x8000_0000)
             if ctx.get(core.rvfi_valid):
-                found.append({name: ctx.get(getattr(core, name)) for name in names})
+                retirements.append({name: ctx.get(getattr(core, name)) for name in names})
             await ctx.tick()
 
     simulate(core, bench, clocked=True)
-    return found
+    return retirements
 
 
 LUI, ADDI, CSRRW, SH, C_LI = 0x12345_0B7, 0x00110_113, 0x340090F3, 0x0020_9123, 0x4505
@@ -163,9 +163,9 @@ def test_cuts_have_their_wires(design):
     With two products there are a second result and sum.
     """
     modules = design.modules
-    wanted = [wire for cut in EVERY for wire in (*cut.wires, *(name for name, _ in cut.ties))]
+    wires = [wire for cut in EVERY for wire in (*cut.wires, *(name for name, _ in cut.ties))]
     beyond = {"id_stage/wb__odd", "ex_stage/dotp2_result"}
-    assert existing_wires(EVERY, modules) == [wire for wire in wanted if wire not in beyond]
+    assert existing_wires(EVERY, modules) == [wire for wire in wires if wire not in beyond]
     lines = cut_commands([REGISTERS, RESULTS, FORWARDED, IDLE_LOOPS], modules)
     assert "cutpoint reg_file/w:*mem2reg_rd*DATA" in lines
     # an input is free where it is used, an output for all who see it

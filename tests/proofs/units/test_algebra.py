@@ -22,8 +22,8 @@ MAJORITIES: dict[str, Callable[[GateGraph, int, int, int], int]] = {
 
 def prefix(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> list[int]:
     """Kogge-Stone adder."""
-    half = [graph.xor(one, other) for one, other in zip(x, y, strict=True)]
-    generate = [graph.and_(one, other) for one, other in zip(x, y, strict=True)]
+    half = [graph.xor(a, b) for a, b in zip(x, y, strict=True)]
+    generate = [graph.and_(a, b) for a, b in zip(x, y, strict=True)]
     propagate, distance = list(half), 1
     while distance < len(x):
         shifted = range(distance, len(x))
@@ -32,7 +32,7 @@ def prefix(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> list[int]:
         generate = [later.get(i, value) for i, value in enumerate(generate)]
         propagate = [longer.get(i, value) for i, value in enumerate(propagate)]
         distance *= 2
-    return [half[0], *(graph.xor(one, carry) for one, carry in zip(half[1:], generate, strict=False))]
+    return [half[0], *(graph.xor(a, carry) for a, carry in zip(half[1:], generate, strict=False))]
 
 
 ADDERS = {"ripple": GateGraph.add, "prefix": prefix}
@@ -60,9 +60,9 @@ def compressed(
 
 def array_columns(graph: GateGraph, x: list[int], y: list[int], width: int) -> list[list[int]]:
     columns: list[list[int]] = [[] for _ in range(width)]
-    for i, one in enumerate(x):
-        for j, other in enumerate(y):
-            columns[i + j].append(graph.and_(one, other))
+    for i, a in enumerate(x):
+        for j, b in enumerate(y):
+            columns[i + j].append(graph.and_(a, b))
     return columns
 
 
@@ -82,8 +82,8 @@ def booth_columns(graph: GateGraph, x: list[int], y: list[int], width: int) -> l
 
 
 def decided(graph: AdderGraph, x: list[int], y: list[int], bits: list[int], *, signed: bool = False):
-    wanted = algebra.times(algebra.word(x, signed=signed), algebra.word(y, signed=signed))
-    return algebra.prove(graph, bits, wanted, timeout_s=60)
+    product = algebra.times(algebra.word(x, signed=signed), algebra.word(y, signed=signed))
+    return algebra.prove(graph, bits, product, timeout_s=60)
 
 
 @pytest.mark.parametrize("adder", ADDERS)
@@ -110,22 +110,22 @@ def test_array_of_the_graph_itself_multiplies():
     x, y = graph.inputs(9), graph.inputs(5)
     bits = graph.multiply(x, y, 12)
     for _ in range(200):
-        one, other = generator.getrandbits(9), generator.getrandbits(5)
-        values = {literal: one >> i & 1 for i, literal in enumerate(x)}
-        values |= {literal: other >> i & 1 for i, literal in enumerate(y)}
-        assert sum(bit << i for i, bit in enumerate(graph.evaluate(values, bits))) == one * other % 2**12
+        a, b = generator.getrandbits(9), generator.getrandbits(5)
+        values = {literal: a >> i & 1 for i, literal in enumerate(x)}
+        values |= {literal: b >> i & 1 for i, literal in enumerate(y)}
+        assert sum(bit << i for i, bit in enumerate(graph.evaluate(values, bits))) == a * b % 2**12
 
 
 def test_wrong_multiplier_is_refuted_or_given_up_never_proved():
     graph = AdderGraph()
     x, y = graph.inputs(3), graph.inputs(3)
     bits = compressed(graph, array_columns(graph, x, y, 6), "pairs", "ripple", wrong=True)
-    found = decided(graph, x, y, bits)
-    assert found
-    one, other, product = (
-        sum(bit << i for i, bit in enumerate(graph.evaluate(dict.fromkeys(found, 1), word))) for word in (x, y, bits)
+    model = decided(graph, x, y, bits)
+    assert model
+    a, b, product = (
+        sum(bit << i for i, bit in enumerate(graph.evaluate(dict.fromkeys(model, 1), word))) for word in (x, y, bits)
     )
-    assert product != one * other
+    assert product != a * b
 
 
 def test_prefix_adder_is_rewritten_as_the_same_function():
@@ -170,30 +170,30 @@ def test_constants_are_folded():
 def total(graph: GateGraph, words: int, width: int) -> tuple[list[int], algebra.Polynomial]:
     """Sum of ``words`` words of three bits by rows of full adders ``width`` places long, and what it should be."""
     given = [graph.inputs(3) for number in range(words)]
-    rows = [[*one, *[FALSE] * (width - len(one))] for one in given]
+    rows = [[*word, *[FALSE] * (width - len(word))] for word in given]
     while len(rows) > 2:
         places = list(zip(*rows[:3], strict=True))
         sums = [graph.xor(graph.xor(x, y), z) for x, y, z in places]
         rows = [*rows[3:], sums, [FALSE, *(graph.majority(x, y, z) for x, y, z in places[:-1])]]
     bits = [*graph.add(rows[0], rows[1]), *[FALSE] * 8]
-    return bits, algebra.plus((1, algebra.word(one)) for one in given)
+    return bits, algebra.plus((1, algebra.word(word)) for word in given)
 
 
 @pytest.mark.parametrize("words", [4, 6])
 def test_carries_that_never_occur_may_be_left_out(words: int):
     graph = AdderGraph()
-    bits, wanted = total(graph, words, (7 * words).bit_length())
-    assert algebra.prove(graph, bits, wanted, timeout_s=60) is None
+    bits, expected = total(graph, words, (7 * words).bit_length())
+    assert algebra.prove(graph, bits, expected, timeout_s=60) is None
 
 
 def test_carries_that_occur_must_not_be_left_out():
     graph = AdderGraph()
     width = (7 * 4).bit_length() - 1
-    bits, wanted = total(graph, 4, width)
-    found = algebra.prove(graph, bits, wanted, timeout_s=60)
-    assert found
-    given = sum((2 + 2 * place in found) << place % 3 for place in range(3 * 4))
-    result = sum(bit << place for place, bit in enumerate(graph.evaluate(dict.fromkeys(found, 1), bits)))
+    bits, expected = total(graph, 4, width)
+    model = algebra.prove(graph, bits, expected, timeout_s=60)
+    assert model
+    given = sum((2 + 2 * place in model) << place % 3 for place in range(3 * 4))
+    result = sum(bit << place for place, bit in enumerate(graph.evaluate(dict.fromkeys(model, 1), bits)))
     assert result != given
 
 

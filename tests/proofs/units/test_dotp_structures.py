@@ -34,8 +34,8 @@ def covering() -> list[str]:
     """Structures that have each kind of multipliers, of adders and of isolation; xpulpnn prove units proves all."""
     chosen: list[str] = []
     seen: set[object] = set()
-    for label, one in STRUCTURES.items():
-        choices = {one.dotp.multipliers, one.dotp.adders, one.dotp.isolation}
+    for label, core in STRUCTURES.items():
+        choices = {core.dotp.multipliers, core.dotp.adders, core.dotp.isolation}
         if not seen.issuperset(choices):
             chosen.append(label)
             seen |= choices
@@ -67,16 +67,16 @@ def test_every_accepted_combination_is_a_structure():
     placed = [("replicated", isolation) for isolation in ("none", "and", "register")]
     placed += [("shared", isolation) for isolation in ("none", "and")]
     signed = [("signed", isolation, "inferred") for isolation in ("none", "and", "register")]
-    found = [(one.dotp.multipliers, one.dotp.isolation, one.dotp.adders) for one in STRUCTURES.values()]
-    assert sorted(found) == sorted([*signed, *((*where, adders) for where in placed for adders in get_args(Adders))])
+    options = [(core.dotp.multipliers, core.dotp.isolation, core.dotp.adders) for core in STRUCTURES.values()]
+    assert sorted(options) == sorted([*signed, *((*where, adders) for where in placed for adders in get_args(Adders))])
 
 
 @pytest.mark.unit
 def test_fixed_settings_and_widths():
     config = preset("ri5cy")
     some = unit_structures(config, ["multipliers"], widths=True).values()
-    assert {one.dotp.multipliers for one in some} == {config.dotp.multipliers}
-    assert {one.dotp.widths for one in some} == {frozenset({16}), frozenset({8}), frozenset({16, 8})}
+    assert {core.dotp.multipliers for core in some} == {config.dotp.multipliers}
+    assert {core.dotp.widths for core in some} == {frozenset({16}), frozenset({8}), frozenset({16, 8})}
 
 
 @pytest.mark.flow

@@ -19,68 +19,68 @@ from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 
 @pytest.mark.unit
 def test_alu():
-    found = CONSTRAINTS["alu"](preset("ri5cy")).cases
-    by_output = {output: one.values for one in found for output in one.outputs or () if "op_b" not in one.values}
+    cases = CONSTRAINTS["alu"](preset("ri5cy")).cases
+    by_output = {output: case.values for case in cases for output in case.outputs or () if "op_b" not in case.values}
     assert by_output.keys() == {"result", "sum", "comparison"}
     # a 32-bit addition is all zeros, and makes addresses
     assert set(by_output["sum"]["ctrl"]) == {0}
     assert 0 in by_output["result"]["ctrl"]
     # beq, bne, blt, bge, bltu, bgeu, p.beqimm and p.bneimm: the last two as the first two
     assert len(set(by_output["comparison"]["ctrl"])) == 6
-    zero = [one for one in found if set(one.values.get("op_b", ())) == {0}]
+    zero = [case for case in cases if set(case.values.get("op_b", ())) == {0}]
     assert len(zero) == 1
 
 
 @pytest.mark.unit
 def test_requantiser():
-    found = CONSTRAINTS["requantiser"](preset("xpulpnn2")).cases
-    lanes = sorted(len(set(one.values["lane"])) for one in found if "lane" in one.values)
+    cases = CONSTRAINTS["requantiser"](preset("xpulpnn2")).cases
+    lanes = sorted(len(set(case.values["lane"])) for case in cases if "lane" in case.values)
     assert lanes == [4, 4, 8, 8, 16, 16]
 
 
 @pytest.mark.unit
 def test_dotp():
-    (one,) = CONSTRAINTS["dotp"](preset("ri5cy")).cases
+    (case,) = CONSTRAINTS["dotp"](preset("ri5cy")).cases
     # two formats; unsigned, mixed and signed; with and without an accumulator
-    assert len(set(one.values["ctrl"])) == 2 * 3 * 2
+    assert len(set(case.values["ctrl"])) == 2 * 3 * 2
 
 
 @pytest.mark.unit
 def test_mult():
-    found = CONSTRAINTS["mult"](preset("xpulpnn2")).cases
-    done = [one.values for one in found if one.values.get("done") == {1}]
+    cases = CONSTRAINTS["mult"](preset("xpulpnn2")).cases
+    done = [case.values for case in cases if case.values.get("done") == {1}]
     # the field of the number of places is 1 in all instructions that do not shift
     assert sorted(set(values.get("shamt", {-1})) == {1} for values in done) == [False, True]
 
 
 @pytest.mark.unit
 def test_products_on_arrays():
-    found = CONSTRAINTS["mult"](preset("xpulpnn3")).cases
-    forms = {next(iter(one.values["dotp_form"])): set(one.outputs or ()) for one in found}
+    cases = CONSTRAINTS["mult"](preset("xpulpnn3")).cases
+    forms = {next(iter(case.values["dotp_form"])): set(case.outputs or ()) for case in cases}
     # lanes, both halves, those of pairs, and words
     assert forms.keys() == {0, 0b0101, 0b1001, 0b1100, 0b1111}
-    assert {output for one in found for output in one.outputs or ()} == {"first", "second", "result", "upper"}
+    assert {output for case in cases for output in case.outputs or ()} == {"first", "second", "result", "upper"}
     wide = CONSTRAINTS["mult"](replace(preset("xpulpnn3"), multiplier="booth")).cases
-    assert {tuple(one.values["start"]) for one in wide} == {(1,)}
+    assert {tuple(case.values["start"]) for case in wide} == {(1,)}
 
 
 @pytest.mark.unit
 def test_nnrf():
-    found = CONSTRAINTS["nnrf"](replace(preset("xpulpnn3"), mac_load_pair=True)).cases
+    cases = CONSTRAINTS["nnrf"](replace(preset("xpulpnn3"), mac_load_pair=True)).cases
     # two activations, four weights, two parameters, two activations of the second pair; the factor is weight 4
-    assert {tuple(sorted(one.values["waddr"])) for one in found if one.values["we"] == {1}} == {tuple(range(10))}
-    assert {tuple(one.values["wgt_addr"]) for one in found if one.outputs == ("wgt",)} == {(0, 1, 2, 3, 4)}
+    assert {tuple(sorted(case.values["waddr"])) for case in cases if case.values["we"] == {1}} == {tuple(range(10))}
+    assert {tuple(case.values["wgt_addr"]) for case in cases if case.outputs == ("wgt",)} == {(0, 1, 2, 3, 4)}
     # a write without a place for it never occurs, whatever is read
-    assert all("waddr" in one.values for one in found if one.values["we"] == {1})
+    assert all("waddr" in case.values for case in cases if case.values["we"] == {1})
 
 
 @pytest.mark.unit
 def test_ex_stage():
-    found = CONSTRAINTS["ex-stage"](replace(preset("xpulpnn-full"), mac_load_pair=True, multiplier="dot-product")).cases
+    cases = CONSTRAINTS["ex-stage"](replace(preset("xpulpnn-full"), mac_load_pair=True, multiplier="dot-product")).cases
     units = {number: set[str]() for number in range(5)}
-    for one in found:
-        for number in one.values.get("ctrl.unit", ()):
-            units[number].update(one.outputs or ())
+    for case in cases:
+        for number in case.values.get("ctrl.unit", ()):
+            units[number].update(case.outputs or ())
     always = {"done", "first", "upper"}
     # ALU with sums of pairs, products, divider, dot products, CSRs
     assert units == {
@@ -88,7 +88,7 @@ def test_ex_stage():
         1: always | {"result", "second"},
         **dict.fromkeys((2, 3, 4), always | {"result"}),
     }
-    assert {tuple(one.outputs or ()) for one in found if "ctrl.unit" not in one.values} >= {
+    assert {tuple(case.outputs or ()) for case in cases if "ctrl.unit" not in case.values} >= {
         ("sum",),
         ("comparison",),
         (),

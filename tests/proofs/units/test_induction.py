@@ -39,7 +39,7 @@ def findings(obligation: Obligation, text: str) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize("obligation", OBLIGATIONS, ids=[each.title for each in OBLIGATIONS])
 def test_claims_hold(obligation):
-    verdicts = {claim: found.verdict for claim, found in findings(obligation, emitted(obligation)).items()}
+    verdicts = {claim: finding.verdict for claim, finding in findings(obligation, emitted(obligation)).items()}
     assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
 
 
@@ -52,8 +52,8 @@ def test_a_register_in_lut_ram_shows_the_last_write(fault, verdict):
     obligation = RegFileClaims("lut-ram", pairs=True)
     with fault:
         gates = clocked_gates(obligation.emit().text, TOP)
-    found = prove_number(obligation, gates, 3, timeout_s=TIMEOUT_S)
-    assert [one.verdict for one in found] == [verdict] * 3
+    outcomes = prove_number(obligation, gates, 3, timeout_s=TIMEOUT_S)
+    assert [outcome.verdict for outcome in outcomes] == [verdict] * 3
 
 
 COMPLETE = "(state__status == state__trigger_mask)"
@@ -195,8 +195,8 @@ def test_faults_are_refuted(name):
     for old, new, _ in faults:
         assert text.count(old) == 1, f"{old} must be in the text once"
         text = text.replace(old, new)
-    for claim, found in findings(obligation, text).items():
-        assert (found.verdict, found.trace[-1][claim], found.trace[0]["rst"]) == (REFUTED, 0, 1)
+    for claim, finding in findings(obligation, text).items():
+        assert (finding.verdict, finding.trace[-1][claim], finding.trace[0]["rst"]) == (REFUTED, 0, 1)
 
 
 def test_every_claim_has_a_fault():
@@ -209,9 +209,9 @@ def test_every_claim_has_a_fault():
 def test_proof_that_looks_back_too_little_is_undecided():
     short = ArbiterClaims(4, "counter")
     short.depth = 1
-    found = findings(short, short.emit().text)
-    assert {claim: each.verdict for claim, each in found.items() if each.verdict != PROVED} == {"bounded": UNDECIDED}
-    assert found["bounded"].trace
+    reported = findings(short, short.emit().text)
+    assert {claim: each.verdict for claim, each in reported.items() if each.verdict != PROVED} == {"bounded": UNDECIDED}
+    assert reported["bounded"].trace
 
 
 def test_unknown_register_is_told():

@@ -126,20 +126,20 @@ THREE = InputCase(values={"op": {3}}, outputs={"y"})
 def test_what_makes_a_difference(
     gates: MutatedGates, number: int, situations: list[InputCase], verdict: str, scope: str, signal: str, cycles: int
 ):
-    found = judge(gates, number, *situations)
-    assert (found.verdict, found.scope, found.signal, len(found.counterexample)) == (verdict, scope, signal, cycles)
+    proof = judge(gates, number, *situations)
+    assert (proof.verdict, proof.scope, proof.signal, len(proof.counterexample)) == (verdict, scope, signal, cycles)
 
 
 def test_words_that_occur(gates: MutatedGates):
-    found = judge(gates, SUM, InputCase(values={"op": {1}}), InputCase(values={"op": {0}, "a": {9}}, outputs={"y"}))
-    assert (found.verdict, found.signal, found.counterexample[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
-    assert found.counterexample[-1]["a"] == 9
+    proof = judge(gates, SUM, InputCase(values={"op": {1}}), InputCase(values={"op": {0}, "a": {9}}, outputs={"y"}))
+    assert (proof.verdict, proof.signal, proof.counterexample[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
+    assert proof.counterexample[-1]["a"] == 9
 
 
 @pytest.mark.parametrize("number", CHANGES)
 def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates, number: int):
     graph, changed = gates.graph, gates.changed(number)
-    differs = graph.any(graph.xor(one, other) for _, one, other in gates.differences(number))
+    differs = graph.any(graph.xor(a, b) for _, a, b in gates.differences(number))
     assert find_case(find_abc(), graph, graph.and_(differs, changed ^ 1), timeout_s=10) is None
     # what is not inverted everywhere is in some cases what it was
     never = find_case(find_abc(), graph, changed ^ 1, timeout_s=10) is None
@@ -156,10 +156,10 @@ def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates,
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):
-    found = MutantComparer(
+    proof = MutantComparer(
         gates=gates, abc=find_abc(), timeout_s=10, constraints=InputConstraints(**environment)
     ).compare(number)
-    assert (found.verdict, found.scope) == (EQUIVALENT, REACHABLE)
+    assert (proof.verdict, proof.scope) == (EQUIVALENT, REACHABLE)
     assert judge(gates, number).scope == OUTPUTS
 
 
@@ -172,9 +172,9 @@ def test_outputs_that_are_left_out(tmp_path: Path):
 
 def test_registers_without_a_value_after_reset(tmp_path: Path):
     gates = mutated(tmp_path, UNIT.replace("reg never = 0;", "reg never;"))
-    found = judge(gates, ENDS)
-    assert (found.verdict, found.scope) == (DIFFERENT, ANY_STATE)
-    assert found.signal.startswith("next count[")
+    proof = judge(gates, ENDS)
+    assert (proof.verdict, proof.scope) == (DIFFERENT, ANY_STATE)
+    assert proof.signal.startswith("next count[")
     assert judge(gates, NEVER).verdict == DIFFERENT
     # that of a register that does not matter
     gates = mutated(tmp_path, UNIT.replace("reg [1:0] before = 0;", "reg [1:0] before;"))
@@ -209,19 +209,19 @@ def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: s
     find_yosys().run(script, tmp_path, what="unit", results=[base.name])
     # the old data are lost without a load: one bit of ~load is always 0
     (cell,) = re.findall(r"^  cell \$not (\S+)$", base.read_text(), re.MULTILINE)
-    found = read_mutated(
+    gates = read_mutated(
         base, "unit", {1: f"mutate -mode const0 -module unit -cell {cell} -port Y -portbit 0"}, find_yosys()
     )
-    graph = found.graph
+    graph = gates.graph
     search = UnobservedRegisters(
-        gates=found,
+        gates=gates,
         number=1,
         assumed=TRUE,
-        observable=lambda bits: graph.any(graph.xor(one, other) for _, one, other in bits),
+        observable=lambda bits: graph.any(graph.xor(a, b) for _, a, b in bits),
         solve=lambda literal: find_case(find_abc(), graph, literal, timeout_s=10),
     )
     assert search.holds() == holds
-    assert (judge(found, 1).verdict == EQUIVALENT) == holds
+    assert (judge(gates, 1).verdict == EQUIVALENT) == holds
 
 
 # all ports of a memory have one address; an output shows that of the second memory; rows of the third are not equal

@@ -38,21 +38,21 @@ def unit(top: str, *changes: tuple[str, str]) -> ProvenUnit:
     return ProvenUnit(gates=clocked_gates(verilog, manifest["top"]), ports=manifest["ports"], config=CONFIG)
 
 
-def outcomes(claims: Sequence[Claim], *wanted: str) -> list[Outcome]:
+def outcomes(claims: Sequence[Claim], *statements: str) -> list[Outcome]:
     """Verdicts on the claims that begin with one of the words, on all without them."""
-    chosen = [claim for claim in claims if claim.statement.startswith(wanted or "")]
-    assert len(chosen) >= len(wanted)
+    chosen = [claim for claim in claims if claim.statement.startswith(statements or "")]
+    assert len(chosen) >= len(statements)
     return [claim.prove("unit", 120) for claim in chosen]
 
 
-def verdicts(claims: Sequence[Claim], *wanted: str) -> set[str]:
-    return {one.verdict for one in outcomes(claims, *wanted)}
+def verdicts(claims: Sequence[Claim], *statements: str) -> set[str]:
+    return {outcome.verdict for outcome in outcomes(claims, *statements)}
 
 
 @pytest.mark.flow
 def test_booth_multiplier():
     claims = MULTIPLIER.claims(unit("mult"))
-    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {one.statement for one in claims}
+    assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {claim.statement for claim in claims}
     # all of them are proved by xpulpnn prove units mult
     assert verdicts([claim for claim in claims if claim.statement in ("mul", "p.mac")]) == {EQUAL}
 
@@ -78,9 +78,9 @@ def test_broken_unit_is_found(top: str):
     """Two faults at once, each of which another claim is wrong for."""
     claims = UNITS[top].claims(unit(top, *((old, new) for old, new, _, _ in FAULTS[top])))
     for _, _, claim, example in FAULTS[top]:
-        found = outcomes(claims, claim)[-1]
-        assert found.verdict == DIFFERENT
-        assert re.match(example, *found.parts)
+        outcome = outcomes(claims, claim)[-1]
+        assert outcome.verdict == DIFFERENT
+        assert re.match(example, *outcome.parts)
 
 
 @pytest.mark.flow
@@ -102,22 +102,22 @@ def test_broken_unit_is_found(top: str):
 )
 def test_rare_faults_are_found(top: str, examples: list[str]):
     for claims, example in zip(UNITS[top].broken(unit(top)), examples, strict=True):
-        (found,) = outcomes(claims[:1])
-        assert found.verdict == DIFFERENT
-        assert re.match(example, *found.parts)
+        (outcome,) = outcomes(claims[:1])
+        assert outcome.verdict == DIFFERENT
+        assert re.match(example, *outcome.parts)
 
 
 @pytest.mark.flow
 @pytest.mark.parametrize(
-    ("top", "wanted", "count"),
+    ("top", "statement", "count"),
     [
         ("decoder", "", 2),
         ("div", "", 3),
         ("quantiser", "", 4),
     ],
 )
-def test_unit_is_proved(top: str, wanted: str, count: int):
-    assert [one.verdict for one in outcomes(UNITS[top].claims(unit(top)), wanted)] == [EQUAL] * count
+def test_unit_is_proved(top: str, statement: str, count: int):
+    assert [outcome.verdict for outcome in outcomes(UNITS[top].claims(unit(top)), statement)] == [EQUAL] * count
 
 
 @pytest.mark.unit
@@ -134,9 +134,9 @@ def run(*options: str) -> int:
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
     assert run("compressed", "--preset", "all", "--json", str(target)) == 0
-    found = read_results(target)[0]
-    assert [one["verdict"] for one in found["proofs"]] == [EQUAL, EQUAL]
-    assert found["faults"] == [{"unit": "compressed decoder", "presets": list(PRESETS), "found": True}]
+    result = read_results(target)[0]
+    assert [proof["verdict"] for proof in result["proofs"]] == [EQUAL, EQUAL]
+    assert result["faults"] == [{"unit": "compressed decoder", "presets": list(PRESETS), "found": True}]
     printed = capsys.readouterr().out
     assert "2 of 2 proved" in printed
     assert "1 of 1 " in printed

@@ -21,10 +21,10 @@ EXT_2D, TCDM_2D = int(DmaCommand.EXTERNAL_2D), int(DmaCommand.TCDM_2D)
 
 def walk(base: int, length: int, count: int, stride: int, fixed: bool) -> list[int]:
     """Addresses of one side, one after the other."""
-    found: list[int] = []
+    addresses: list[int] = []
     line, address, left = base, base, count or length
     for _ in range(length):
-        found.append(address)
+        addresses.append(address)
         left -= 1
         address += 1
         if fixed and address % 8 == 0:
@@ -32,7 +32,7 @@ def walk(base: int, length: int, count: int, stride: int, fixed: bool) -> list[i
         if left == 0:
             line, left = line + stride, count or length
             address = line
-    return found
+    return addresses
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -48,9 +48,9 @@ def test_moves_are_those_of_a_byte_loop(seed: int):
     outside = [address % (1 << 32) for address in walk(ext, length, *lines[EXT_2D], fixed=not flags & INCREMENT)]
     inside = [TCDM_BASE + address % (1 << 20) for address in walk(tcdm, length, *lines[TCDM_2D], fixed=False)]
     expected = (outside, inside) if flags & IN else (inside, outside)
-    found = moves(words)
-    assert (found.sources.tolist(), found.targets.tolist()) == expected
-    joined = [(source + i, target + i) for source, target, size in found.pieces() for i in range(size)]
+    transfer = moves(words)
+    assert (transfer.sources.tolist(), transfer.targets.tolist()) == expected
+    joined = [(source + i, target + i) for source, target, size in transfer.pieces() for i in range(size)]
     assert joined == list(zip(*expected, strict=True))
 
 
@@ -79,14 +79,14 @@ def test_without_increment_all_accesses_are_to_one_window():
 
 def test_command_ports_by_cycles():
     model = PortsModel(ClusterConfig(cores=2, dma_transfers=1), lambda _: [{0}])
-    read, told = Request(Dma.COMMAND, 0, 0, 0), IN | INCREMENT | int(DmaCommand.EVENT) | 8
+    read, command = Request(Dma.COMMAND, 0, 0, 0), IN | INCREMENT | int(DmaCommand.EVENT) | 8
     seen = model.cycle({0: read, 1: read}, 0)
     assert (seen.granted, dict(seen.answers)) == ({0, 1}, {})
     assert dict(model.cycle({}, 0).answers) == {0: Answer(0, failed=False)}
-    for word in (told, 0, L2_BASE):
+    for word in (command, 0, L2_BASE):
         # the port that waits is granted nothing, the third one no word within a command
         words = {port: Request(Dma.COMMAND, 1, 0, word) for port in (0, 1, 2)}
-        assert model.cycle(words if word != told else {0: words[0], 1: words[1]}, 0).granted == {0}
+        assert model.cycle(words if word != command else {0: words[0], 1: words[1]}, 0).granted == {0}
     model.cycle({}, 0, [0])
     assert model.cycle({}, 1) == Seen(set(), {}, (0, 0), busy=True)
     assert model.to_tell == (1, 0)
@@ -97,9 +97,9 @@ def test_command_ports_by_cycles():
 
 
 def test_an_external_address_in_the_tcdm_is_inside():
-    found = moves([IN | INCREMENT | 3, 0x0000_0010, TCDM_BASE + 0xF_FFFE])
-    assert found.sources.tolist() == [TCDM_BASE + 0xF_FFFE, TCDM_BASE + 0xF_FFFF, TCDM_BASE]
-    assert found.targets.tolist() == [TCDM_BASE + 0x10, TCDM_BASE + 0x11, TCDM_BASE + 0x12]
+    transfer = moves([IN | INCREMENT | 3, 0x0000_0010, TCDM_BASE + 0xF_FFFE])
+    assert transfer.sources.tolist() == [TCDM_BASE + 0xF_FFFE, TCDM_BASE + 0xF_FFFF, TCDM_BASE]
+    assert transfer.targets.tolist() == [TCDM_BASE + 0x10, TCDM_BASE + 0x11, TCDM_BASE + 0x12]
 
 
 def test_identifiers_and_who_is_told():
@@ -113,17 +113,17 @@ def test_identifiers_and_who_is_told():
     assert not model.waiting(2)
     assert model.answer(2) == 0
     first = INCREMENT | 4
-    told = {
+    expected = {
         (1, DmaCommand.EVENT): (0b010, 0),
         (2, DmaCommand.INTERRUPT): (0, 0b100),
         (1, DmaCommand.EVENT | DmaCommand.BROADCAST): (0b111, 0),
         (3, DmaCommand.EVENT | DmaCommand.INTERRUPT): (0, 0),
         (0, 0): (0, 0),
     }
-    for (port, flags), cores in told.items():
+    for (port, flags), cores in expected.items():
         words = [first | int(flags), TCDM_BASE, L2_BASE]
         assert [model.write(port, Dma.COMMAND, word) for word in words] == [(0, 0), (0, 0), cores]
-    assert len(made) == len(told)
+    assert len(made) == len(expected)
     assert np.array_equal(made[0].targets, L2_BASE + np.arange(4))
 
 
@@ -209,8 +209,8 @@ def test_equal_to_a_timer_that_steps():
         else:
             assert first is None, where
         assert sorted(timer.advance(cycles)) == sorted(number for events in passed for number in events), where
-        found = [timer.read(Timer[f"{what}_{name}"]) for what in ("COUNT", "CONFIG") for name in ("LOW", "HIGH")]
-        assert found == [*stepped.count, *stepped.config], where
+        values = [timer.read(Timer[f"{what}_{name}"]) for what in ("COUNT", "CONFIG") for name in ("LOW", "HIGH")]
+        assert values == [*stepped.count, *stepped.config], where
     assert foreseen > ROUNDS // 20
 
 

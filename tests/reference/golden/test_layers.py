@@ -90,12 +90,12 @@ CASES = [((6, 5, 3), window) for window in WINDOWS] + [((1, 1, 4), Window(3, 3, 
 
 def elements(window: Window, oy: int, ox: int, shape: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
     """Places in the window and in the image of the elements that the image has."""
-    found = []
+    positions = []
     for ky, kx in np.ndindex(window.height, window.width):
         y, x = oy * window.stride[0] - window.pads.top + ky, ox * window.stride[1] - window.pads.left + kx
         if 0 <= y < shape[0] and 0 <= x < shape[1]:
-            found.append((ky, kx, y, x))
-    return found
+            positions.append((ky, kx, y, x))
+    return positions
 
 
 @pytest.mark.parametrize(("shape", "window"), CASES)

@@ -36,12 +36,12 @@ def seen(image, size, stride, pads, outside):
     rows = (height + pads[0] + pads[1] - size[0]) // stride[0] + 1
     columns = (width + pads[2] + pads[3] - size[1]) // stride[1] + 1
     for oy, ox in itertools.product(range(rows), range(columns)):
-        found = {}
+        window = {}
         for ky, kx in itertools.product(range(size[0]), range(size[1])):
             y, x = oy * stride[0] - pads[0] + ky, ox * stride[1] - pads[2] + kx
             inside = 0 <= y < height and 0 <= x < width
-            found[ky, kx] = image[y][x] if inside else [outside] * len(image[0][0])
-        yield (oy, ox), found
+            window[ky, kx] = image[y][x] if inside else [outside] * len(image[0][0])
+        yield (oy, ox), window
 
 
 def test_a_graph_element_by_element():
@@ -70,7 +70,7 @@ def test_a_graph_element_by_element():
     network = builder.finish().network
     images = numbers(random, (3, 5, 4, 3), 0, 255)
     results = run_reference(network, images)
-    assert [one.shape for one in results] == [(3, *stage.output_shape) for stage in network.stages]
+    assert [result.shape for result in results] == [(3, *stage.output_shape) for stage in network.stages]
     for n, image in enumerate(images.tolist()):
         first = np.zeros((2, 4, 4), int)
         for at, window in seen(image, (3, 2), (2, 1), (1, 0, 0, 1), 200):

@@ -36,8 +36,8 @@ def split(word, width, is_signed=False):
 
 
 def check(executions, effects, expected):
-    for execution, result, wanted in zip(executions, effects.rd, expected, strict=True):
-        assert result == wanted & ONES, f"seed {SEED}: {execution}"
+    for execution, result, value in zip(executions, effects.rd, expected, strict=True):
+        assert result == value & ONES, f"seed {SEED}: {execution}"
 
 
 def join(lanes, width):
@@ -279,10 +279,10 @@ class Recorder:
     """Half-words by address, and the addresses asked for."""
 
     def __init__(self, halves):
-        self.halves, self.asked = halves, []
+        self.halves, self.addresses = halves, []
 
     def __call__(self, addresses):
-        self.asked += addresses.tolist()
+        self.addresses += addresses.tolist()
         return np.array([self.halves.get(address, 0) & 0xFFFF for address in addresses.tolist()], np.uint32)
 
 
@@ -320,7 +320,7 @@ def test_codes_count_the_thresholds_below(letter, width, stride, middle):
         assert quantised(f"pv.qnt.{letter}", pixels, start + middle, memory) == codes[1] << width | codes[0], (
             f"seed {SEED}"
         )
-        assert len(memory.asked) == 2 * width
+        assert len(memory.addresses) == 2 * width
 
 
 def test_extreme_pixels():
@@ -333,8 +333,8 @@ def test_search_stays_in_its_block_and_the_second_address_in_its_half():
     memory = Recorder({})
     quantised("pv.qnt.n", (1, -1), 0x0001_FFFC, memory)
     # pixel 0: up by 8, 4, 2 within 0x1FFC0..0x1FFFF; pixel 1: 0xFFFC + 32 wraps in 16 bits, then down
-    assert memory.asked[:4] == [0x1_FFFC, 0x1_FFC4, 0x1_FFC8, 0x1_FFCA]
-    assert memory.asked[4:] == [0x1_001C, 0x1_0014, 0x1_0010, 0x1_000E]
+    assert memory.addresses[:4] == [0x1_FFFC, 0x1_FFC4, 0x1_FFC8, 0x1_FFCA]
+    assert memory.addresses[4:] == [0x1_001C, 0x1_0014, 0x1_0010, 0x1_000E]
 
 
 def test_execute_refuses_the_operation_without_memory():

@@ -40,11 +40,11 @@ def test_limit(elf_file, capsys, option):
 
 
 def test_dumps_by_address_and_symbol(elf_file, tmp_path):
-    one, two = tmp_path / "one.bin", tmp_path / "two.bin"
+    words, host = tmp_path / "one.bin", tmp_path / "two.bin"
     path = elf_file(looping())
-    assert run(path, "--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{one}", "--dump", f"tohost:0x4:{two}") == 0
-    assert one.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
-    assert two.read_bytes() == b"\x01\0\0\0"
+    assert run(path, "--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{words}", "--dump", f"tohost:0x4:{host}") == 0
+    assert words.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
+    assert host.read_bytes() == b"\x01\0\0\0"
 
 
 def test_trace(elf_file, tmp_path):

@@ -79,7 +79,7 @@ def test_only_what_is_enabled_counts(run, source, counted):
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "expected"),
     [
         (
             "csrrw x6, pcer, x5; csrrw x7, pcmr, x5; csrrs x9, pcer, x0; csrrwi x0, pcer, 0; csrrs x10, pcmr, x0",
@@ -107,9 +107,9 @@ def test_only_what_is_enabled_counts(run, source, counted):
     ],
     ids=["fields", "written", "all", "saturating", "wrapping", "burst", "carry"],
 )
-def test_values(run, source, found):
+def test_values(run, source, expected):
     iss = run(source)
-    assert {key: iss.csrs[key] if isinstance(key, str) else iss.state.regs[key] for key in found} == found
+    assert {key: iss.csrs[key] if isinstance(key, str) else iss.state.regs[key] for key in expected} == expected
 
 
 def test_instructions_that_trap_are_not_counted(run):

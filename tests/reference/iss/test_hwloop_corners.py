@@ -18,7 +18,7 @@ class Corner(NamedTuple):
     """A program, and what it leaves in registers (by number) and CSRs (by name)."""
 
     source: str
-    found: dict[int | str, int]
+    expected: dict[int | str, int]
     given: dict[int, int] = {}  # registers at the beginning
     handler: str = ""
 
@@ -42,8 +42,8 @@ def run(request):
                 break
             iss.step()
         assert iss.state.pc == stop, "did not end"
-        found = {key: iss.csrs[key] if isinstance(key, str) else iss.state.regs[key] for key in corner.found}
-        assert found == corner.found
+        actual = {key: iss.csrs[key] if isinstance(key, str) else iss.state.regs[key] for key in corner.expected}
+        assert actual == corner.expected
 
     return execute
 

@@ -54,8 +54,8 @@ class Design:
 
     def retire(self, count, lines=0):
         self.iss.csrs.irq = lines
-        wanted = len(self.rows) + count
-        while len(self.rows) < wanted:
+        total = len(self.rows) + count
+        while len(self.rows) < total:
             self.iss.csrs.values["mcycle"] += 2
             _, retired = self.observer.step()
             if retired is not None:

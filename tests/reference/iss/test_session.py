@@ -204,10 +204,10 @@ def test_half_a_word_at_the_end_of_the_last_page(program):
 @pytest.mark.parametrize("source", ["addi x5, x5, 1; j pc-4", "csrrs x6, mscratch, x0; j pc-4"])
 def test_progress_is_told_now_and_then(session, source, monkeypatch):
     monkeypatch.setattr("xpulpnn_sim.reference.iss.session._CHUNK", 1000)
-    told = []
-    session(source).run(5000, told.append)
-    assert 3 <= len(told) <= 5
-    assert told == sorted(told)
+    progress = []
+    session(source).run(5000, progress.append)
+    assert 3 <= len(progress) <= 5
+    assert progress == sorted(progress)
 
 
 def test_memory_is_sparse_little_endian_and_wraps():

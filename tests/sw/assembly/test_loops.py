@@ -40,15 +40,15 @@ def turned(body: str, config=CORE, **options) -> tuple[list[str], PassReport]:
     report = PassReport()
     text = optimise(of_function(body), config, report=report, **options)
     lines = [line.partition("#")[2].strip() or line.strip() for line in text.splitlines()]
-    kept = [" ".join(line.split()) for line in lines if line and not line.startswith((".text", ".type", ".size"))]
-    return [line.replace(", ", ",") for line in kept], report
+    code = [" ".join(line.split()) for line in lines if line and not line.startswith((".text", ".type", ".size"))]
+    return [line.replace(", ", ",") for line in code], report
 
 
 def setups(path: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
     """Addresses of the set-ups of hardware loops in a linked program."""
     capsys.readouterr()
     assert execute_command(["objdump", str(path)]) == 0
-    return [int(found[1], 16) for found in re.finditer(r"^ *([0-9a-f]+): .*lp\.setup", capsys.readouterr().out, re.M)]
+    return [int(match[1], 16) for match in re.finditer(r"^ *([0-9a-f]+): .*lp\.setup", capsys.readouterr().out, re.M)]
 
 
 @pytest.mark.flow
@@ -143,8 +143,8 @@ def test_two_levels_and_no_third():
     for register in (2, 3, 4):
         nest = f"li a{register},5000\n" + inner.format(register, nest)
     _, report = turned(nest + "ret")
-    found = [(outcome.level, outcome.reason) for outcome in report.loops]
-    assert found == [(0, ""), (1, ""), (None, "more than two levels deep")]
+    outcomes = [(outcome.level, outcome.reason) for outcome in report.loops]
+    assert outcomes == [(0, ""), (1, ""), (None, "more than two levels deep")]
 
 
 @pytest.mark.parametrize(
@@ -266,11 +266,11 @@ def operation(text: str):
     ],
 )
 def test_mac_load_and_requantisation(text, reads, writes, step, loads):
-    found = operation(text)
-    assert (found.kind, found.reads, found.writes) == (FlowKind.PLAIN, reads, writes)
-    assert (found.step(A1), found.is_load, found.is_store) == (step, loads, False)
+    flow = operation(text)
+    assert (flow.kind, flow.reads, flow.writes) == (FlowKind.PLAIN, reads, writes)
+    assert (flow.step(A1), flow.is_load, flow.is_store) == (step, loads, False)
     # entries of the NN-RF are no registers that the pass follows; other instructions may move
-    assert found.is_fixed
+    assert flow.is_fixed
     assert not operation("pv.sdotup.b a0, a1, a2").is_fixed
 
 
@@ -352,7 +352,7 @@ def cycles_of(path: Path) -> int:
     """What a program prints first, on the design."""
     printed: list[Output] = []
     result = run_program(load(path), DESIGN, output=printed.append)
-    text = b"".join(one.data for one in printed).decode()
+    text = b"".join(output.data for output in printed).decode()
     assert result.exit.ok, text
     return int(text.split()[0])
 
@@ -394,7 +394,7 @@ def interrupted(path: Path) -> str:
         session.iss.csrs.irq = 0 if session.iss.csrs.irq else 1 << 7
         count += 6 if session.iss.csrs.irq else 97
         end = session.run(count)
-    return b"".join(one.data for one in printed).decode()
+    return b"".join(output.data for output in printed).decode()
 
 
 @pytest.mark.flow
@@ -416,8 +416,8 @@ def test_report_of_the_command(compiler: str, tmp_path: Path, capsys: pytest.Cap
     common = [str(word) for word in words]
     assert execute_command([*common, "--loop-report"]) == 0
     record = read_results(tmp_path / "cc.json")[0]["loop_pass"]
-    found = [record[name] for name in ("hardware_loops", "refusals", "skipped_functions")]
-    assert found == [1, {"calls a function": 1}, {}]
+    counts = [record[name] for name in ("hardware_loops", "refusals", "skipped_functions")]
+    assert counts == [1, {"calls a function": 1}, {}]
     first, second = sorted(record["loops"], key=lambda loop: loop["source"])
     assert re.search(r"main\.c:[45]$", first["source"])
     assert re.search(r"main\.c:[67]$", second["source"])

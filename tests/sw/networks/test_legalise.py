@@ -40,10 +40,10 @@ def compared(network, inputs):
     """The results of the original channels, which must be as before, and the network that gave them."""
     wide = pad_to_words(network)
     expected = run_reference(network, inputs)
-    got = run_reference(wide, np.stack([padded_input(one, wide) for one in inputs]))
+    got = run_reference(wide, np.stack([padded_input(image, wide) for image in inputs]))
     assert [stage.name for stage in wide.stages] == [stage.name for stage in network.stages]
-    for stage, right, found in zip(network.stages, expected, got, strict=True):
-        np.testing.assert_array_equal(found[..., : right.shape[-1]], right, err_msg=f"{stage.name} {stage.layer}")
+    for stage, right, actual in zip(network.stages, expected, got, strict=True):
+        np.testing.assert_array_equal(actual[..., : right.shape[-1]], right, err_msg=f"{stage.name} {stage.layer}")
     return wide
 
 
@@ -169,8 +169,8 @@ def test_the_input_has_more_channels_where_no_kernel_fills_them_up():
     assert padded_input(image[0], wide).tolist() == np.pad(image[0], ((0, 0), (0, 0), (0, 1))).tolist()
     # a convolution alone fills it up by itself
     alone = built(shifted("first", "conv", "4x4x3:4x3x3", np.ones((4, 3, 3, 3), int)))
-    one = image[0]
-    assert padded_input(one, pad_to_words(alone)) is one
+    pixels = image[0]
+    assert padded_input(pixels, pad_to_words(alone)) is pixels
 
 
 def test_a_row_of_results_read_as_a_map_must_be_whole():
@@ -222,10 +222,10 @@ def test_exact_layers_of_filters_over_all_channels_have_one_shift(core, rules):
         stages.append(Stage(name=name, layer=layer, precision=precision, tensors=tensors))
     network = Network(name="exact", stages=tuple(stages))
     inputs = rng.integers(0, 256, (3, 4, 4, 5))
-    found = legalise(network, preset(core).extensions)
-    own = [stage for stage in found.stages if stage.name in ("pointwise", "depthwise")]
+    legal = legalise(network, preset(core).extensions)
+    own = [stage for stage in legal.stages if stage.name in ("pointwise", "depthwise")]
     assert [stage.tensors.rule for stage in own] == rules
     expected = run_reference(network, inputs)
-    got = {stage.name: maps for stage, maps in zip(found.stages, run_reference(found, inputs), strict=True)}
+    got = {stage.name: maps for stage, maps in zip(legal.stages, run_reference(legal, inputs), strict=True)}
     for (name, _), right in zip(layers, expected, strict=True):
         np.testing.assert_array_equal(got[name][..., : right.shape[-1]], right)

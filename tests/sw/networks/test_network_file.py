@@ -62,9 +62,9 @@ def test_round_trip(tmp_path):
     scaling = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
     _, read = again(Described(network=network, scaling=scaling), tmp_path)
     assert read.scaling == scaling
-    found = (run_reference(one, image[np.newaxis]) for one in (network, read.network))
-    for one, other, right, got in zip(network.stages, read.network.stages, *found, strict=True):
-        assert (str(one.layer), one.precision, one.name) == (str(other.layer), other.precision, other.name)
+    results = (run_reference(network_, image[np.newaxis]) for network_ in (network, read.network))
+    for stage, other, right, got in zip(network.stages, read.network.stages, *results, strict=True):
+        assert (str(stage.layer), stage.precision, stage.name) == (str(other.layer), other.precision, other.name)
         np.testing.assert_array_equal(got, right)
 
 

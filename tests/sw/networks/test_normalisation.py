@@ -23,10 +23,10 @@ def test_results_are_rounded():
     for channel, most in enumerate(sums.tolist()):
         for total in range(-most, most + 1, 23):
             exact = Fraction(factors[channel]) * total + Fraction(offsets[channel])
-            found = int(rule["kappa"][channel] * total + rule["lambda"][channel]) >> int(rule["shift"])
+            result = int(rule["kappa"][channel] * total + rule["lambda"][channel]) >> int(rule["shift"])
             # where rounding of the factor can move a result past a half
             near = Fraction(total + 1) / (1 << int(rule["shift"]) + 1)
-            assert floor(exact + Fraction(1, 2) - abs(near)) <= found <= floor(exact + Fraction(1, 2) + abs(near))
+            assert floor(exact + Fraction(1, 2) - abs(near)) <= result <= floor(exact + Fraction(1, 2) + abs(near))
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 17.0, 4000.0])
@@ -52,17 +52,17 @@ def test_words_are_filled_and_not_left(offset):
         ends = np.sort(rng.integers(-(1 << 31), 1 << 31, (3, 2)) >> rng.integers(8, 20))
         ranges = [Range(int(low), int(high)) for low, high in ends]
         bias = [int(result / factor) for result, factor in zip(rng.uniform(-200, 200, 3), factors, strict=True)]
-        found = fixed_point(factors, offset, ranges, bias)
-        found_shift = int(found["shift"])
+        rule = fixed_point(factors, offset, ranges, bias)
+        found_shift = int(rule["shift"])
 
         def summand(shift, factor, own):
             return (offset << shift) + (1 << shift >> 1) + round(Fraction(factor) * own * 2**shift)
 
         def held(shift, factors=factors, ranges=ranges, bias=bias, summand=summand):
             """Tell whether this shift needs no more bits."""
-            for factor, one, own in zip(factors, ranges, bias, strict=True):
+            for factor, bounds, own in zip(factors, ranges, bias, strict=True):
                 lam = summand(shift, factor, own)
-                products = [round(factor * 2**shift) * end for end in (one.low, one.high)]
+                products = [round(factor * 2**shift) * end for end in (bounds.low, bounds.high)]
                 sums = [product + lam for product in products]
                 if round(factor * 2**shift) >= 2**31 or not all(
                     fits(*ends, 32) for ends in (products, sums, (lam, lam))
@@ -72,17 +72,17 @@ def test_words_are_filled_and_not_left(offset):
 
         assert held(found_shift)
         assert found_shift == 31 or not held(found_shift + 1)
-        for kappa, lam, factor, own in zip(found["kappa"], found["lambda"], factors, bias, strict=True):
+        for kappa, lam, factor, own in zip(rule["kappa"], rule["lambda"], factors, bias, strict=True):
             assert abs(int(kappa) / 2**found_shift - factor) <= 0.5 / 2**found_shift
             assert int(lam) == summand(found_shift, factor, own)
 
 
 def test_factors_of_the_exact_rule_are_those_of_tflite():
     """A mantissa of 31 bits and a shift; one that rounds up to a power of two, and one too small for any sum."""
-    found = exact([0.75, -3.0, 2.0**-20, (2**32 - 1) / 2**40, 2.0**-40], -7)
-    assert found["factors"].tolist() == [3 << 29, -3 << 29, 1 << 30, 1 << 30, 0]
-    assert found["shifts"].tolist() == [31, 29, 50, 38, 1]
-    assert found["zero"] == -7
+    rule = exact([0.75, -3.0, 2.0**-20, (2**32 - 1) / 2**40, 2.0**-40], -7)
+    assert rule["factors"].tolist() == [3 << 29, -3 << 29, 1 << 30, 1 << 30, 0]
+    assert rule["shifts"].tolist() == [31, 29, 50, 38, 1]
+    assert rule["zero"] == -7
 
 
 def test_sums_reach_their_ends():
@@ -92,10 +92,10 @@ def test_sums_reach_their_ends():
 
 def test_a_factor_of_0_keeps_its_bias():
     """Beside a channel that leaves no room for its digits."""
-    found = fixed_point([0.5, 2.0**-22], -128, [Range(0, 255 * 2**16), Range(-10, 10)], [3, 100 << 22])
-    assert found["shift"] == 8
-    assert found["kappa"].tolist() == [128, 0]
-    assert ((found["lambda"] >> 8) + 128).tolist() == [2, 100]
+    rule = fixed_point([0.5, 2.0**-22], -128, [Range(0, 255 * 2**16), Range(-10, 10)], [3, 100 << 22])
+    assert rule["shift"] == 8
+    assert rule["kappa"].tolist() == [128, 0]
+    assert ((rule["lambda"] >> 8) + 128).tolist() == [2, 100]
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,13 @@ def chain(*widths: int):
 
 def owners(memory: PlannedMemory, step: int) -> dict[int, str]:
     """Whose the bytes in use are in a step; fails if one is of two."""
-    found: dict[int, str] = {}
+    owner: dict[int, str] = {}
     for piece in memory.pieces:
         if piece.first <= step <= piece.last:
             for address in range(memory.places[piece.name], memory.places[piece.name] + piece.size):
-                assert address not in found, (piece.name, found[address])
-                found[address] = piece.name
-    return found
+                assert address not in owner, (piece.name, owner[address])
+                owner[address] = piece.name
+    return owner
 
 
 def test_results_take_turns():
@@ -139,8 +139,8 @@ def test_the_input_comes_before_a_layer_without_weights():
 
 
 def test_names_of_any_network_are_names_in_c():
-    found = c_identifiers(["conv 1", "conv_1", "conv-1", "größe", "1"])
-    assert found == {"conv 1": "conv_1", "conv_1": "conv_1_2", "conv-1": "conv_1_3", "größe": "gr__e", "1": "1"}
-    assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in found.values())
+    identifiers = c_identifiers(["conv 1", "conv_1", "conv-1", "größe", "1"])
+    assert identifiers == {"conv 1": "conv_1", "conv_1": "conv_1_2", "conv-1": "conv_1_3", "größe": "gr__e", "1": "1"}
+    assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in identifiers.values())
     assert comment_text("ends */ here\\\n") == "ends * / here??"
     assert c_string('say "a\\b"\n') == r'"say \"a\\b\"?"'

@@ -56,10 +56,10 @@ def test_stacks_are_checked_when_linking(tmp_path: Path, kind: str):
         (0x200, 0x400, "core stack", 1024, r"xp_worker \(\d+\) > work \(10\d\d\)"),
     ]
     for main, work, name, size, path in cases[: 1 if kind == "zig" else None]:
-        with pytest.raises(InputError, match=rf"^{name} must be at least \d+ bytes, not {size}, for {path}$") as found:
+        with pytest.raises(InputError, match=rf"^{name} must be at least \d+ bytes, not {size}, for {path}$") as raised:
             built(0, main, work)
-        frames = map(int, re.findall(r"\((\d+)\)", str(found.value)))
-        assert f"at least {sum(frames)} bytes" in str(found.value)
+        frames = map(int, re.findall(r"\((\d+)\)", str(raised.value)))
+        assert f"at least {sum(frames)} bytes" in str(raised.value)
     if kind == "zig":
         return
     config = ClusterConfig(core=PRESETS["xpulpnn2"], cores=2)

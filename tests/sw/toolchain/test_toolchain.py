@@ -310,8 +310,8 @@ def test_errors_of_all_files_are_shown(compiler: str, written, capfd: pytest.Cap
 def test_functions_that_are_nowhere_are_explained(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", "#include <xpulpnn.h>\nint main(void) { return xp_rqu_b(1, 2, 3) + xp_clip(1, 2); }\n")
     assert cc(main, "--preset", "ri5cy", "--compiler", compiler) == 1
-    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert told == ["error: xp_rqu_b needs --preset xpulpnn2 or xpulpnn3, not ri5cy"]
+    errors = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert errors == ["error: xp_rqu_b needs --preset xpulpnn2 or xpulpnn3, not ri5cy"]
     other = written("other.c", "int mian(void) { return 0; }\n")
     assert cc(other, "--compiler", compiler) == 1
     assert "\nerror: no main() in other.c; -c compiles" in capfd.readouterr().err

@@ -176,12 +176,12 @@ def test_batches_depend_on_holes_alone():
 def test_few_holes_are_aimed_at_by_several_programs():
     collector = Collector(LARGEST)
     collector.counts[:] = 1
-    hole = reachable("operand")[77]
-    collector.counts[hole] = 0
+    cross = reachable("operand")[77]
+    collector.counts[cross] = 0
     sources = [source for source in batch(SOURCE, collector, 16) if source.aims]
     assert len(sources) > 1
-    assert {aim for source in sources for aim in source.aims} == {hole}
-    collector.counts[hole] = 1
+    assert {aim for source in sources for aim in source.aims} == {cross}
+    collector.counts[cross] = 1
     assert not any(source.aims for source in batch(SOURCE, collector, 16))
 
 

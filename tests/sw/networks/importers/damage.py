@@ -54,8 +54,8 @@ def fault(content: bytes, path: Path) -> str:
     """What is wrong with the import of a file; empty if it gives a network, or a line, code 2 and nothing written."""
     path.write_bytes(content)
     net, weights = path.with_name("net.json"), path.with_name("net.npz")
-    for one in (net, weights):
-        one.unlink(missing_ok=True)
+    for path in (net, weights):
+        path.unlink(missing_ok=True)
     shown, errors = io.StringIO(), io.StringIO()
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
@@ -83,7 +83,7 @@ def main() -> int:
     """Damage files of a folder; those at fault stay beside them."""
     folder, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int((sys.argv[3:] or ["0"])[0])
     models = sorted(path for path in folder.iterdir() if path.suffix in (".tflite", ".onnx"))
-    found: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as work:
         for number in range(seed, seed + count):
             random = Random(number)
@@ -91,12 +91,12 @@ def main() -> int:
             content = damaged(model.read_bytes(), random)
             what = fault(content, Path(work) / f"model{model.suffix}")
             if what:
-                found[what[:200]] += 1
+                faults[what[:200]] += 1
                 sys.stdout.write(f"{number} {model.name}: {what}\n")
                 sys.stdout.flush()
                 (folder / f"fault{number}{model.suffix}.bad").write_bytes(content)
-    sys.stdout.write(f"{count} files, {found.total()} at fault\n")
-    return bool(found)
+    sys.stdout.write(f"{count} files, {faults.total()} at fault\n")
+    return bool(faults)
 
 
 if __name__ == "__main__":

@@ -153,23 +153,23 @@ class Model:
         return name
 
     def quant(self, scale: float, bits: int, *, signed: bool, source: str | None = None, zero: float = 0) -> str:
-        numbers = [self.constant(one) for one in (scale, zero, bits)]
+        numbers = [self.constant(value) for value in (scale, zero, bits)]
         more = {"signed": int(signed), "narrow": 0, "rounding_mode": "ROUND"}
         return self.node("Quant", *numbers, source=source, domain=DOMAIN, **more)
 
     def weights(self, values: Any, scale: Any, bits: int) -> str:
         last = self.last
-        number = [self.constant(one) for one in (scale, 0, bits)]
+        number = [self.constant(value) for value in (scale, 0, bits)]
         more = {"signed": 1, "narrow": 1, "rounding_mode": "ROUND"}
-        found = self.node("Quant", *number, source=self.constant(values), domain=DOMAIN, **more)
+        output = self.node("Quant", *number, source=self.constant(values), domain=DOMAIN, **more)
         self.last = last
-        return found
+        return output
 
     def proto(self) -> onnx.ModelProto:
         image = helper.make_tensor_value_info("image", self.kind, self.shape)
         output = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)
         graph = helper.make_graph(self.nodes, "model", [image], [output], self.tensors)
-        versions = [helper.make_opsetid(*one) for one in (("", self.opset), (DOMAIN, 1), (MICROSOFT, 1))]
+        versions = [helper.make_opsetid(*version) for version in (("", self.opset), (DOMAIN, 1), (MICROSOFT, 1))]
         return helper.make_model(graph, opset_imports=versions, ir_version=10)
 
     def saved(self, path: Path) -> Path:
@@ -213,9 +213,9 @@ def check(
     described = imported(model, path, **({"note": notes.append} | options))
     assert near or not any("by 1 at the most" in note for note in notes)
     images = samples(model, rng)
-    found = run_reference(described.network, described.batch(images))[-1]
+    results = run_reference(described.network, described.batch(images))[-1]
     seen: set[float] = set()
-    for image, result in zip(images, found, strict=True):
+    for image, result in zip(images, results, strict=True):
         ordered = image.transpose(2, 0, 1) if len(model.shape) == 4 else image
         real = model.computed(given(ordered)[np.newaxis])
         expected = np.moveaxis(real[0], 0, -1)
@@ -232,7 +232,7 @@ def normalised(model: Model, channels: int, spread: float, rng: np.random.Genera
     factor = rng.choice([-1, 1], channels) * rng.choice([0.5, 1, 2], channels)
     factor[-1] = 0
     parameters = (factor, rng.normal(0, 1, channels).round(2), rng.normal(0, spread, channels).round(), spread**2)
-    names = [model.constant(np.broadcast_to(one, channels)) for one in parameters]
+    names = [model.constant(np.broadcast_to(parameter, channels)) for parameter in parameters]
     model.node("BatchNormalization", *names, epsilon=0.0)
 
 
@@ -250,6 +250,6 @@ def kinds(described: Any) -> list[str]:
 
 def correlation(model: Model, described: Any, images: Any, given: Any) -> float:
     """Correlation of the results for images with those of the model, which takes what is given, colours first."""
-    found = run_reference(described.network, described.batch(images))[-1]
-    expected = np.array([model.computed(one.transpose(2, 0, 1)[np.newaxis])[0] for one in given])
-    return np.corrcoef(found.ravel(), expected.ravel())[0, 1]
+    results = run_reference(described.network, described.batch(images))[-1]
+    expected = np.array([model.computed(image.transpose(2, 0, 1)[np.newaxis])[0] for image in given])
+    return np.corrcoef(results.ravel(), expected.ravel())[0, 1]

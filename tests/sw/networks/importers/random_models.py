@@ -51,8 +51,8 @@ class RandomModel:
         """What the last tensor is for some images."""
         evaluator = ReferenceEvaluator(self.model.proto(), new_ops=OPERATORS)
         given = self.images[:images].astype(np.float32).transpose(0, 3, 1, 2)[:, np.newaxis] / np.float32(255)
-        found: list[Any] = [evaluator.run(None, {"image": one})[0] for one in given]
-        return np.concatenate(found)
+        outputs: list[Any] = [evaluator.run(None, {"image": image})[0] for image in given]
+        return np.concatenate(outputs)
 
     def _quantise(self, scale: Any, *, signed: bool, zero: int = 0) -> None:
         if self.form == "qdq":
@@ -108,7 +108,7 @@ class RandomModel:
                 case "Relu6":
                     self.model.node("Clip", self.model.constant(0), self.model.constant(6))
                 case "Clip":
-                    low, high = sorted(float(one) for one in np.quantile(values, self._rng.uniform(0, 1, 2)))
+                    low, high = sorted(float(bound) for bound in np.quantile(values, self._rng.uniform(0, 1, 2)))
                     ends = [self.model.constant(low), self.model.constant(max(high, low + spread / 2))]
                     match self._pick("both", "both", "low", "high"):
                         case "low":
@@ -131,7 +131,7 @@ class RandomModel:
                         values.mean(axis=axes),
                         values.var(axis=axes) + 1e-2,
                     )
-                    names = [self.model.constant(np.ravel(one) * np.ones(column[0])) for one in parameters]
+                    names = [self.model.constant(np.ravel(parameter) * np.ones(column[0])) for parameter in parameters]
                     self.model.node("BatchNormalization", *names)
 
     def _layer(self, maps: dict[tuple[int, ...], list[str]]) -> None:

@@ -56,24 +56,24 @@ class RandomGraph(Graph):
         return self._coded(output, fitted=True)
 
     def _coded(self, output: int, *, fitted: bool) -> int:
-        one, tensor = self.operators[-1], self.tensors[output]
+        node, tensor = self.operators[-1], self.tensors[output]
         if fitted:
             # codes of a fine and wide kind tell what the results are
             self.tensors[output] = replace(tensor, scales=np.array([1e-3]))
-            plain = {key: NONE if key == "FusedActivationFunction" else value for key, value in one.options.items()}
-            wide = replace(one, options=plain)
+            plain = {key: NONE if key == "FusedActivationFunction" else value for key, value in node.options.items()}
+            wide = replace(node, options=plain)
             values = _unclipped(self.tensors, wide, self.known)
             scale, zero = self._range(values)
             self.tensors[output] = replace(tensor, scales=np.array([scale]), zeros=np.array([zero]))
-        self.known[output] = results(self.tensors, one, self.known)
+        self.known[output] = results(self.tensors, node, self.known)
         return output
 
     def _grown(self, last: int, maps: list[int]) -> int:
         _, rows, columns, channels = shape = self._shape(last)
-        alike = [one for one in maps if one != last and self._shape(one) == shape]
+        same_shape = [number for number in maps if number != last and self._shape(number) == shape]
         kinds = ["CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "RELU", "LEAKY_RELU", "LOGISTIC"]
         kinds += ["AVERAGE_POOL_2D", "MAX_POOL_2D"] if rows >= 4 else []
-        kinds += ["ADD", "SUB", "CONCATENATION"] * 2 if alike else []
+        kinds += ["ADD", "SUB", "CONCATENATION"] * 2 if same_shape else []
         kind = str(self.draws.choice(kinds))
         match kind:
             case "CONV_2D":
@@ -90,11 +90,11 @@ class RandomGraph(Graph):
                 options = window((2, 2), VALID, self._activation(), FilterHeight=2, FilterWidth=2)
                 return self._operator(kind, (last,), (1, rows // 2, columns // 2, channels), last, **options)
             case "ADD" | "SUB":
-                other = int(self.draws.choice(alike))
+                other = int(self.draws.choice(same_shape))
                 return self._operator(kind, (last, other), shape, None, FusedActivationFunction=self._activation())
             case "CONCATENATION":
                 # of numbers of the same codes: what another has becomes these first
-                other = self._operator("QUANTIZE", (int(self.draws.choice(alike)),), shape, last)
+                other = self._operator("QUANTIZE", (int(self.draws.choice(same_shape)),), shape, last)
                 both = (*shape[:3], 2 * channels)
                 return self._operator(kind, (last, other), both, last, Axis=3, FusedActivationFunction=NONE)
             case "LEAKY_RELU":
@@ -111,12 +111,12 @@ class RandomGraph(Graph):
         return bool(np.unique(self.known[self.operators[-1].outputs[0]]).size > 10)
 
 
-def _unclipped(tensors: Any, one: Any, known: Any) -> Any:
+def _unclipped(tensors: Any, node: Any, known: Any) -> Any:
     """Real results of an operator, by the codes of the finest scale that has them all."""
-    output = one.outputs[0]
+    output = node.outputs[0]
     for scale in (1e-3, 1e-2, 0.1, 1.0, 10.0):
         tensors[output] = replace(tensors[output], scales=np.array([scale]))
-        codes = results(tensors, one, known)
+        codes = results(tensors, node, known)
         if -128 < codes.min() and codes.max() < 127:
             break
     return codes * scale

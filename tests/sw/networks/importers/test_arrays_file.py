@@ -40,7 +40,7 @@ def answers(arrays, pixels):
     for number in range(9):
         rows = arrays[f"w{number}"]
         inputs = values.shape[-1] * (9 if number < 6 else 1)
-        bits = np.array([[int(row[one // 8]) >> one % 8 & 1 for one in range(inputs)] for row in rows])
+        bits = np.array([[int(row[bit // 8]) >> bit % 8 & 1 for bit in range(inputs)] for row in rows])
         if number < 6:
             seen = np.lib.stride_tricks.sliding_window_view(values, (3, 3), axis=(0, 1)).transpose(0, 1, 3, 4, 2)
             operands = seen.reshape(*seen.shape[:2], -1)
@@ -68,9 +68,9 @@ def test_cnv(tmp_path):
     pixels = rng.integers(0, 256, (3, 32, 32, 3))
     pixels[0, 0, 0] = 0, 255, 127
     *_, signs, scores = run_reference(described.network, described.batch(pixels))
-    for one, found in zip(pixels, scores, strict=True):
+    for image, score in zip(pixels, scores, strict=True):
         # a sum of ten products is twice the count less ten
-        assert (found == 2 * answers(arrays, one) - OUTPUTS[1]).all()
+        assert (score == 2 * answers(arrays, image) - OUTPUTS[1]).all()
     assert np.unique(signs).tolist() == [-1, 1]
     assert len(np.unique(scores)) > 3
     np.savez(tmp_path / "cnv.npz", **arrays, classes=np.array(4))

@@ -45,7 +45,7 @@ def normalised(model: Model, rng: np.random.Generator, channels: int = 8) -> Non
 
 def clipped(low: float | None, high: float | None) -> Any:
     def put(model: Model, _: np.random.Generator) -> None:
-        ends = ["" if one is None else model.constant(one) for one in (low, high)]
+        ends = ["" if end is None else model.constant(end) for end in (low, high)]
         model.node("Clip", *ends)
 
     return put
@@ -121,9 +121,9 @@ def test_changes_behind_layers_in_floating_point(tmp_path: Path, name: str) -> N
 
 
 def test_clip_whose_least_end_is_the_greater_one() -> None:
-    one = Affine(a=Fraction(1), b=Fraction(0), least=-9, most=9).clamped(Fraction(5), Fraction(2))
-    assert {one.at(value) for value in range(-9, 10)} == {2}
-    turned = one.then(Fraction(-1), Fraction(0))
+    clamped = Affine(a=Fraction(1), b=Fraction(0), least=-9, most=9).clamped(Fraction(5), Fraction(2))
+    assert {clamped.at(value) for value in range(-9, 10)} == {2}
+    turned = clamped.then(Fraction(-1), Fraction(0))
     assert {turned.at(value) for value in range(-9, 10)} == {-2}
 
 
@@ -166,13 +166,13 @@ def test_answers(tmp_path: Path, name: str, is_quantised: bool) -> None:
         model.last = model.nodes[-1].output[0]
     before = model.computed, model.last
     images = rng.integers(0, 256, (IMAGES, 4, 4, 3))
-    scores = np.concatenate([before[0](one.transpose(2, 0, 1)[np.newaxis]) for one in images])
+    scores = np.concatenate([before[0](image.transpose(2, 0, 1)[np.newaxis]) for image in images])
     put, sign = ENDS[name]
     put(model)
     if name == "TopK":
         model.nodes[-1].output.append("places")
-    found = imported(model, tmp_path)
-    results = run_reference(found.network, found.batch(images))[-1].reshape(scores.shape)
+    net = imported(model, tmp_path)
+    results = run_reference(net.network, net.batch(images))[-1].reshape(scores.shape)
     assert np.corrcoef(results.ravel(), sign * scores.ravel())[0, 1] > 0.999
     assert (results.argmax(axis=1) == (sign * scores).argmax(axis=1)).all()
 
@@ -203,14 +203,14 @@ def test_axis_of_the_answer(tmp_path: Path, axis: int, said: str) -> None:
 def greatest(values: Any, reach: int, step: int, pads: list[int], windows: int) -> Any:
     """Maxima of windows that are cut at the ends of the map, one by one."""
     side = values.shape[-1]
-    found = np.empty((*values.shape[:2], windows, windows), values.dtype)
+    maxima = np.empty((*values.shape[:2], windows, windows), values.dtype)
     for row, column in np.ndindex(windows, windows):
         rows, columns = (
             slice(max(place * step - pad, 0), min(place * step - pad + reach, side))
             for place, pad in zip((row, column), pads, strict=True)
         )
-        found[:, :, row, column] = values[:, :, rows, columns].max(axis=(2, 3))
-    return found
+        maxima[:, :, row, column] = values[:, :, rows, columns].max(axis=(2, 3))
+    return maxima
 
 
 @pytest.mark.parametrize(
@@ -235,15 +235,15 @@ def test_windows_of_pools(
     name = model.node("MaxPool", kernel_shape=[reach] * 2, strides=[step] * 2, **own, **more)
     images = pictures(rng, side)
     given = images.transpose(0, 3, 1, 2)[:, np.newaxis].astype(np.float32)
-    pools = [greatest(one, reach, step, pads[:2], windows) for one in given]
-    for one, expected in zip(given, pools, strict=True):
-        np.testing.assert_array_equal(evaluated(model.proto())({"image": one})[0], expected)
+    pools = [greatest(values, reach, step, pads[:2], windows) for values in given]
+    for values, expected in zip(given, pools, strict=True):
+        np.testing.assert_array_equal(evaluated(model.proto())({"image": values})[0], expected)
     model.node("Flatten", source=name)
     matrix = rng.normal(0, 1, (5, 3 * windows**2)).astype(np.float32)
     model.node("Gemm", model.constant(matrix), transB=1)
-    found = imported(model, tmp_path, quantise=request_of("8"), images=images)
-    scores = np.concatenate([one.reshape(1, -1) @ matrix.T for one in pools])
-    assert np.corrcoef(run_reference(found.network, found.batch(images))[-1].ravel(), scores.ravel())[0, 1] > 0.999
+    net = imported(model, tmp_path, quantise=request_of("8"), images=images)
+    scores = np.concatenate([pool.reshape(1, -1) @ matrix.T for pool in pools])
+    assert np.corrcoef(run_reference(net.network, net.batch(images))[-1].ravel(), scores.ravel())[0, 1] > 0.999
 
 
 def test_sum_of_maps_with_long_scales(tmp_path: Path) -> None:
@@ -257,8 +257,8 @@ def test_sum_of_maps_with_long_scales(tmp_path: Path) -> None:
     model.node("Add", first)
     classes(model, rng, 8)
     images = pictures(rng)
-    found = imported(model, tmp_path, samples=None, quantise=request_of("8"), images=images)
-    assert correlation(model, found, images, images.astype(np.float32) / np.float32(255)) > 0.999
+    net = imported(model, tmp_path, samples=None, quantise=request_of("8"), images=images)
+    assert correlation(model, net, images, images.astype(np.float32) / np.float32(255)) > 0.999
 
 
 def annotated(model: Model, name: str) -> Any:
@@ -277,10 +277,10 @@ def test_annotated_inputs(tmp_path: Path, name: str, low: int) -> None:
     model.quant(16.0, 8, signed=True)
     path = tmp_path / "model.onnx"
     path.write_bytes(annotated(model, name).SerializeToString())
-    found = import_onnx(path, ImportOptions(name="model"))
+    net = import_onnx(path, ImportOptions(name="model"))
     images = pictures(rng, 4).astype(np.int64)
-    results = run_reference(found.network, found.batch(images))[-1]
-    expected = [model.computed(one.transpose(2, 0, 1)[np.newaxis] + low)[0] / 16 for one in images]
+    results = run_reference(net.network, net.batch(images))[-1]
+    expected = [model.computed(image.transpose(2, 0, 1)[np.newaxis] + low)[0] / 16 for image in images]
     np.testing.assert_array_equal(results.transpose(0, 3, 1, 2), expected)
 
 

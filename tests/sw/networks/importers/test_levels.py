@@ -40,15 +40,15 @@ def test_quantisers_of_large_sums_take_the_exact_rule() -> None:
         Affine(a=Fraction(*a), b=Fraction(*a) * start, least=-(1 << 20), most=1 << 20)
         for a, start in (((1, 180_001), 5000), ((7, 1_100_003), -77), ((1, 90_007), 123_456))
     ]
-    fit = rule_of(levels, [Channel.of(levels, one, number) for number, one in enumerate(affine)])
+    fit = rule_of(levels, [Channel.of(levels, function, number) for number, function in enumerate(affine)])
     assert fit.rule is Rule.EXACT
     arrays = [fit.arrays[name].tolist() for name in ("factors", "shifts", "bias")]
     assert int(fit.arrays["zero"]) == -37
-    for one, factor, shift, bias in zip(affine, *arrays, strict=True):
-        steps = [step for step in step_sums(levels, one, 0) if one.least < step <= one.most]
-        for number in {one.least, one.most, *steps, *(step - 1 for step in steps)}:
+    for function, factor, shift, bias in zip(affine, *arrays, strict=True):
+        steps = [step for step in step_sums(levels, function, 0) if function.least < step <= function.most]
+        for number in {function.least, function.most, *steps, *(step - 1 for step in steps)}:
             result = ((number + bias) * factor + (1 << (shift - 1)) >> shift) - 37
-            assert min(max(result, -128), 127) == levels.result(one.at(number), 0)
+            assert min(max(result, -128), 127) == levels.result(function.at(number), 0)
 
 
 @pytest.mark.parametrize("factor", [Fraction(1, 3), Fraction(-1, 3), Fraction(-1, 7)])
@@ -74,9 +74,9 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
     assembly.quantised(sums, levels)
     network = assembly.finish().network
     inputs = np.array([[first, second] for first in range(4) for second in range(4)])
-    found = run_reference(network, inputs)[-1].ravel()
-    expected = [quantised(factor * int(np.dot(one, weights)) + summand, Fraction(1, 2), -8, 7) for one in inputs]
-    assert found.tolist() == expected
+    results = run_reference(network, inputs)[-1].ravel()
+    expected = [quantised(factor * int(np.dot(row, weights)) + summand, Fraction(1, 2), -8, 7) for row in inputs]
+    assert results.tolist() == expected
 
 
 @pytest.mark.flow
@@ -86,17 +86,15 @@ def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], 
     """Results clipped where they do not end cannot be right, and are counted."""
     first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
     levels = uniform_levels(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
-    found = addition(
-        (first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0), levels
-    )
-    first_factor, second_factor = found.arrays["factors"]
+    rule = addition((first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0), levels)
+    first_factor, second_factor = rule.arrays["factors"]
     wrong = 0
     for x0 in range(16):
         for x1 in range(-8, 8):
             real = factors[0] * x0 + factors[1] * x1 + Fraction(1, 7)
             real = real if low is None else max(real, low)
             expected = min(max(round(real / Fraction(4, 5) + 3), -8), 7)
-            got = int(first_factor * x0 + second_factor * x1 + found.arrays["summand"] >> found.arrays["shift"])
+            got = int(first_factor * x0 + second_factor * x1 + rule.arrays["summand"] >> rule.arrays["shift"])
             wrong += min(max(got, -8), 7) != expected
-    assert (found.total, found.moved) == (256, wrong)
+    assert (rule.total, rule.moved) == (256, wrong)
     assert (wrong == 0) == (low is None)

@@ -95,8 +95,8 @@ def test_ranges_behind_normalisations_of_early_versions(tmp_path: Path) -> None:
     model.node("Flatten")
     model.node("MatMul", model.constant(rng.normal(0, 0.1, (64, 5))))
     images = samples(model, rng)
-    found = imported(model, tmp_path, quantise=request_of("8"), images=images)
-    assert correlation(model, found, images, images) > 0.999
+    described = imported(model, tmp_path, quantise=request_of("8"), images=images)
+    assert correlation(model, described, images, images) > 0.999
 
 
 @pytest.mark.parametrize(("bits", "least"), [(8, 0.999), (4, 0.95)])
@@ -131,9 +131,9 @@ def test_tensors_in_files_that_are_missing(tmp_path: Path) -> None:
     set_external_data(tensor, location="weights.bin")
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    with pytest.raises(InputError, match=r"^tensor constant0 must be readable, not broken: ") as found:
+    with pytest.raises(InputError, match=r"^tensor constant0 must be readable, not broken: ") as raised:
         imported(model, tmp_path)
-    assert "weights.bin" in str(found.value)
+    assert "weights.bin" in str(raised.value)
 
 
 def test_tfc(nets: Path) -> None:
@@ -141,14 +141,14 @@ def test_tfc(nets: Path) -> None:
     path = nets / "TFC_1W1A.onnx"
     images = np.random.default_rng(7).integers(0, 256, (8, 28, 28))
     described = import_onnx(path, ImportOptions(name="tfc"))
-    found = run_reference(described.network, described.batch(images))[-1].reshape(len(images), -1)
+    results = run_reference(described.network, described.batch(images))[-1].reshape(len(images), -1)
     proto = onnx.load(path)
     for node in proto.graph.node:
         # of the tool that wrote it
         node.domain = DOMAIN if node.domain else ""
     proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     evaluator = ReferenceEvaluator(proto, new_ops=OPERATORS)
-    for image, own in zip(images, found, strict=True):
+    for image, own in zip(images, results, strict=True):
         given = (image / 255).reshape(1, 1, 28, 28).astype(np.float32)
         real: Any = evaluator.run(None, {evaluator.input_names[0]: given})
         scores = np.asarray(real[0]).ravel()
@@ -212,7 +212,7 @@ def test_few_bits_with_branches(tmp_path: Path, bits: int) -> None:
     model.node("Relu")
     first = model.quant(32.0, bits, signed=False)
     conv(model, (8, 8, 1, 7), 2, rng, pads=[0, 4, 0, 2])
-    model.node("BatchNormalization", *(model.constant(np.full(8, one)) for one in (-0.5, 3.0, 1.0, 4.0)), epsilon=0.0)
+    model.node("BatchNormalization", *(model.constant(np.full(8, own)) for own in (-0.5, 3.0, 1.0, 4.0)), epsilon=0.0)
     second = model.quant(8.0, bits, signed=True)
     conv(model, (8, 8, 1, 1), 2, rng)
     third = model.quant(4.0, bits, signed=True)
@@ -280,9 +280,9 @@ def test_integers_of_fewer_bits_than_their_type(tmp_path: Path) -> None:
         last = model.last
         scales = 2.0 ** rng.integers(-3, 0, shape[0])
         values = rng.normal(0, 1, shape)
-        found = clipped(scales, np.int8, -7, 7, model.constant(values), axis=0)
+        output = clipped(scales, np.int8, -7, 7, model.constant(values), axis=0)
         model.last = last
-        return found
+        return output
 
     clipped(17.37, np.uint8, 0, 15)
     model.node("Conv", weights((8, 3, 3, 3)), pads=[1, 1, 1, 1])
@@ -368,7 +368,7 @@ def test_normalisation_by_colour(tmp_path: Path, *, nodes: bool) -> None:
     """By nodes or by the caller, it becomes that of the samples, before a quantiser of the model."""
     rng = np.random.default_rng(17)
     model = Model((1, 3, 6, 5))
-    mean, deviation = (np.reshape(one, (1, 3, 1, 1)) for one in (MEANS, DEVIATIONS))
+    mean, deviation = (np.reshape(values, (1, 3, 1, 1)) for values in (MEANS, DEVIATIONS))
     if nodes:
         model.node("Sub", model.constant(mean))
         model.node("Div", model.constant(deviation))

@@ -60,33 +60,33 @@ def test_functions_in_floating_point(tmp_path: Path) -> None:
     assert correlation(model, described, images, images) > 0.99
 
 
-@pytest.mark.parametrize("alike", [False, True])
-def test_maps_beside_each_other(tmp_path: Path, *, alike: bool) -> None:
+@pytest.mark.parametrize("equal_scales", [False, True])
+def test_maps_beside_each_other(tmp_path: Path, *, equal_scales: bool) -> None:
     """Their scales and zero points may differ: channels have factors of their own then."""
     rng = np.random.default_rng(7)
     model = Model((1, 2, 7, 6))
     image = model.pair(1.0, 0, np.uint8)
     maps = [image]
-    for scale, zero in ((1.0, 0), (1.0, 0)) if alike else ((0.3719, 131), (2.6173, 120)):
+    for scale, zero in ((1.0, 0), (1.0, 0)) if equal_scales else ((0.3719, 131), (2.6173, 120)):
         weights = model.integers(rng.integers(-127, 128, (3, 2, 3, 3)), 0.00413, np.int8)
         model.node("Conv", weights, source=image, kernel_shape=[3, 3], pads=[1] * 4)
         maps.append(model.pair(scale, zero, np.uint8))
     model.node("Concat", *maps[1:], source=maps[0], axis=1)
-    if not alike:
+    if not equal_scales:
         model.pair(2.9137, 110, np.uint8)
     model.node("Conv", model.integers(rng.integers(-127, 128, (4, 8, 1, 1)), 0.00781, np.int8), kernel_shape=[1, 1])
     model.pair(5.3371, 128, np.uint8)
     described = check(model, tmp_path, 5.3371, rng, 128)
-    assert kinds(described)[2:] == [*["pointwise"] * 3, "add", "add", *["depthwise"] * (not alike), "pointwise"]
+    assert kinds(described)[2:] == [*["pointwise"] * 3, "add", "add", *["depthwise"] * (not equal_scales), "pointwise"]
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     def model(*nodes: tuple[str, dict[str, Any]]) -> Model:
-        found = Model((1, 2, 7, 6))
-        found.pair(1.0, 0, np.uint8)
+        concatenation = Model((1, 2, 7, 6))
+        concatenation.pair(1.0, 0, np.uint8)
         for name, attributes in nodes:
-            found.node(name, *[found.last] * (name == "Concat"), **attributes)
-        return found
+            concatenation.node(name, *[concatenation.last] * (name == "Concat"), **attributes)
+        return concatenation
 
     for nodes, message in (
         ([("LeakyRelu", {"alpha": -0.5})], "LeakyRelu leakyrelu2: alpha must be greater than 0, not -0.5"),

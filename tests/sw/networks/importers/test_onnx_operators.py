@@ -25,7 +25,7 @@ def test_truncation(tmp_path: Path, mode: str) -> None:
     model.node("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
     if not mode:
         model.node("Mul", model.constant(4))
-    numbers = [model.constant(one) for one in ((0.5, 8, 9, 4.0, 6) if mode else (1, 0, 10, 8))]
+    numbers = [model.constant(parameter) for parameter in ((0.5, 8, 9, 4.0, 6) if mode else (1, 0, 10, 8))]
     attributes = {"signed": 1, "narrow": 0} if mode else {}
     model.node("Trunc", *numbers, domain=DOMAIN, rounding_mode=mode or "FLOOR", **attributes)
     check(model, tmp_path, 4.0 if mode else 1, rng, zero=None if mode else 0, near=mode == "ROUND")
@@ -191,6 +191,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("named", REFUSED)
 def test_what_no_layer_stands_for_is_named(tmp_path: Path, named: str) -> None:
-    with pytest.raises(InputError, match=f"^{named}") as found:
+    with pytest.raises(InputError, match=f"^{named}") as raised:
         imported(REFUSED[named], tmp_path)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(raised.value)

@@ -29,23 +29,23 @@ def judged(path: Path, form: str, seeds: range) -> Iterator[str]:
         if not model.is_telling:
             continue
         try:
-            own, told = model.network(path / "model.onnx", notes.append)
+            own, warned = model.network(path / "model.onnx", notes.append)
         except InputError as error:
             yield "refused" if len(str(error).splitlines()) == 1 else "refused at length"
             continue
         if own.correlation > NEAR:
             yield "near"
             continue
-        assert told is not None, f"model {seed}: {own}"
-        assert abs(told.correlation - own.correlation) < 1 - NEAR, f"model {seed}: {own}, but {told} is said"
+        assert warned is not None, f"model {seed}: {own}"
+        assert abs(warned.correlation - own.correlation) < 1 - NEAR, f"model {seed}: {own}, but {warned} is said"
         yield "told"
 
 
 def check_models(path: Path, form: str, count: int) -> None:
-    found = [*judged(path, form, range(count))]
-    assert "refused at length" not in found
+    verdicts = [*judged(path, form, range(count))]
+    assert "refused at length" not in verdicts
     # what quantises itself is refused more often: its quantisers are where they are
-    assert found.count("near") > len(found) * (0.8 if form == "float" else 0.3)
+    assert verdicts.count("near") > len(verdicts) * (0.8 if form == "float" else 0.3)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -74,8 +74,8 @@ def test_results_are_those_of_onnx_runtime(form: str) -> None:
         proto.graph.output[0].name = model.result
         session = runtime.InferenceSession(proto.SerializeToString(), options)
         given = model.images.transpose(0, 3, 1, 2)[:, np.newaxis].astype(np.float32) / np.float32(255)
-        found = np.concatenate([session.run(None, {"image": one})[0] for one in given])
-        assert np.corrcoef(found.ravel(), model.expected.ravel())[0, 1] > 0.999
+        results = np.concatenate([session.run(None, {"image": image})[0] for image in given])
+        assert np.corrcoef(results.ravel(), model.expected.ravel())[0, 1] > 0.999
 
 
 def check_graphs(path: Path, seeds: range) -> None:
@@ -94,7 +94,7 @@ def check_graphs(path: Path, seeds: range) -> None:
         assert np.corrcoef(results.ravel(), expected.ravel())[0, 1] > NEAR, f"graph {seed}"
         near += 1
     assert near > len(seeds) // 2
-    assert all("activation must leave some of the results' codes" in one for one in refused)
+    assert all("activation must leave some of the results' codes" in message for message in refused)
 
 
 def test_some_graphs_of_tflite(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_weights_that_are_integers_stay() -> None:
     whole = rng.integers(-7, 8, (5, 24))
     whole[:, 0] = 7
     seen = correlated(rng, 100)
-    found, scales = rounded(whole * 0.25, 7, seen.T @ seen / 100, one_scale=False)
-    assert (found == whole).all()
+    integers, scales = rounded(whole * 0.25, 7, seen.T @ seen / 100, one_scale=False)
+    assert (integers == whole).all()
     assert scales == pytest.approx([0.25] * 5)
 
 
@@ -67,11 +67,11 @@ def test_what_filters_meet(operator: str, shape: Any, weights: Any, attributes: 
     rng = np.random.default_rng(5)
     given = {"x": rng.normal(0, 1, shape).astype(np.float32), "w": rng.normal(0, 1, weights).astype(np.float32)}
     proto = helper.make_node(operator, ["x", "w"], ["y"], **attributes)
-    values = {one.name: helper.get_attribute_value(one) for one in proto.attribute}
+    values = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
     node = OnnxNode(operator=operator, name="", inputs=("x", "w"), outputs=("y",), attributes=values, proto=proto)
-    (found,) = probes((node,), {}).values()
+    (probe,) = probes((node,), {}).values()
     expected = reference.ReferenceEvaluator(proto).run(None, given)[0]
     filters = given["w"].T if shape[-1] == len(given["w"]) else given["w"].reshape(len(given["w"]), -1)
-    sums = found(given) @ filters.T
+    sums = probe(given) @ filters.T
     expected = expected[0].reshape(len(filters), -1).T if expected.ndim == 4 else expected
     np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)

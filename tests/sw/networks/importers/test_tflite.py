@@ -136,8 +136,8 @@ def test_residual(tmp_path):
     (tmp_path / "net.npz").write_bytes(arrays)
     (tmp_path / "net.json").write_text(text)
     again, samples = read_network(tmp_path / "net.json"), np.arange(288).reshape(1, 9, 8, 4) % 256
-    for one, other in zip(*(run_reference(net.network, net.batch(samples)) for net in (described, again)), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for a, b in zip(*(run_reference(net.network, net.batch(samples)) for net in (described, again)), strict=True):
+        np.testing.assert_array_equal(a, b)
     assert notes == ["operator 8 (SOFTMAX) is left out: results are the codes before it"]
 
 
@@ -169,10 +169,10 @@ def nearly_constant():
     """Channels with tiny weights and great biases beside others, as folded batch normalisations leave them."""
     g = Graph((1, 6, 5, 4), 0.02, -128, seed=8)
     g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.1, -128, **convolving((1, 1), SAME, RELU))
-    weights, bias = (next(one for one in g.tensors if one.name == name) for name in ("weights", "bias"))
+    weights, bias = (next(tensor for tensor in g.tensors if tensor.name == name) for name in ("weights", "bias"))
     weights.scales[1::2] *= 1e-4
-    for one in (weights, bias):
-        one.scales[1::2] = np.float32(weights.scales[1::2])
+    for tensor in (weights, bias):
+        tensor.scales[1::2] = np.float32(weights.scales[1::2])
     # results of 20, 21 and 45
     bias.data[1::2] = np.array([2, 2.1, 4.5]) / (0.02 * weights.scales[1::2])
     return g
@@ -190,15 +190,15 @@ def test_nearly_constant_channels_of_the_fast_rule(tmp_path):
 def with_operator(number, kind=None, **options):
     """The residual model with another operator, or with other options."""
     g = residual()
-    one = g.operators[number]
-    g.operators[number] = replace(one, kind=kind or one.kind, options=one.options | options)
+    operator = g.operators[number]
+    g.operators[number] = replace(operator, kind=kind or operator.kind, options=operator.options | options)
     return g
 
 
 def with_tensor(name, number=0, **changes):
     """The residual model with another tensor, the ``number``-th of this name."""
     g = residual()
-    place = [place for place, one in enumerate(g.tensors) if one.name == name][number]
+    place = [place for place, tensor in enumerate(g.tensors) if tensor.name == name][number]
     g.tensors[place] = replace(g.tensors[place], **changes)
     return g
 
@@ -225,9 +225,9 @@ BAD = {
 def test_what_cannot_be_mapped_is_named(tmp_path, named):
     path = tmp_path / "model.tflite"
     path = BAD[named].written(path) if named in BAD else residual().written(path, outputs=(20, 21))
-    with pytest.raises(InputError, match=f"^{re.escape(named)}") as found:
+    with pytest.raises(InputError, match=f"^{re.escape(named)}") as raised:
         imported(path)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_damaged_files(tmp_path):
@@ -278,10 +278,10 @@ def test_resnet8(nets, is_fast):
     graph, described = read_graph(path), imported(path, is_fast=is_fast)
     files = sorted((nets / "cifar20").glob("*.png"))
     images = np.stack([read_png(file) for file in files])
-    found = run_reference(described.network, described.batch(images))
+    results = run_reference(described.network, described.batch(images))
     codes = images.astype(np.int64) - 128
-    distances = check_layers(graph.tensors, graph.operators, described.network, found, codes)
+    distances = check_layers(graph.tensors, graph.operators, described.network, results, codes)
     assert max(distances)[0] == is_fast
     assert min(same for _, same in distances) >= (0.98 if is_fast else 1)
     labels = [int(file.stem.rpartition("_")[2]) for file in files]
-    assert (found[-1].argmax(axis=1) == labels).sum() >= 18
+    assert (results[-1].argmax(axis=1) == labels).sum() >= 18

@@ -34,17 +34,17 @@ class Interpreter:
 
     def codes(self, inputs):
         """The codes of the tensor for each input."""
-        (taken,), (given,), found = self._run.get_input_details(), self._run.get_output_details(), []
-        for one in inputs.astype(np.int8):
-            self._run.set_tensor(taken["index"], one.reshape(taken["shape"]))
+        (taken,), (given,), outputs = self._run.get_input_details(), self._run.get_output_details(), []
+        for image in inputs.astype(np.int8):
+            self._run.set_tensor(taken["index"], image.reshape(taken["shape"]))
             self._run.invoke()
-            found.append(self._run.get_tensor(given["index"]).astype(np.int64))
-        return np.concatenate(found)
+            outputs.append(self._run.get_tensor(given["index"]).astype(np.int64))
+        return np.concatenate(outputs)
 
 
 def last_tensor(graph):
     """The tensor that networks end with."""
-    return next(one.outputs[0] for one in reversed(graph.operators) if one.kind not in LEFT)
+    return next(operator.outputs[0] for operator in reversed(graph.operators) if operator.kind not in LEFT)
 
 
 def distances(path, codes, **options):
@@ -75,23 +75,23 @@ def given(nets, name):
 
 @pytest.mark.parametrize(("name", "same"), [("ad01", 1), ("kws_dscnn", 1), ("vww_96", 1), ("resnet8", 0.99)])
 def test_models_of_mlperf_tiny(nets, name, same):
-    found = distances(nets / f"{name}_int8.tflite", given(nets, name))
-    assert len(found) == INPUTS
-    assert (found == 0).mean() >= same
+    differences = distances(nets / f"{name}_int8.tflite", given(nets, name))
+    assert len(differences) == INPUTS
+    assert (differences == 0).mean() >= same
 
 
-def in_single_precision(tensors, one, codes):
+def in_single_precision(tensors, operator, codes):
     """A convolution as the interpreter computes it: the sum times its factor in single precision, halves to even."""
-    x, w, b = (tensors[number] for number in one.inputs)
-    output, values = tensors[one.outputs[0]], codes - x.zeros[0]
-    if one.kind == "FULLY_CONNECTED":
+    x, w, b = (tensors[number] for number in operator.inputs)
+    output, values = tensors[operator.outputs[0]], codes - x.zeros[0]
+    if operator.kind == "FULLY_CONNECTED":
         sums = values.reshape(len(values), -1) @ w.data.astype(np.int64).T
     else:
-        filters = spread(w.data.astype(np.int64), one.options)
-        sums = np.einsum("nyxijc,oijc->nyxo", views(values, filters.shape[1:3], one.options, 0), filters)
+        filters = spread(w.data.astype(np.int64), operator.options)
+        sums = np.einsum("nyxijc,oijc->nyxo", views(values, filters.shape[1:3], operator.options, 0), filters)
     factors = np.float32(x.scales[0]) * w.scales.astype(np.float32) / np.float32(output.scales[0])
     products = (sums + b.data).astype(np.float32) * factors
-    low = output.zeros[0] if one.options["FusedActivationFunction"] == RELU else -128
+    low = output.zeros[0] if operator.options["FusedActivationFunction"] == RELU else -128
     return np.clip(np.rint(products).astype(np.int64) + output.zeros[0], low, 127)
 
 
@@ -100,15 +100,15 @@ def test_what_differs_in_resnet8_is_single_precision(nets):
     path = nets / "resnet8_int8.tflite"
     graph, codes = read_graph(path), given(nets, "resnet8")[:30]
     known, differing = {graph.inputs[0]: codes}, 0
-    for one in graph.operators:
-        if one.kind in LEFT:
+    for operator in graph.operators:
+        if operator.kind in LEFT:
             continue
-        exact = results(graph.tensors, one, known)
-        right = Interpreter(path.read_bytes(), one.outputs[0]).codes(codes).reshape(exact.shape)
-        known[one.outputs[0]] = right
-        if one.kind in CONVOLUTIONS:
+        exact = results(graph.tensors, operator, known)
+        right = Interpreter(path.read_bytes(), operator.outputs[0]).codes(codes).reshape(exact.shape)
+        known[operator.outputs[0]] = right
+        if operator.kind in CONVOLUTIONS:
             differing += np.count_nonzero(exact != right)
-            exact = in_single_precision(graph.tensors, one, known[one.inputs[0]])
+            exact = in_single_precision(graph.tensors, operator, known[operator.inputs[0]])
         np.testing.assert_array_equal(exact, right)
     assert 0 < differing < 200
 
@@ -178,11 +178,11 @@ GRAPHS = {
 def test_operators(tmp_path, name):
     graph = GRAPHS[name]
     # nothing behind it is read, and it has options that are none of ours
-    graph.operators = [one for one in graph.operators if one.kind != "SOFTMAX"]
+    graph.operators = [operator for operator in graph.operators if operator.kind != "SOFTMAX"]
     path = graph.written(tmp_path / "model.tflite")
     codes = np.random.default_rng(3).integers(-128, 128, (INPUTS, *graph.tensors[0].shape[1:]))
-    found = distances(path, codes)
-    assert not found.any(), ((found > 0).mean(), found.max())
+    differences = distances(path, codes)
+    assert not differences.any(), ((differences > 0).mean(), differences.max())
 
 
 def test_halves_of_means(tmp_path):
@@ -190,14 +190,14 @@ def test_halves_of_means(tmp_path):
     graph, notes = mean(0.02, (4, 4)), []
     codes = np.random.default_rng(3).integers(-128, 128, (INPUTS, 4, 4, 6))
     path = graph.written(tmp_path / "model.tflite")
-    found = distances(path, codes, note=notes.append)
+    differences = distances(path, codes, note=notes.append)
     sums = (codes - 11).sum(axis=(1, 2))
     is_half, is_even = sums % 16 == 8, sums // 16 % 2 == 0
-    np.testing.assert_array_equal(found, is_half & is_even)
-    assert found.any()
+    np.testing.assert_array_equal(differences, is_half & is_even)
+    assert differences.any()
     assert notes == ["operator 0 (MEAN): halves of means go up, not to even numbers as TFLite's"]
 
 
 def test_what_the_fast_rule_moves(nets):
-    found = distances(nets / "kws_dscnn_int8.tflite", given(nets, "kws_dscnn"), is_fast=True)
-    assert 0 < found.max() <= 4
+    differences = distances(nets / "kws_dscnn_int8.tflite", given(nets, "kws_dscnn"), is_fast=True)
+    assert 0 < differences.max() <= 4

@@ -26,9 +26,9 @@ READERS = (
     ],
 )
 def test_bits_of_tensors(text: str, tensors: dict[str, int]) -> None:
-    found = request_of(text).tensors(READERS)
-    assert found == tensors
-    assert found["unknown"] == 8
+    requested = request_of(text).tensors(READERS)
+    assert requested == tensors
+    assert requested["unknown"] == 8
 
 
 def test_texts_are_read_as_they_are_written() -> None:

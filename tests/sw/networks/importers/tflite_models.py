@@ -105,31 +105,31 @@ def made(b, table, **fields):
 def flat(tensors, operators, *, inputs=(0,), outputs=None):
     """The bytes of a model."""
     b = flatbuffers.Builder(1024)
-    kinds = sorted({one.kind for one in operators})
+    kinds = sorted({operator.kind for operator in operators})
     buffers, rows = [made(b, "Buffer")], []
-    for one in tensors:
+    for tensor in tensors:
         number = 0
-        if one.data is not None:
+        if tensor.data is not None:
             number = len(buffers)
-            buffers.append(made(b, "Buffer", Data=b.CreateByteVector(one.data.tobytes())))
-        scale = vector(b, tflite.QuantizationParametersStartScaleVector, one.scales, b.PrependFloat32)
-        zero = vector(b, tflite.QuantizationParametersStartZeroPointVector, one.zeros, b.PrependInt64)
-        fields = {"Scale": scale, "ZeroPoint": zero, "QuantizedDimension": one.axis}
-        quantisation, name = made(b, "QuantizationParameters", **fields), b.CreateString(one.name)
-        shape = vector(b, tflite.TensorStartShapeVector, one.shape, b.PrependInt32)
-        kind = getattr(tflite.TensorType, one.type)
+            buffers.append(made(b, "Buffer", Data=b.CreateByteVector(tensor.data.tobytes())))
+        scale = vector(b, tflite.QuantizationParametersStartScaleVector, tensor.scales, b.PrependFloat32)
+        zero = vector(b, tflite.QuantizationParametersStartZeroPointVector, tensor.zeros, b.PrependInt64)
+        fields = {"Scale": scale, "ZeroPoint": zero, "QuantizedDimension": tensor.axis}
+        quantisation, name = made(b, "QuantizationParameters", **fields), b.CreateString(tensor.name)
+        shape = vector(b, tflite.TensorStartShapeVector, tensor.shape, b.PrependInt32)
+        kind = getattr(tflite.TensorType, tensor.type)
         rows.append(made(b, "Tensor", Shape=shape, Type=kind, Buffer=number, Name=name, Quantization=quantisation))
     steps = []
-    for one in operators:
-        fields = {"OpcodeIndex": kinds.index(one.kind)}
-        fields["Inputs"] = vector(b, tflite.OperatorStartInputsVector, one.inputs, b.PrependInt32)
-        fields["Outputs"] = vector(b, tflite.OperatorStartOutputsVector, one.outputs, b.PrependInt32)
-        if one.kind in TABLES:
-            fields["BuiltinOptions"] = made(b, TABLES[one.kind], **one.options)
-            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, TABLES[one.kind])
+    for operator in operators:
+        fields = {"OpcodeIndex": kinds.index(operator.kind)}
+        fields["Inputs"] = vector(b, tflite.OperatorStartInputsVector, operator.inputs, b.PrependInt32)
+        fields["Outputs"] = vector(b, tflite.OperatorStartOutputsVector, operator.outputs, b.PrependInt32)
+        if operator.kind in TABLES:
+            fields["BuiltinOptions"] = made(b, TABLES[operator.kind], **operator.options)
+            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, TABLES[operator.kind])
         steps.append(made(b, "Operator", **fields))
     numbers = [getattr(tflite.BuiltinOperator, kind) for kind in kinds]
-    codes = [made(b, "OperatorCode", BuiltinCode=one, DeprecatedBuiltinCode=one) for one in numbers]
+    codes = [made(b, "OperatorCode", BuiltinCode=number, DeprecatedBuiltinCode=number) for number in numbers]
     ends = operators[-1].outputs if outputs is None and operators else outputs or ()
     graph = made(
         b,
@@ -223,64 +223,64 @@ def once_rounded(steps, factor):
     return np.floor(steps * np.rint(factor * 256) / 256 + 0.5)
 
 
-def results(tensors, one, known):
+def results(tensors, operator, known):
     """The codes of an operator's output."""
-    x, output = tensors[one.inputs[0]], tensors[one.outputs[0]]
-    values, options = real(x, known[one.inputs[0]]), one.options
+    x, output = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
+    values, options = real(x, known[operator.inputs[0]]), operator.options
     activation = options.get("FusedActivationFunction", NONE)
-    if one.kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
-        w, b = (tensors[number] for number in one.inputs[1:])
-        axis = 3 if one.kind == "DEPTHWISE_CONV_2D" else 0
+    if operator.kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
+        w, b = (tensors[number] for number in operator.inputs[1:])
+        axis = 3 if operator.kind == "DEPTHWISE_CONV_2D" else 0
         scales = w.scales.reshape([-1 if dimension == axis else 1 for dimension in range(w.data.ndim)])
-        weights, bias = w.data * scales, b.data * w.scales * x.scales[0] if one.inputs[2] >= 0 else 0
-        if one.kind == "FULLY_CONNECTED":
+        weights, bias = w.data * scales, b.data * w.scales * x.scales[0] if operator.inputs[2] >= 0 else 0
+        if operator.kind == "FULLY_CONNECTED":
             return rounded(output, values.reshape(len(values), -1) @ weights.T + bias, activation)
         weights = spread(weights, options)
         seen = views(values, weights.shape[1:3], options, 0.0)
-        if one.kind == "CONV_2D":
+        if operator.kind == "CONV_2D":
             return rounded(output, np.einsum("nyxijc,oijc->nyxo", seen, weights) + bias, activation)
         copies = np.repeat(seen, weights.shape[3] // values.shape[3], axis=-1)
         return rounded(output, np.einsum("nyxijc,ijc->nyxc", copies, weights[0]) + bias, activation)
-    if one.kind in ("ADD", "SUB"):
-        second = real(tensors[one.inputs[1]], known[one.inputs[1]])
-        return rounded(output, values + (second if one.kind == "ADD" else -second), activation)
-    if one.kind == "QUANTIZE":
+    if operator.kind in ("ADD", "SUB"):
+        second = real(tensors[operator.inputs[1]], known[operator.inputs[1]])
+        return rounded(output, values + (second if operator.kind == "ADD" else -second), activation)
+    if operator.kind == "QUANTIZE":
         ratio = np.float32(x.scales[0]) / np.float32(output.scales[0])
-        found = once_rounded(known[one.inputs[0]] - x.zeros[0], ratio)
-        return np.clip(found + output.zeros[0], -128, 127).astype(np.int64)
-    if one.kind in KINDS:
-        return rounded(output, values, KINDS[one.kind])
-    if one.kind == "AVERAGE_POOL_2D" and x.scales == output.scales:
+        codes = once_rounded(known[operator.inputs[0]] - x.zeros[0], ratio)
+        return np.clip(codes + output.zeros[0], -128, 127).astype(np.int64)
+    if operator.kind in KINDS:
+        return rounded(output, values, KINDS[operator.kind])
+    if operator.kind == "AVERAGE_POOL_2D" and x.scales == output.scales:
         size = options["FilterHeight"], options["FilterWidth"]
-        sums = views(known[one.inputs[0]], size, options, 0).sum(axis=(3, 4))
+        sums = views(known[operator.inputs[0]], size, options, 0).sum(axis=(3, 4))
         # as C divides, half of the divisor added away from 0
-        found = np.trunc((sums + np.where(sums > 0, 1, -1) * (np.prod(size) // 2)) / np.prod(size))
-        return np.clip(found, *ends(output, activation)).astype(np.int64)
-    if one.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        means = np.trunc((sums + np.where(sums > 0, 1, -1) * (np.prod(size) // 2)) / np.prod(size))
+        return np.clip(means, *ends(output, activation)).astype(np.int64)
+    if operator.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         seen = views(values, (options["FilterHeight"], options["FilterWidth"]), options, -np.inf)
-        pooled = seen.mean(axis=(3, 4)) if one.kind == "AVERAGE_POOL_2D" else seen.max(axis=(3, 4))
+        pooled = seen.mean(axis=(3, 4)) if operator.kind == "AVERAGE_POOL_2D" else seen.max(axis=(3, 4))
         return rounded(output, pooled, activation)
-    if one.kind == "MEAN":
-        return rounded(output, values.mean(axis=tuple(tensors[one.inputs[1]].data)).reshape(-1, *output.shape[1:]))
-    if one.kind in CURVES:
-        return rounded(output, CURVES[one.kind](values))
-    if one.kind == "LEAKY_RELU":
+    if operator.kind == "MEAN":
+        return rounded(output, values.mean(axis=tuple(tensors[operator.inputs[1]].data)).reshape(-1, *output.shape[1:]))
+    if operator.kind in CURVES:
+        return rounded(output, CURVES[operator.kind](values))
+    if operator.kind == "LEAKY_RELU":
         # TFLite's factors are in single precision
-        steps, unit = known[one.inputs[0]] - x.zeros[0], np.float32(output.scales[0])
+        steps, unit = known[operator.inputs[0]] - x.zeros[0], np.float32(output.scales[0])
         ratio, slope = (np.float64(np.float32(x.scales[0]) * np.float32(by) / unit) for by in (1, options["Alpha"]))
         multiply = once_rounded if min(ratio, slope) >= 2**-8 and ratio <= 128 else twice_rounded
-        found = np.where(steps < 0, multiply(steps, slope), multiply(steps, ratio))
-        return np.clip(found + output.zeros[0], -128, 127).astype(np.int64)
-    codes = known[one.inputs[0]]
-    if one.kind == "CONCATENATION":
-        return np.concatenate([known[number] for number in one.inputs], axis=options["Axis"])
-    if one.kind in ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):
-        block, ends_ = (tensors[number].data for number in one.inputs[1:])
-        return split(codes, block, ends_, x.zeros[0]) if one.kind[0] == "S" else joined(codes, block, ends_)
-    if one.kind == "PAD":
-        around = [tuple(pair) for pair in tensors[one.inputs[1]].data]
+        scaled = np.where(steps < 0, multiply(steps, slope), multiply(steps, ratio))
+        return np.clip(scaled + output.zeros[0], -128, 127).astype(np.int64)
+    codes = known[operator.inputs[0]]
+    if operator.kind == "CONCATENATION":
+        return np.concatenate([known[number] for number in operator.inputs], axis=options["Axis"])
+    if operator.kind in ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):
+        block, ends_ = (tensors[number].data for number in operator.inputs[1:])
+        return split(codes, block, ends_, x.zeros[0]) if operator.kind[0] == "S" else joined(codes, block, ends_)
+    if operator.kind == "PAD":
+        around = [tuple(pair) for pair in tensors[operator.inputs[1]].data]
         return np.pad(codes, around, constant_values=x.zeros[0])
-    assert one.kind in ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+    assert operator.kind in ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
     return codes.reshape(len(codes), *output.shape[1:])
 
 
@@ -288,25 +288,25 @@ def imported(path, **options):
     return import_model(path, ImportOptions(name="model", **options))
 
 
-def check_layers(tensors, operators, network, found, codes):
+def check_layers(tensors, operators, network, outputs, codes):
     """By layer, how far codes are from those of TFLite's operator on the same inputs, and how many are the same."""
     own = {}
-    for stage, values in zip(network.stages, found, strict=True):
+    for stage, values in zip(network.stages, outputs, strict=True):
         number, clips = re.search(r"(\d+)(_clip)?$", stage.name).groups()
-        one = operators[int(number)]
-        activation = KINDS.get(one.kind, one.options.get("FusedActivationFunction", NONE))
+        operator = operators[int(number)]
+        activation = KINDS.get(operator.kind, operator.options.get("FusedActivationFunction", NONE))
         # unsigned codes are 128 more in the network, or such that the greatest are 255
-        more = 255 - ends(tensors[one.outputs[0]], activation)[1] if clips else 128
+        more = 255 - ends(tensors[operator.outputs[0]], activation)[1] if clips else 128
         own[int(number)] = values.astype(np.int64) - (0 if stage.precision.y_signed else more)
     known, distances = {0: codes}, []
-    for one in operators:
-        if one.kind == "SOFTMAX":
+    for operator in operators:
+        if operator.kind == "SOFTMAX":
             continue
-        right = results(tensors, one, known)
-        known[one.outputs[0]] = right
-        if one.kind not in ("PAD", "RESHAPE", "SQUEEZE"):
-            known[one.outputs[0]] = own.pop(one.index).reshape(right.shape)
-            differences = np.abs(known[one.outputs[0]] - right)
+        right = results(tensors, operator, known)
+        known[operator.outputs[0]] = right
+        if operator.kind not in ("PAD", "RESHAPE", "SQUEEZE"):
+            known[operator.outputs[0]] = own.pop(operator.index).reshape(right.shape)
+            differences = np.abs(known[operator.outputs[0]] - right)
             distances.append((int(differences.max()), float((differences == 0).mean())))
             # something that could differ
             assert np.unique(right).size > min(right[0].size // 20, 20)
@@ -318,8 +318,8 @@ def check(graph, tmp_path, **options):
     """The network of a graph, and the distances of its layers for a few random inputs."""
     described = imported(graph.written(tmp_path / "model.tflite"), **options)
     codes = graph.rng.integers(-128, 128, (4, *graph.tensors[0].shape[1:]))
-    found = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))
-    return described, check_layers(graph.tensors, graph.operators, described.network, found, codes)
+    outputs = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))
+    return described, check_layers(graph.tensors, graph.operators, described.network, outputs, codes)
 
 
 def check_codes(graph, tmp_path, last=-1, **options):
@@ -329,12 +329,12 @@ def check_codes(graph, tmp_path, last=-1, **options):
     described = imported(path, **({"note": notes.append} | options))
     codes = graph.rng.integers(-128, 128, (4, *graph.tensors[0].shape[1:]))
     known = {0: codes}
-    for one in graph.operators[: len(graph.operators) + 1 + last]:
-        if graph.tensors[one.outputs[0]].type == "INT8":
-            known[one.outputs[0]] = results(graph.tensors, one, known)
-    found = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].astype(np.int64)
+    for operator in graph.operators[: len(graph.operators) + 1 + last]:
+        if graph.tensors[operator.outputs[0]].type == "INT8":
+            known[operator.outputs[0]] = results(graph.tensors, operator, known)
+    outputs = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].astype(np.int64)
     right = known[graph.operators[last].outputs[0]]
-    own = found.reshape(right.shape) - (0 if described.network.stages[-1].precision.y_signed else 128)
+    own = outputs.reshape(right.shape) - (0 if described.network.stages[-1].precision.y_signed else 128)
     assert np.unique(right).size > 20
     np.testing.assert_array_equal(own, right)
     return described, notes
