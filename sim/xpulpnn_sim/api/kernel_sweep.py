@@ -133,8 +133,7 @@ def _precisions(computing: Kernel) -> Iterator[Precision]:
 def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
     """Yield every combination that exists, on the first of the cores that supports it.
 
-    Exact rules are also run on the first core with their instruction. ``pv.qnt`` is enabled on all cores that can have
-    it.
+    Exact rules also run on the first core with their instruction; cores get ``pv.qnt`` where possible.
     """
     searching = [*_with_qnt(cores)]
     for name in kernels:

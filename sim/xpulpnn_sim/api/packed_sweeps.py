@@ -128,8 +128,7 @@ def _illegal(request: SweepRequest, w: int, a: int) -> str:
 
 
 def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
-    """Yield the largest legal depth of every pair of widths, with the largest operands and as many iterations as
-    fit."""
+    """Yield the largest legal depth of every pair of widths, with the largest operands and most iterations."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for scheme, register in MAPPED:
         for w in WIDTHS:
@@ -150,7 +149,6 @@ def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
 
 
 def _best(request: SweepRequest) -> Iterator[SweepPoint]:
-    """Yield the best packing for every pair of widths and instruction, bytes and bit-serial."""
     for w, a in product(WIDTHS, WIDTHS):
         yield from _packed(request, w, a)
         yield from _rivals(request, w, a)
@@ -204,10 +202,8 @@ SWEEPS: Mapping[str, Callable[[SweepRequest], Iterator[SweepPoint]]] = {
 
 
 def sweep_points(names: Sequence[str], request: SweepRequest) -> list[SweepPoint]:
-    """Return the points of sweeps.
-
-    Raises :class:`InputError` for an unknown sweep, :class:`LayerError` if no requested point is legal.
-    """
+    """Return the points of sweeps; raise :class:`InputError` for an unknown one, :class:`LayerError` without a legal
+    point."""
     points: list[SweepPoint] = []
     for name in names:
         if name not in SWEEPS:

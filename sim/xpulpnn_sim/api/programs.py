@@ -41,7 +41,6 @@ class VectorReport:
     first: tuple[VectorMismatch, ...]  #: The first differences.
 
     def record(self) -> dict[str, Any]:
-        """Return the report as JSON types."""
         own = {member.name: getattr(self, member.name) for member in fields(self)}
         return own | {"first": [mismatch.record() for mismatch in self.first]}
 

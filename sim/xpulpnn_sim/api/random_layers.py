@@ -49,10 +49,9 @@ def random_cases(
 ) -> list[Case]:
     """Return cases of a kernel with random layers, determined by ``machine.seed``.
 
-    Widths and variants follow :func:`turns` from a start set by the seed; everything else is drawn. ``precisions``,
-    ``variants`` and ``rules`` restrict the choice; by default it is everything that the kernel has and the cores can
-    run. With ``check`` every retirement is checked, with ``timing`` some cases have random memory timing. Raises
-    :class:`InputError` for a count below 1, and if no combination is possible.
+    Widths and variants follow :func:`turns`; everything else is drawn. ``precisions``, ``variants`` and ``rules``
+    restrict the choice. With ``check`` every retirement is checked, with ``timing`` some cases have random memory
+    timing. Raises :class:`InputError` for a count below 1, and if no combination is possible.
     """
     if count < 1:
         raise InputError(f"number of random layers must be at least 1, not {count}")
@@ -83,7 +82,6 @@ def random_cases(
 
 
 def _problem_of(case: Case) -> InputError | LayerError | None:
-    """Return why a case cannot be run; None if it can."""
     try:
         case.check()
     except (InputError, LayerError) as error:
@@ -99,10 +97,8 @@ def turns(
     variants: Sequence[str] = (),
     rules: Sequence[Rule] = (),
 ) -> list[Turn]:
-    """Return the widths and variants for random cases in an order in which neighbours differ.
-
-    Parameters are those of :func:`random_cases`. Raises :class:`InputError` if no combination is possible.
-    """
+    """Return the widths and variants for :func:`random_cases`, shuffled; raise :class:`InputError` if there are
+    none."""
     layer, all_turns = kernel.layer.parse(kernel.usual), list[Turn]()
     problem: InputError | LayerError | None = None
     groups = [(precision,) for precision in precisions] or _groups(single=not kernel.has_weights)

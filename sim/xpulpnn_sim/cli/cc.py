@@ -277,7 +277,6 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
 
 
 def _preprocess(files: list[Path], options: Options, compiler: str) -> str:
-    """Print the preprocessed sources; return the compiler's messages."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
         pairs = [(path, Path(name) / f"{number}.i") for number, path in enumerate(files)]
         printed = compile_sources(pairs, BuildStage.PREPROCESSED, compiler=compiler, options=options)

@@ -144,13 +144,11 @@ def _write(stream: TextIO, parts: Iterable[object]) -> None:
 
 
 def tell(*parts: object) -> None:
-    """Print lines of text and tables, which keep their width unless on a terminal; with JSON on stdout, print to
-    stderr."""
+    """Print lines and tables, which keep their width unless on a terminal; print to stderr if JSON goes to stdout."""
     _write(sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout, parts)
 
 
 def remark(*parts: object) -> None:
-    """Print to stderr."""
     sys.stdout.flush()
     _write(sys.stderr, parts)
 
@@ -210,8 +208,6 @@ _LONG_S = 10.0  # seconds after which a step shows its duration
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Progress bar of a command."""
-
     progress: Progress
     task: TaskID
 
@@ -231,7 +227,6 @@ class Bar:
         self.progress.advance(self.task, steps)
 
     def reach(self, done: int, total: int | None = None) -> None:
-        """Set the finished steps and their total."""
         self.progress.update(self.task, completed=done, total=total)
 
     def end_in(self, seconds: float) -> None:
@@ -243,7 +238,6 @@ class Bar:
 
 
 def quotient(above: float | None, below: float) -> str:
-    """Return a quotient with two decimals; ``-`` if it is unknown."""
     return f"{above / below:.2f}" if above is not None and below else "-"
 
 
@@ -303,7 +297,6 @@ def _line(progress: Progress) -> str:
 
 
 def _time(task: Task) -> str:
-    """Return the time left, or the duration of the current step."""
     now = task.get_time()
     left = task.fields["end"] - now if "end" in task.fields else task.completed and task.time_remaining
     if left and left > 0:

@@ -32,7 +32,6 @@ class Settings:
 
     @property
     def assignments(self) -> dict[str, str]:
-        """Return keys and values of the settings."""
         assignments: dict[str, str] = {}
         for text in self.settings:
             key, equals, value = text.partition("=")
@@ -115,7 +114,6 @@ class Cores(Configuration):
 
 
 def icache_bytes(text: str, option: str) -> int:
-    """Return the bytes of an instruction cache, 0 for ``ideal``."""
     if text != IDEAL and (not text.isdecimal() or not int(text)):
         raise InputError(f"{option} must be {IDEAL} or a number of bytes, not {text or 'empty'}")
     return 0 if text == IDEAL else int(text)

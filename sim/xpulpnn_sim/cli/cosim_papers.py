@@ -283,7 +283,6 @@ def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> li
 
 
 def _target(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
-    """Return the core, or a cluster of several such cores."""
     return core if cores == 1 else ClusterConfig(core=core, cores=cores)
 
 

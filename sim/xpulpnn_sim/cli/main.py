@@ -63,13 +63,12 @@ def split_words(words: Sequence[str]) -> list[str]:
 BAD_INPUT = 2
 
 _ALLOCATED = 20_000
-"""Allocations between garbage collections: commands build large graphs that stay, and Python's default threshold
-costs up to a sixth of their time."""
+"""Allocations between garbage collections: commands build large graphs that stay, which Python's default would
+search too often."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0 for success, 1 for a failed check, 2 for bad input or a missing tool (reported in one
-    line)."""
+    """Run a command; return 0 for success, 1 for a failed check, 2 for bad input or a missing tool."""
     gc.set_threshold(_ALLOCATED)
     typed = sys.argv[1:] if argv is None else list(argv)
     try:

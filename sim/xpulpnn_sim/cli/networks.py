@@ -176,8 +176,7 @@ _RANDOM_INPUTS = 8
 def _moved(
     request: ImportArguments, options: ImportOptions, fast: Described, images: Images | None
 ) -> tuple[Table, list[dict[str, object]]]:
-    """Return how many results differ between 32-bit and exact requantisation, by layer, for equal inputs of the
-    layer."""
+    """Return by layer how many results 32-bit requantisation changes compared with exact one, for equal inputs."""
     exact = import_model(request.model, replace(options, is_fast=False, note=str))
     if images is None:
         inputs = np.stack([exact.random_input(request.seed + number) for number in range(_RANDOM_INPUTS)])

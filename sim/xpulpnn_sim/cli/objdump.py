@@ -108,7 +108,6 @@ def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) 
 
 
 def _place(source: SourceLine) -> str:
-    """Return file, line and, if readable, the source line."""
     lines = _text_of(source.path)
     text = lines[source.line - 1].strip() if 0 < source.line <= len(lines) else ""
     return f"{source.path}:{source.line}  {text}".rstrip()
@@ -123,7 +122,6 @@ def _text_of(path: str) -> list[str]:
 
 
 def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
-    """Yield the selected instructions and data of a section."""
     ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in options.function]
     offset = 0
     while offset < len(section.data):
@@ -182,7 +180,6 @@ def _record(item: ObjectFile, sections: list[CodeSection], options: ObjdumpOptio
 
 
 def _with_source(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a section, each with symbol and source position."""
     source: SourceLine | None = None
     for line in _lines(item, section, options):
         source = section.lines.get(line["address"], source)

@@ -64,7 +64,6 @@ def examples(run: Callable[..., Any]) -> list[tuple[str, str]]:
 
 
 def _parameters(kind: type) -> list[inspect.Parameter]:
-    """Return the parameters of an options class, positional words first."""
     hints = get_type_hints(kind, include_extras=True)
     parts = kind.__mro__[-2::-1]
     helps = {name: text for part in parts for name, text in _helps(part.__module__).get(part.__name__, {}).items()}
@@ -74,7 +73,6 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
 
 @cache
 def _helps(module: str) -> dict[str, dict[str, str]]:
-    """Return the texts below fields, by class of a module."""
     classes = [
         node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
     ]

@@ -124,10 +124,8 @@ def show(printed: Output) -> None:
 def report(
     executable: Executable, ended: Exit, trapped: Trapped | None, config: CoreConfig, core: str, summary: str
 ) -> dict[str, Any]:
-    """Print how a run ended to stderr, as stdout is the program's; return it as a record.
-
-    If the program failed, the last exception is included.
-    """
+    """Print how a run ended, with the last exception of a failure, to stderr (stdout is the program's); return a
+    record."""
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
     exception, line, fault = None, "", ended.pc
@@ -245,7 +243,6 @@ _PROFILE: Columns = {
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
-    """Raise :class:`InputError` for an option that needs, or excludes, a cluster."""
     if isinstance(target, CoreConfig):
         if options.quantum is not None:
             raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")

@@ -37,8 +37,6 @@ class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
 
 
 class Workplace(NamedTuple):
-    """Tools and output folder of a command."""
-
     folder: Path
     yosys: Yosys
     abc: str
@@ -55,8 +53,6 @@ def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
 
 
 class Result(NamedTuple):
-    """Outcome of a proof and its subject."""
-
     subject: Any  # property, check, instruction, unit or module
     outcome: Outcome
     fault: Any = None  # injected fault, which must be found
@@ -87,7 +83,6 @@ class Result(NamedTuple):
 
     @property
     def waveform(self) -> Path | None:
-        """Return the file of the counterexample, if any."""
         return self.folder / self.outcome.name / WAVEFORM if self.folder and self.outcome.trace else None
 
     def counterexample(self, hidden: Sequence[str] = ()) -> list[str]:
@@ -102,8 +97,6 @@ class Result(NamedTuple):
 
 @dataclass(kw_only=True)
 class ProofRun:
-    """Results of a command up to its end or an interrupt."""
-
     count: int  # expected results
     results: list[Result] = field(default_factory=list[Result])
     stop: Stop = field(default_factory=Stop)

@@ -115,7 +115,6 @@ def _table(rows: Sequence[Insn], results: Sequence[Result]) -> Table:
 
 
 def _self_test(options: InstructionOptions, prover: InstructionProver, chosen: Sequence[Insn], yosys: Yosys) -> int:
-    """Print the tables; fail unless every fault is found."""
     # slow import
     from xpulpnn_sim.proofs.faults.catalog import faults_for
     from xpulpnn_sim.proofs.faults.fault import Fault

@@ -114,7 +114,6 @@ class EmitterOptions(Configuration, Timeout, Json):
     """Seconds for one module."""
 
     def designs(self) -> dict[str, AnyConfig]:
-        """Return the configurations to emit, by preset."""
         known = CLUSTER_PRESETS if self.top in CLUSTER_NAMES else PRESETS
         names = list(known) if self.preset == _ALL else [self.preset]
         return {name: replace(self, preset=name).for_top(self.top) for name in names}

@@ -60,7 +60,6 @@ class UnitOptions(Configuration, Timeout, Json):
 
     @property
     def fixed(self) -> list[str]:
-        """Return the configuration fields that the settings name."""
         return [text.partition("=")[0].removeprefix("dotp.").replace("-", "_") for text in self.settings]
 
 
@@ -118,7 +117,6 @@ def _decoder(config: CoreConfig, _options: UnitOptions) -> Iterator[_UnitStructu
 
 
 def _obligation(obligation: Obligation) -> _UnitStructure:
-    """Return a unit whose claims are proved by induction."""
     text = obligation.emit().text
     return _UnitStructure(
         name=obligation.title,
@@ -152,7 +150,6 @@ UNITS: Mapping[str, Structures] = {
 
 
 def _unit_structures(options: UnitOptions, describe: Callable[[str], None]) -> list[tuple[_UnitStructure, list[str]]]:
-    """Return the units to prove, each with its presets; ``describe`` gets the progress."""
     names = PRESETS if options.preset == EVERY else [options.preset]
     structures: dict[Hashable, tuple[_UnitStructure, list[str]]] = {}
     for unit, name in product(UNITS if options.unit == EVERY else [options.unit], names):

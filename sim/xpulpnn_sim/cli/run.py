@@ -53,7 +53,6 @@ def core_records(result: RunResult) -> list[dict[str, Any]]:
 
 
 def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return a table of the records, without causes that no core met."""
     causes = [cause for cause in rows[0]["stalls"] if any(row["stalls"][cause] for row in rows)]
     columns = {
         "core": "{[core]}",
@@ -293,7 +292,6 @@ def _stall_rows(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _conditions(conditions: dict[str, Any]) -> str:
-    """Return configuration, cores, banks, and deviations from ideal memory without interrupts."""
     plain = asdict(Machine())
     changed = [f"{name.replace('_', ' ')} {conditions[name]}" for name in _TIMING if conditions[name] != plain[name]]
     random = [f"seed {conditions['seed']}"] if changed else []

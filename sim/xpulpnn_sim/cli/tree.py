@@ -136,7 +136,6 @@ GROUPS = {
 
 @cache
 def app() -> App:
-    """Build the command-line parser."""
     top = App(
         name=PROGRAM,
         help="Quantised-neural-network hardware for RISC-V: generate, run, check.",
@@ -163,7 +162,6 @@ def _shown(default: object) -> object:
 
 
 def sentence(text: str) -> str:
-    """Capitalise a text and add a full stop."""
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -186,7 +184,6 @@ def _is_misspelt(word: str, names: Sequence[str]) -> bool:
 
 
 def command_name(words: Sequence[str]) -> str:
-    """Return the command's name; empty if there is none."""
     names = (" ".join(words[:2]), " ".join(words[:1]))
     return next((name for name in names if name in COMMANDS), "")
 

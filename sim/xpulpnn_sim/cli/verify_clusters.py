@@ -57,7 +57,6 @@ class ClusterPrograms(RandomPrograms):
         return sources
 
     def with_models(self) -> list[ClusterSource]:
-        """Return the sources with compiled models, with a progress bar."""
         sources, engine = self.sources(), _MODELS[self.engine]
         with progress_bar("compiling models", len(sources)) as bar:
             return [replace(source, library=model_library(engine, source.config)) for source in bar.each(sources)]

@@ -1,7 +1,4 @@
-"""Map a design with Yosys and ABC onto a Liberty library.
-
-The design is mapped flattened. Area, delay, critical path and the area of every instance come from the same netlist.
-"""
+"""Map a flattened design with Yosys and ABC onto a Liberty library; all figures come from the same netlist."""
 
 import json
 import time
@@ -84,8 +81,7 @@ class _Run:
 
     @cached_property
     def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
-        """Return the netlist with the instance of each gate, and the share of the area by how instances were
-        attributed."""
+        """Return the netlist with the instance of each gate, and shares of the area by kind of attribution."""
         return with_origins(self.source, self.flat, self.mapped)
 
 
@@ -170,7 +166,6 @@ class AsicFlow:
         )
 
     def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
-        """Map the design ``repeat`` times; scripts, logs and netlists go to ``files``."""
         runs: list[_Run] = []
         written = ""
         for number in range(1, self.repeat + 1):
@@ -263,10 +258,7 @@ class AsicFlow:
 
 
 def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
-    """Return the area of every instance in preorder; instances that share gates are listed together, at the end.
-
-    Raises :class:`ToolError` if a gate is in an instance that the design does not have.
-    """
+    """Return the area of every instance in preorder, then of gates shared by instances."""
     top = design.manifest["top"]
     hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
     own: defaultdict[str, float] = defaultdict(float)
@@ -328,8 +320,7 @@ def _flat(design: EmittedDesign) -> list[str]:
 
 
 def _source(design: EmittedDesign) -> list[str]:
-    """Return the Yosys commands for a netlist synthesised module by module, then flattened: names give the
-    instances."""
+    """Return Yosys commands that synthesise module by module, then flatten, so that names contain instances."""
     return [
         "design -reset",
         *read_verilog(design.module),

@@ -51,8 +51,7 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
 
 
 def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()) -> EmittedDesign:
-    """Return ``module`` and its submodules as a design; the modules ``apart`` become black boxes, memories stay
-    unmapped."""
+    """Return ``module`` and its submodules with ``apart`` as black boxes and memories unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
     hierarchy, waiting = dict[str, str](), [(module, module)]
     while waiting:
@@ -78,10 +77,9 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
 
 
 def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
-    """Replace the black-box instances in the netlist ``top`` by the netlists ``parts``, by module name.
+    """Replace black boxes in ``top`` by the netlists ``parts``, by module name.
 
-    Instances of other modules stay black boxes. The second result maps port bits of the parts, such as
-    ``core0.data__addr[3]``, to nets.
+    The second result maps port bits of the parts, such as ``core0.data__addr[3]``, to nets.
     """
     driver: dict[int, int] = {}
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
@@ -107,7 +105,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
 
     latest = top
     for instance in (cell for cell in top.apart if cell.type in parts):
-        offset += _last(latest)
+        offset += _highest_net(latest)
         part = latest = parts[instance.type]
         entering, leaving = (dict(pin_bits(instance, outputs=outputs)) for outputs in (False, True))
         pins |= entering | leaving
@@ -141,8 +139,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
     return netlist, all_of(pins)
 
 
-def _last(netlist: MappedNetlist) -> int:
-    """Return the highest net number."""
+def _highest_net(netlist: MappedNetlist) -> int:
     ports = (*netlist.inputs.values(), *netlist.outputs.values())
     return max(ONE, *netlist.names, *ports, *(net for gate in netlist.gates for net in gate.pins.values()))
 
@@ -211,7 +208,6 @@ class ClusterFlow:
     def _paths(
         self, design: EmittedDesign, whole: MappedNetlist, pins: Mapping[str, int], files: dict[str, str]
     ) -> tuple[CriticalPath | None, GrantPath | None]:
-        """Return the longest path, and the longest path from a core's request to its grant."""
         modules = design.manifest["modules"]
         cores = [name for name, module in part_instances(design).items() if modules[module]["component"] == CORE]
         requests = {

@@ -35,7 +35,6 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -> str:
-    """Describe the size of a run; ``jobs`` is 0 for an unknown number of workers."""
     counted = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in ((points, "point"), (steps, "step"))]
     cached = f", {known:,} known" if known else ""
     at_once = max(1, min(jobs, points))
@@ -48,7 +47,6 @@ def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -
 
 
 def _usual_s(task: Task, key: str) -> float:
-    """Return the average seconds of the step's last run, or the default."""
     step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
     once = cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
     return once * _mappings(step)
@@ -126,8 +124,7 @@ class ExplorationLoop:
     ) -> list[PointResult]:
         """Run a round, each point with its steps; an interruption is recorded in :attr:`interrupted`.
 
-        ``whole`` is the number of points in all rounds; the first round raises :class:`InputError` if it exceeds the
-        limit.
+        The first round raises :class:`InputError` if the number ``whole`` of points in all rounds exceeds the limit.
         """
         options = self._options
         pairs = zip(points, steps, strict=True)
@@ -343,10 +340,8 @@ class _Figures:
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """Return the steps of each point; add kernels that a point cannot run to ``notes``.
-
-        Raises :class:`InputError` for a kernel that no point can run.
-        """
+        """Return the steps of each point, and note kernels that it cannot run; raise :class:`InputError` if none
+        can."""
         rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
         steps: list[list[PointStep]] = [[*self.flows] for _ in points]
         for spec, obstacles in rules.items():

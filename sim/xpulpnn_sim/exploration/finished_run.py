@@ -50,7 +50,6 @@ class FinishedRun:
         return tables.rate_table(self.points), tables.best_table(self.points)
 
     def shown(self) -> Iterator[TerminalTable | str]:
-        """Yield tables, conditions and errors to print."""
         overheads = tables.overhead_table(self.points, self.baseline)
         rates, best = self._results()
         if rates is not None and len(rates.rows) > _SHOWN_RATES:

@@ -77,8 +77,7 @@ class KernelSpec:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
 
     def on(self, config: Configuration) -> Self:
-        """Return the kernel with FASTEST replaced by a variant; raise :class:`InputError` if none runs on the
-        configuration."""
+        """Return the kernel with FASTEST replaced by a variant; raise :class:`InputError` if none can run."""
         if self.variant != FASTEST:
             return self
         named = (replace(self, variant=name) for name in reversed(list(VARIANTS)))
@@ -88,7 +87,6 @@ class KernelSpec:
         return fastest
 
     def case(self, config: Configuration) -> Case:
-        """Return the kernel as a test case for a core or for all cores of a cluster."""
         assert not isinstance(config, DebugConfig)
         return Case(
             layer=self.layer,
@@ -123,7 +121,6 @@ class KernelStep:
         return {"kernel": str(self.spec)}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        """Run the kernel and compare its results with the reference."""
         run = run_cluster_case if isinstance(design.config, ClusterConfig) else run_case
         result = run(self.spec.case(design.config))
         wrong = result.record["mismatches"]
@@ -204,7 +201,6 @@ class FlowStep:
 
     @property
     def name(self) -> str:
-        """Return flow and script, such as ``asic-speed``."""
         return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
 
     @property
@@ -237,7 +233,6 @@ def library(liberty: Path | None) -> Library:
 
 
 def flow_steps(options: ExploreOptions) -> list[FlowStep]:
-    """Return a step for each flow and script that the options request."""
     names = select_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
     if "asic" in names and options.liberty is None:
         raise InputError("liberty must be given for the flow asic")

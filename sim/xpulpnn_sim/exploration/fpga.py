@@ -32,10 +32,10 @@ _PINS = ("clk", "rst")
 class Wrapper:
     """A wrapper with registers at every port of the component that ``manifest`` describes.
 
-    Its pins are ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Input registers form a shift register, output
-    registers each feed one two-input gate, so that the longest register-to-register path is that of the component. The
-    registers are in two modules ``source`` and ``sink`` whose hierarchy must be kept during synthesis: otherwise they
-    would be merged with registers of the component.
+    Its pins are ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Input registers form a shift register, and each
+    output register feeds one two-input gate, so that the longest register-to-register path is that of the component.
+    The hierarchy of the modules ``source`` and ``sink`` must be kept in synthesis, or their registers would be merged
+    with the component's.
     """
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
@@ -222,7 +222,6 @@ class FpgaFlow:
         ]
 
     def _sizes(self, kinds: Counter[str]) -> tuple[int, int]:
-        """Return the numbers of look-up tables and registers."""
         luts = sum(kinds[kind] * weight for kind, weight in self._family.luts.items())
         return luts, sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
 

@@ -1,7 +1,7 @@
-"""Read cells from Liberty files: areas, functions, capacitances, delays and energies, in um2, fF, ns, fJ and nW.
+"""Read area, function, delay, energy and leakage of cells, at one corner, from Liberty files.
 
-The Liberty User Guide defines simple attributes ``name : value;``, complex attributes ``name (values);`` and groups
-``name (values) { ... }``. Only area, function, delay, energy and leakage at one corner are read.
+Units are um2, fF, ns, fJ and nW. The Liberty User Guide defines simple attributes ``name : value;``, complex attributes
+``name (values);`` and groups ``name (values) { ... }``.
 """
 
 import re
@@ -58,8 +58,7 @@ class Expression:
         return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
 
     def truth_table(self, inputs: Sequence[str]) -> int:
-        """Return an integer whose bit ``i`` is the value for the inputs in binary ``i``, first input least
-        significant."""
+        """Return an integer whose bit ``i`` is the value for inputs equal to ``i``, first input least significant."""
         size = 1 << len(inputs)
         values = {name: sum(1 << row for row in range(size) if row >> place & 1) for place, name in enumerate(inputs)}
         return self.evaluate(values, (1 << size) - 1)
@@ -67,7 +66,6 @@ class Expression:
 
 @cache
 def expression(text: str) -> Expression:
-    """Parse an expression, cached."""
     return Expression(text)
 
 
@@ -95,7 +93,6 @@ class LibertyGroup:
         return (group for group in self.groups if group.kind == kind)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """Return a simple attribute as a number; raise ValueError if it is not one."""
         return float(self.attributes[name]) if name in self.attributes else default
 
     def flag(self, name: str) -> bool:
@@ -227,10 +224,7 @@ class TimingArc:
 
 
 class InternalPower:
-    """Energy per edge: of an output for an edge at ``related_pin``, or of an input, without ``related_pin``.
-
-    A file with one table ``power`` has it for both edges.
-    """
+    """Energy per edge: of an output for an edge at ``related_pin``, or of an input, without ``related_pin``."""
 
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
         energy = units.volt**2 * units.load
@@ -293,7 +287,7 @@ class LibraryCell:
         self.sequential = bool(self.flip_flop or self.latch or self.clock_gate)
 
     def truth_table(self) -> int | None:
-        """Return the truth table of a combinational cell as an integer (see :meth:`Expression.truth_table`).
+        """Return the truth table of a combinational cell, see :meth:`Expression.truth_table`.
 
         Return None for cells with state, without inputs, with several outputs, or with a three-state output.
         """
@@ -306,8 +300,6 @@ class LibraryCell:
 
 
 class Liberty:
-    """A Liberty library."""
-
     def __init__(self, library: LibertyGroup) -> None:
         units = _Units(library)
         cells = (LibraryCell(group, units) for group in library.inside("cell"))

@@ -1,5 +1,4 @@
-"""Cell libraries for synthesis (gate equivalent, FO4 delay, flip-flop, driver and load) and scripts for Yosys and
-ABC."""
+"""Cell libraries for synthesis (gate equivalent, FO4 delay, flip-flop, driver, load), and Yosys and ABC scripts."""
 
 import hashlib
 import re
@@ -25,10 +24,9 @@ _FO4_STEPS = 100
 
 
 class Library:
-    """A cell library for the flows, from a Liberty file.
+    """A cell library for the flows; raises :class:`ToolError` for a malformed file or a missing cell.
 
-    With ``physical``, areas are in um2; the built-in library has NAND2 equivalents only. Raises :class:`ToolError` if
-    the file is malformed or lacks a cell that the flows need.
+    With ``physical``, areas are in um2; the built-in library has NAND2 equivalents only.
     """
 
     def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
@@ -69,7 +67,6 @@ class Library:
 
 
 def load_library(path: Path) -> Library:
-    """Return the library in a Liberty file; raise :class:`ToolError` as :class:`Library` does."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -78,10 +75,7 @@ def load_library(path: Path) -> Library:
 
 
 def fo4_delay_ps(inverter: LibraryCell) -> float:
-    """Return the mean of rise and fall delay of an inverter in a chain where each stage drives four inverters.
-
-    The slew is the steady-state slew of the chain.
-    """
+    """Return the mean delay of rise and fall, at steady-state slew, of an inverter that drives four inverters."""
     arc, load = inverter.outputs[0].timing[0], 4 * inverter.inputs[0].capacitance_ff
     rise_at, fall_at = _lookup(arc, "rise_transition"), _lookup(arc, "fall_transition")
     rise = fall = 0.0
@@ -118,7 +112,6 @@ def _middle(buffers: list[LibraryCell]) -> LibraryCell:
 
 
 def _resistance(cell: LibraryCell) -> float:
-    """Return the slope of the delay over the load."""
     arc = cell.outputs[0].timing[0]
     load = 4 * cell.inputs[0].capacitance_ff
     rise = _lookup(arc, "cell_rise")
@@ -194,7 +187,6 @@ def write_inputs(folder: Path, verilog: str, library: Library, name: str, comman
 
 
 def map_gates(commands: str) -> str:
-    """Return the Yosys command that maps to the library with an ABC script."""
     return f"abc -liberty {LIBRARY} -constr {CONSTRAINTS} -script {commands}"
 
 

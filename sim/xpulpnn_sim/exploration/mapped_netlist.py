@@ -56,8 +56,7 @@ class MappedNetlist:
 
 
 class CombinationalCells:
-    """The combinational part of a netlist: paths start at inputs and register outputs, and end at outputs and
-    register inputs.
+    """The netlist without registers: paths start at inputs and registers, and end at outputs and registers.
 
     An end at a register is named after the first net that the register drives.
     """
@@ -80,10 +79,7 @@ class CombinationalCells:
 def mapped_module(
     module: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
 ) -> MappedNetlist:
-    """Return a flat module as library cells, and as unmapped cells of the types ``apart``.
-
-    Raises :class:`ToolError` for other cell types.
-    """
+    """Return library cells, and unmapped cells of types ``apart``; raise :class:`ToolError` for other types."""
     gates: list[MappedGate] = []
     others = [cell for cell in module.cells if cell.type in apart]
     for cell in module.cells:
@@ -160,8 +156,7 @@ def with_origins(
 ) -> tuple[MappedNetlist, dict[str, float]]:
     """Return the netlist with the instance of each gate and a readable name of each net.
 
-    The second result is the share of the area by how instances were attributed: by an equal function, by readers, or
-    not (shared gates).
+    The second result is the share of the area by attribution of gates to instances: by function, by readers, shared.
     """
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
@@ -236,8 +231,7 @@ class _Source:
                 self.names[_function(value)] += [(name, value) for name in known]
 
     def name(self, value: int, path: str) -> str:
-        """Return a net name with this value, with ``!`` for the inverse, preferably in ``path``; empty if there is
-        none."""
+        """Return a net name with this value, or its inverse with ``!``, preferably in ``path``; else an empty text."""
         named = self.names.get(_function(value), ())
         inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
         if not inside:
@@ -247,7 +241,6 @@ class _Source:
 
 
 def _mapped_values(part: CombinationalCells) -> dict[int, int]:
-    """Return the values of all nets of the mapped netlist."""
     values = {ZERO: 0, ONE: _ALL, DONT_CARE: 0}
     values |= {net: _random(name) for net, name in part.starts.items()}
     for gate in part.gates:

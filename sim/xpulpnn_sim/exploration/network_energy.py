@@ -42,7 +42,6 @@ def layer_energies(
     library: Library,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, LayerEnergy]:
-    """Return the energy of each layer, by name."""
     energies: dict[str, LayerEnergy] = {}
     total = len(case.computed.stages)
     for stage, inputs, variant in layers(case):

@@ -57,8 +57,7 @@ _Count = Annotated[int, Parameter(metavar="N")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploreOptions:
-    """Options of an exploration, the same as of ``xpulpnn explore``. Paths can be texts, and a tuple of one text
-    that text."""
+    """Options of an exploration, the same as of ``xpulpnn explore``; paths, and tuples of one text, can be texts."""
 
     top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=_TOP)] = None
     preset: Annotated[_Repeated, Parameter(help=_PRESET, metavar="LIST")] = ()
@@ -182,5 +181,4 @@ class ExploreOptions:
 
 
 def option_name(field: str) -> str:
-    """Return the command-line spelling of an option."""
     return "--set" if field == "settings" else f"--{field.replace('_', '-')}"

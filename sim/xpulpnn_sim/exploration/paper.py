@@ -57,7 +57,6 @@ def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
 
 
 def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
-    """Return the points of the comparison and the steps of each."""
     flows = flow_steps(options)
     points = tuple(
         Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name])
@@ -85,8 +84,7 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
 
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return our figures beside the paper's overheads, and beside the authors' RTL if the library is the reference
-    one."""
+    """Return our figures beside the paper's overheads, and with the reference library also the authors' RTL."""
     by_label = {point.label: point for point in points}
     flows = {flow.script: flow.name for point in points for flow in point.flows}
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
@@ -136,8 +134,6 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
-    """Add rows of cycles and energies."""
-
     def per_mac(core: PointResult, bits: int, what: tuple[str, str]) -> float | None:
         return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, what)))
 
@@ -197,7 +193,6 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
 
 
 def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
-    """Return the clusters that are compared and the steps of each."""
     space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
     flows = flow_steps(options)
     return space, [
@@ -259,7 +254,6 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[TableCell]]:
-    """Return rows of energies of two clusters; none without energies."""
     pair = (smaller, larger)
     if not all(point.label in CLUSTER_VARIANTS and point.energies for point in pair):
         return []

@@ -1,7 +1,4 @@
-"""Designs and results of flows, energy estimation and kernels, which convert to JSON and back.
-
-Designs and results are cached on disk under a hash of everything that determines them.
-"""
+"""Designs and results of flows, energy estimation and kernels, cached on disk as JSON."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -135,7 +132,6 @@ class FlowResult:
 
     @property
     def name(self) -> str:
-        """Return flow and script, such as ``asic-speed``."""
         return f"{self.flow}-{self.script}" if self.script else self.flow
 
     @property
@@ -174,7 +170,6 @@ class FlowResult:
 
     @property
     def grant_fo4(self) -> float | None:
-        """Return the path from a core's request through its grant in FO4."""
         return self.grant and self.grant.fo4
 
     @property
@@ -185,8 +180,7 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutput:
-    """Result of a flow, files by name, and for parts of a cluster the packed netlist (see
-    :mod:`~xpulpnn_sim.exploration.mapped_netlist`)."""
+    """Result of a flow, files by name, and for parts of a cluster the packed netlist."""
 
     result: FlowResult
     files: dict[str, str]
@@ -260,12 +254,10 @@ class PointResult:
 
     @property
     def unfinished(self) -> bool:
-        """Tell if an interrupted run left steps of the point."""
         return self.error.startswith(UNFINISHED)
 
     @property
     def failed(self) -> bool:
-        """Tell if a step failed."""
         return bool(self.error) and not self.unfinished
 
 
@@ -307,10 +299,7 @@ def design_sources_digest() -> str:
 
 
 def emit_design(top: str, config: Configuration) -> EmittedDesign:
-    """Return Verilog and manifest of the component ``top``, one of ``component_names.ALL_TOPS``, cached.
-
-    Raises :class:`~xpulpnn.errors.ConfigError` if the configuration lacks the component.
-    """
+    """Return the emitted component ``top``, cached; raise :class:`~xpulpnn.errors.ConfigError` if it is missing."""
     verilog, manifest = cached_emission(top, config)
     return EmittedDesign(top=top, module=manifest["top"], config=config, verilog=verilog, manifest=manifest)
 

@@ -1,7 +1,7 @@
 """Search a space of configurations with Optuna.
 
-Proposals depend on the seed and on results, not on the number of processes: points are proposed and evaluated in
-batches of fixed size. Repeating an interrupted search therefore continues it.
+Points are proposed in batches of fixed size, so that proposals depend on seed and results, not on the number of
+processes. Repeating an interrupted search continues it.
 """
 
 import random
@@ -52,11 +52,9 @@ class Objective:
 
     @property
     def direction(self) -> str:
-        """Return ``minimize`` or ``maximize``."""
         return "maximize" if _HEADINGS[self.name].better == "more" else "minimize"
 
     def value(self, point: PointResult) -> float | None:
-        """Return the figure of a point; None if it has none."""
         if self.name == "cycles":
             return sum(float(record["cycles"]) for record in point.kernels) if point.kernels else None
         if self.name == "energy":
@@ -109,7 +107,6 @@ def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective])
 
 
 def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective]) -> NamedTable:
-    """Return the table of the Pareto front, sorted by the first objective."""
     front = [points[number] for number in pareto_front(points, objectives)]
     rows: list[list[TableCell]] = [
         [point.label, *(objective.value(point) for objective in objectives)] for point in front
@@ -157,11 +154,7 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
 
 
 def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of each structural choice of a component except those ``given``; results do not depend on
-    them.
-
-    Raises :class:`InputError` if no choice is left.
-    """
+    """Return the values of each structural choice except ``given``; raise :class:`InputError` if none is left."""
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
     choices = {
         name: list(get_args(hint))
@@ -203,14 +196,11 @@ class Search:
 
     @property
     def size(self) -> int:
-        """Return the number of combinations, impossible ones included."""
         return prod(len(values) for values in self.choices.values())
 
     def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Space:
-        """Evaluate proposed points until there are enough, all are known, or ``stopped`` returns True.
-
-        Raises :class:`InputError` if no point can be built.
-        """
+        """Evaluate points until there are enough, all are known, or ``stopped``; raise :class:`InputError` if none
+        builds."""
         while len(self._points) < self.points and not stopped():
             batch = self._batch(min(_BATCH, self.points - len(self._points)))
             if not batch:
@@ -225,7 +215,6 @@ class Search:
         return Space(points=tuple(self._points), skipped=tuple(self._skipped))
 
     def _batch(self, room: int) -> list[tuple[Any, tuple[str, ...], Point]]:
-        """Return new buildable points with their trials."""
         batch: list[tuple[Any, tuple[str, ...], Point]] = []
         in_vain = 0
         while len(batch) < room and len(self._known) < self.size:
@@ -244,7 +233,6 @@ class Search:
         return batch
 
     def _unknown(self) -> tuple[str, ...]:
-        """Return a random combination that was not proposed yet."""
         values = list(self.choices.values())
         drawn = (tuple(self._random.choice(listed) for listed in values) for _ in range(_PATIENCE))
         return next(key for key in chain(drawn, product(*values)) if key not in self._known)

@@ -133,8 +133,7 @@ def plain_key(key: str) -> str:
 
 
 def check_value(key: str, text: str, usual: Configuration) -> None:
-    """Raise :class:`InputError` unless ``text`` is valid for the field ``key`` of some configuration such as
-    ``usual``."""
+    """Raise :class:`InputError` unless ``text`` is valid for the field ``key`` in some configuration."""
     try:
         path, value = with_setting(usual, key, text)
         if "dotp" in path:

@@ -117,7 +117,6 @@ class Task:
         return [key for key in self.steps if key not in self.known or key in self.errors]
 
     def result(self) -> PointResult:
-        """Return the current results and errors."""
         # an error of emission is common to all steps
         errors = dict.fromkeys(self.errors[key] for key in self.steps if key in self.errors)
         return PointResult(
@@ -232,8 +231,7 @@ def run_tasks(
     """Run the missing steps of all tasks; errors are stored in the tasks.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at ``dask``, and fail after ``timeout_s``.
-    Flows run first, then kernels, then energies, which take longest. Finished steps are on disk, so that a lost worker
-    costs one step.
+    Flows run first, then kernels, then energies, which take longest. A lost worker costs one step.
     """
     for task in tasks:
         for key in task.known:

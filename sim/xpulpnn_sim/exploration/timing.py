@@ -2,8 +2,8 @@
 
 The conventions are those of ABC's ``stime``. Register outputs count as inputs, register inputs as outputs. Every input
 is driven by the library's driving cell, of whose delay only the load-dependent part counts; every output has the output
-load; wires have no load. Slew and arrival of a net are each the worst over its arcs. If several arcs connect two pins,
-the worst of their tables counts, with the sense of the first arc.
+load; wires have no load. Slew and arrival of a net are each the worst over its arcs. For several arcs between two pins,
+the worst table counts, with the sense of the first arc.
 """
 
 import re
@@ -114,7 +114,6 @@ def _verilog(part: CombinationalCells) -> str:
 
 
 def find_opensta() -> OpenSta | None:
-    """Return the installed OpenSTA, if any."""
     program = shutil.which("sta") or shutil.which("opensta")
     return _installed(program) if program else None
 
@@ -268,10 +267,9 @@ class _Analysis:
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """Return the longest path, and the longest path through one net of each set in ``through`` with its arrival
-    times there.
+    """Return the longest path (None without gates), and the longest one through one net of each set in ``through``.
 
-    The paths are None without gates between inputs, registers and outputs.
+    The last result are the arrival times of the second path at these nets.
     """
     analysis = _Analysis(netlist, library)
     path = analysis.worst()[0]

@@ -120,10 +120,9 @@ def emit_top(
     both_edges: bool = False,
     separator: Separator = "__",
 ) -> EmittedVerilog:
-    """Emit Verilog and manifest of the component ``name``, which is a key of one of the tables above.
+    """Emit the component ``name``, a key of a table above, as module ``prefix`` + ``name`` with underscores.
 
-    Its module is ``prefix`` followed by ``name`` with underscores. See :func:`xpulpnn.verilog.emit` for the other
-    options.
+    See :func:`xpulpnn.verilog.emit` for the other options.
     """
     return emit(
         _component(name, config),

@@ -1,7 +1,6 @@
 """An executor on the workers of a Dask scheduler; each call runs in its own process.
 
-Workers need this package and its tools, but no shared files: arguments and results are sent as bytes. Dask repeats a
-call elsewhere if its worker is lost.
+Workers need this package and its tools, but no shared files. Dask repeats a call elsewhere if its worker is lost.
 """
 
 import hashlib
@@ -39,10 +38,8 @@ class WorkersLostError(ToolError):
 
 
 def require_dask(address: str) -> Any:
-    """Return the package ``distributed``.
-
-    Raises :class:`ToolError` with the command that installs it, :class:`InputError` if nothing listens at ``address``.
-    """
+    """Return ``distributed``; raise :class:`ToolError` without it, :class:`InputError` if nothing listens at
+    ``address``."""
     try:
         distributed = import_module("distributed")
     except ImportError:

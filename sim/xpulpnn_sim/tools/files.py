@@ -19,10 +19,7 @@ LOCK = ".lock"  # file in a folder that names the process using it
 
 @contextmanager
 def folder_lock(folder: Path, option: str) -> Generator[None]:
-    """Lock an existing folder against other runs; locks of killed processes are free.
-
-    Raises :class:`InputError` with ``option`` and the owner if the folder is locked.
-    """
+    """Lock an existing folder; raise :class:`InputError` with ``option`` and owner if another process has the lock."""
     path = folder / LOCK
     file = _opened(path, option)
     file.truncate()
@@ -88,7 +85,6 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write bytes as :func:`write_text` does text."""
     if path.is_file() and path.read_bytes() == content:
         return
     with replacing(path) as temporary:

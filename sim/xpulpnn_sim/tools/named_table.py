@@ -36,7 +36,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Return the name, with an arrow in the direction of improvement."""
         return f"{self.name} {_ARROWS[self.better]}" if self.better else self.name
 
     def show(self, cell: TableCell) -> str:
@@ -57,8 +56,6 @@ def number_columns(*names: str, digits: int, unit: str = "", group: str = "") ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """A table for terminal and HTML report."""
-
     title: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[TableCell]]
@@ -76,7 +73,7 @@ _GAP = 2  # in characters: line of an error, line of a command, line of a group'
 
 
 class TerminalTable:
-    """A table for a rich console of any width, with units and groups in the headings and notes below.
+    """A table for a rich console, with units and groups in the headings and notes below.
 
     Columns that do not fit go to further tables below, which repeat the columns that identify a row.
     """
@@ -93,7 +90,6 @@ class TerminalTable:
 
 
 def _headings(table: NamedTable, column: int) -> list[str]:
-    """Return the lines of a heading without its group."""
     lines = [table.columns[column].heading]
     if any(other.unit for other in table.columns):
         unit = table.columns[column].unit
@@ -118,8 +114,7 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
-    """Split columns into tables of at most ``width`` characters, with texts folded to ``folded`` characters if
-    given.
+    """Split columns into tables of ``width`` characters, with texts folded to ``folded`` characters if given.
 
     A group stays together if it fits. Each table begins with the columns that identify a row.
     """

@@ -150,8 +150,7 @@ def _cell(name: str, described: dict[str, Any]) -> NetlistCell:
 def in_order(
     gates: Sequence[_Gate], read: Callable[[_Gate], Iterable[int]], driven: Callable[[_Gate], Iterable[int]]
 ) -> list[_Gate]:
-    """Sort gates topologically by the nets that they read and drive; raise :class:`ToolError` for a combinational
-    loop."""
+    """Sort gates topologically by the nets that they read and drive; raise :class:`ToolError` for a loop."""
     drivers = {net: number for number, gate in enumerate(gates) for net in driven(gate)}
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(gates)), ()))
     for number, gate in enumerate(gates):

@@ -1,7 +1,7 @@
 """HTML pages of tables and plots in one file without external resources, the same for the same results.
 
-A page has sections of tables, plots and paragraphs. Plots are plotly figures made in Python. A plot may have a variant
-for each combination of choices; a control changes all plots that have its choice.
+A page has sections of tables, plotly figures and paragraphs. A plot may have a variant for each combination of choices;
+a control changes all plots that have its choice.
 """
 
 import base64
@@ -114,11 +114,7 @@ class Page:
         return Markup('<div class="plots">\n{}</div>').format(Markup("\n").join(map(self.plot, plots)))
 
     def write(self, path: Path) -> None:
-        """Write the page atomically.
-
-        Raises :class:`~xpulpnn.errors.ToolError` for a page with plots if the package ``plotly``, the source of the
-        drawing script, is missing.
-        """
+        """Write the page; raise :class:`~xpulpnn.errors.ToolError` if plots need the missing package ``plotly``."""
         plots = [
             {
                 "name": plot.name,
@@ -271,7 +267,6 @@ def layout(title: str = "", height: int = 430, **more: Any) -> dict[str, Any]:
 
 
 def bar(name: str, x: Iterable[Any], y: Iterable[Any], colour: Any, hover: str, **more: Any) -> dict[str, Any]:
-    """Return a bar trace; ``hover`` is the text of a bar."""
     text = {"hovertemplate": f"{hover}<extra>{name}</extra>"}
     return {"type": "bar", "name": name, "x": list(x), "y": list(y), "marker": {"color": colour}, **text, **more}
 
@@ -299,7 +294,6 @@ def _compressed(content: bytes) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Return the gzipped plotly script."""
     try:
         return _compressed(resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes())
     except (ModuleNotFoundError, FileNotFoundError):

@@ -1,7 +1,7 @@
 """Names of internal nets of the design, for proofs, cutpoints, faults and mutants.
 
 No other module names nets inside a component. An entry ``ex_done=done`` defines the probe ``ex_done`` of the net
-``done``; without ``=`` probe and net have the same name. Nets have their names in the emitted Verilog.
+``done``; without ``=`` both have the same name. Nets have their names in the emitted Verilog.
 """
 
 from collections.abc import Mapping

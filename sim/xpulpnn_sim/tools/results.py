@@ -55,10 +55,7 @@ class Results:
             self.remove()
 
     def find(self, name: str, key: str = "") -> Any | None:
-        """Return the value with this name and key, or None.
-
-        A name that is a digest of everything that determines the value needs no key.
-        """
+        """Return the value with this name and key, or None; a digest as name needs no key."""
         path = self._path(name)
         if not counts(path):
             return None
@@ -87,7 +84,6 @@ class Results:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __len__(self) -> int:
-        """Return the number of records with any key."""
         return sum(1 for _ in self.folder.glob("*.json"))
 
     def _path(self, name: str) -> Path:
@@ -117,8 +113,7 @@ def watched(results: Results, report: Callable[[int], None]) -> Generator[None]:
 
 
 def cached_results(folder: str) -> Results:
-    """Return the store in a folder of the user's cache, whose names are digests of everything that determines a
-    value."""
+    """Return a store in the user's cache, whose names are digests of everything that determines a value."""
     return Results(cache_directory() / folder)
 
 

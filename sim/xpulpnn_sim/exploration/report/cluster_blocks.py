@@ -55,13 +55,11 @@ def block_energies(energy: EnergyResult) -> dict[str, float]:
 
 
 def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
-    """Return tables of blocks, grant paths and energies; none without clusters."""
     tables = (_area_table(points), _grant_table(points), cluster_energy_table(points))
     return [table for table in tables if table.rows]
 
 
 def _clusters(points: Sequence[PointResult]) -> Iterator[tuple[list[TableCell], FlowResult]]:
-    """Yield the flow results of clusters, each with the first cells of its row."""
     for number, point in enumerate(points, 1):
         yield from (([number, point.label, flow.name], flow) for flow in point.flows if is_cluster(flow))
 
@@ -112,7 +110,6 @@ def _grant_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return the energy of each block and the memory accesses."""
     energies = [
         (number, point, energy)
         for number, point in enumerate(points, 1)

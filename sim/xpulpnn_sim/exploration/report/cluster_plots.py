@@ -22,8 +22,7 @@ _GAP = 0.09  # between the two plots, as a fraction of the width
 
 
 def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write a page of plots: kernels over cores, over banks if their number varies, and a timeline of each tiled
-    layer.
+    """Write plots of kernels over cores, over banks if their number varies, and a timeline of each tiled layer.
 
     Tiled runs with one number of cores give timelines only. Raises :class:`~xpulpnn.errors.ToolError` without
     ``plotly``.
@@ -113,7 +112,7 @@ def _named(record: Record, names: Sequence[str]) -> str:
 
 
 def bank_gains(records: Sequence[Record]) -> list[float | None]:
-    """Return the gain of each run over the same run with half as many banks, in cycles per dot product.
+    """Return the relative gain in cycles per dot product over the same run with half as many banks.
 
     The gain is None without such a run, and on one core, which has no bank conflicts.
     """
@@ -130,8 +129,7 @@ def bank_gains(records: Sequence[Record]) -> list[float | None]:
 
 
 def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """Plot dot products per cycle as in Fig. 9 of the XpulpNN paper: a bar per kernel for one core and for each
-    cluster.
+    """Plot cycles per dot product as in Fig. 9 of the XpulpNN paper: bars for one core and each cluster.
 
     One core is equally fast with any number of banks. The banking factor (BF) is banks over cores.
     """
@@ -164,7 +162,7 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
-    """Return a plotly timeline of a tiled layer: lanes for cores, DMA engine, and waits.
+    """Return a plotly timeline of a tiled layer with lanes for cores, DMA engine, and waits.
 
     A DMA bar begins with its step and lasts for the cycles in which data moved.
     """

@@ -91,7 +91,6 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
 
 
 def kernel_conditions(record: Mapping[str, Any]) -> str:
-    """Describe the machine that a kernel ran on."""
     simulated = "Adders and shifters are simulated as plain operators, in the same cycles."
     if not clustered(record):
         return f"On the RTL, results checked, ideal memory. {simulated}"
@@ -104,8 +103,6 @@ def kernel_conditions(record: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of all points."""
-
     column: Column
     values: list[float | None]
     compared: bool  # if overheads and best points are shown
@@ -114,7 +111,6 @@ class Figure:
 
 
 def figures(points: Sequence[PointResult]) -> list[Figure]:
-    """Return all figures of flows, kernels and energies that some point has."""
     known: list[Figure] = []
 
     def add(
@@ -197,8 +193,7 @@ def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 
 def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
-    """Return Pareto-optimal points by ascending ``x``: ``y`` is minimised, ``x`` maximised with ``more_x``, else
-    minimised."""
+    """Return Pareto-optimal points by ascending ``x``: ``y`` is minimised, and so is ``x`` unless ``more_x``."""
     pairs = enumerate(zip(xs, ys, strict=True))
     known = [(x, y, number) for number, (x, y) in pairs if x is not None and y is not None]
     known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))

@@ -20,7 +20,6 @@ Column = tuple[str, Sequence[float], str]
 
 
 def point_name(points: Sequence[PointResult], number: int) -> str:
-    """Return number and label of a point."""
     return f"{number + 1} {points[number].label}"
 
 
@@ -36,8 +35,7 @@ def _above(path: str) -> str:
 
 
 def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
-    """Return the size in kGE of the top's direct submodules in every point, largest first; empty without
-    hierarchies."""
+    """Return the size in kGE of the top's direct submodules in every point, largest first."""
     parts: dict[str, list[float]] = {}
     for number, point in enumerate(points):
         flow = comparison.flow_of(point, name)
@@ -146,7 +144,6 @@ def _paler(colour: str, steps: int) -> str:
 
 
 def _stacked(names: Sequence[str], columns: Sequence[Column], unit: str, digits: int) -> Figure:
-    """Plot a stacked horizontal bar for each name."""
     places = list(range(len(names)))
     traces = [
         {
@@ -224,7 +221,6 @@ def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
 
 
 def path_plot(points: Sequence[PointResult]) -> Plot:
-    """Plot the cells of each longest path."""
     variants = {at: _path(flow, flow.path) for at, flow in _detailed(points) if flow.path is not None}
     nothing = "This flow has no path of this point."
     return Plot(name="path", variants=variants, choices=("flow", "point"), nothing=nothing)
@@ -254,7 +250,6 @@ def _path(flow: FlowResult, path: CriticalPath) -> Figure:
 
 
 def path_text(flow: FlowResult, path: CriticalPath) -> list[str]:
-    """Describe a path's ends, length and netlist, and the longest path by other tools."""
     through = f" through {len(path.steps)} cells" if path.steps else ""
     run = _run_text(flow.delay_run, flow)
     tables = "" if flow.delay_ps is None else f" The tables show {flow.delay_ps:.0f} ps, of the same netlist."

@@ -72,7 +72,6 @@ def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
 
 
 def _figures(page: Page, run: FinishedRun) -> None:
-    """Add trade-offs and tables of all points."""
     points, baseline = run.points, run.baseline
     plots = trade_offs(points)
     if plots:
@@ -109,7 +108,6 @@ def _figures(page: Page, run: FinishedRun) -> None:
 
 
 def _details(page: Page, points: Sequence[PointResult]) -> None:
-    """Add area, path and energy of the selected point."""
     point, flow, workload = chosen_option("point"), chosen_option("flow"), chosen_option("workload")
     blocks, area = area_plots(points)
     heading = Markup("<h3>{} of {}, {}</h3>")

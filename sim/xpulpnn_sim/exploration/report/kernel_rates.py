@@ -60,6 +60,5 @@ def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
 
 
 def netlist_of(energy: EnergyResult) -> str:
-    """Return name and area of the netlist."""
     area = "" if energy.area_kge is None else f", {energy.area_kge:.2f} kGE"
     return f"{energy.top}{area}"

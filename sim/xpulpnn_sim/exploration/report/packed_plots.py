@@ -43,14 +43,12 @@ def _pair(record: Record) -> str:
 
 
 def _way(record: Record) -> str:
-    """Return the name of a line of a plot."""
     if record["kind"] == "library":
         return f"{record['product']} {record['weights']} bit"
     return f"{record['isa']} {record['product' if record['kind'] == 'ulppack' else 'kind']}"
 
 
 def _map(sweep: str, title: str) -> Grid:
-    """Return a grid over widths of weights and activations."""
     rows, columns = ([f"{side}{bits}" for bits in range(1, 8)] for side in "WA")
     return Grid(sweep, title, "weights", rows, columns)
 
@@ -120,7 +118,6 @@ def _over_bits(records: Sequence[Record]) -> list[Grid]:
 
 
 def _over_length(records: Sequence[Record]) -> list[Grid]:
-    """Return cycles per MAC over the reduction length."""
     pairs = dict.fromkeys(_pair(record) for record in records if record["kind"] == "ulppack")
     grid = Grid("k", f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
     for record in records:
@@ -155,7 +152,6 @@ _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]
 
 
 def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write a page with a plot for every grid."""
     sizes = sorted({record["matmul"] for record in records if record["sweep"] not in ("overflow", "k")})
     note = (
         f"Products of channels x reduction length x pixels ({', '.join(sizes)} unless told otherwise), every one run "

@@ -24,7 +24,6 @@ def _failed(points: Sequence[PointResult]) -> frozenset[int]:
 def _of_points(
     title: str, points: Sequence[PointResult], columns: Iterable[tuple[Column, Sequence[TableCell]]], **more: Any
 ) -> NamedTable:
-    """Return a table with a row for each point, from headings and cells of its columns."""
     lead = zip(POINT_COLUMNS, (range(1, len(points) + 1), [point.label for point in points]), strict=True)
     headings, cells = zip(*lead, *columns, strict=True)
     rows = list(zip(*cells, strict=True))
@@ -97,8 +96,7 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
-    """Return every figure relative to the baseline's in percent; None unless the baseline and another point have
-    figures."""
+    """Return every figure in percent of the baseline's; None unless the baseline and another point have figures."""
     first = next((number for number, point in enumerate(points) if point.label == baseline), None)
     if first is None or len(points) < 2:
         return None
@@ -120,7 +118,6 @@ def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable |
 
 
 def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Return the table of all kernels with cycles and mismatches; None if none ran."""
     columns = [
         *POINT_COLUMNS,
         *text_columns("kernel", "layer"),
@@ -144,7 +141,6 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Return the table of all workloads with the components of their energy; None if there is none."""
     columns = [
         *POINT_COLUMNS,
         *text_columns("workload", "of"),
@@ -168,7 +164,6 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Return the table of FPGA resources and clock frequencies; None without FPGA results."""
     columns = [
         *POINT_COLUMNS,
         Column(name="flow"),
@@ -231,7 +226,6 @@ def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def best_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Return the best point for each figure; None for a single point."""
     if len(points) < 2:
         return None
     rows: list[list[TableCell]] = []

@@ -46,8 +46,7 @@ def placed(
     height: float,
     names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Return text and position of the label of each point; coinciding points share a label, points without room have
-    none.
+    """Return text and position of the label of each point that has room; coinciding points share a label.
 
     Labels are ``names`` if all fit, else numbers.
     """
@@ -91,8 +90,7 @@ def placed(
 def _texts(
     groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
 ) -> dict[int, tuple[str, str]]:
-    """Place labels where they do not overlap ``taken``; return text and position for the first point of each placed
-    group."""
+    """Place labels where they do not overlap ``taken``; return text and position by the first point of a group."""
     labels: dict[int, tuple[str, str]] = {}
     for (at, group), text in zip(groups, texts, strict=True):
         half = 3.6 * len(text) + 2.5
@@ -299,8 +297,7 @@ def _trace(
 
 
 def _range(marks: Sequence[Mark], place: int) -> list[float]:
-    """Return the range of an axis: from zero if the smallest value is below 45 % of the largest, else from just
-    below it."""
+    """Return an axis from zero if the smallest value is below 45 % of the largest, else from just below it."""
     values = [mark.at[place] for mark in marks]
     values += [end for mark in marks for end in mark.ends[place] or ()]
     low, high = min(values), max(values)

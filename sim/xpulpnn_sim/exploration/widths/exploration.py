@@ -41,7 +41,6 @@ class Evaluation:
         self._runs = 0
 
     def points(self, assignments: Sequence[Assignment]) -> list[WidthPoint]:
-        """Return the points of the assignments, in order."""
         self._study([widths for widths in assignments if widths not in self._studies])
         runnable = [widths for widths in assignments if not self._studies[widths].problem]
         for key in self._unmeasured(runnable):
@@ -52,7 +51,6 @@ class Evaluation:
         return [self._point(widths) for widths in assignments]
 
     def _unmeasured(self, runnable: Sequence[Assignment]) -> set[str]:
-        """Return the layers without known cycles."""
         return {key for widths in runnable for key in self._studies[widths].layers} - {*self._layers}
 
     def each(
@@ -192,9 +190,8 @@ def explore_widths(
 ) -> Exploration:
     """Evaluate at most ``trials`` assignments, and measure the Pareto front.
 
-    The search is for accuracies of at least ``floor``. The front's accuracy is measured on the images ``test``;
-    ``runs`` of its points run on the design as whole networks. ``progress`` is called with the number of known points
-    and of runs.
+    The search is for accuracies of at least ``floor``. The images ``test`` give the front's accuracy, and ``runs`` of
+    its points run on the design. ``progress`` is called with the number of known points and of runs.
     """
     with executor(jobs) as pool:
         evaluation = Evaluation(model, pool, progress)

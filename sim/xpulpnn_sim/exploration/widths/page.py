@@ -18,7 +18,6 @@ _PERCENT = 100
 
 
 def write_widths_page(path: Path, model: str, exploration: Exploration, command: str = "xpulpnn net explore") -> None:
-    """Write a page with all points by cycles and by weight memory, and the Pareto front as a table."""
     images = exploration.points[0].images if exploration.points else 0
     layers = ", ".join(exploration.layers)
     note = (
@@ -100,7 +99,6 @@ def weights_figure(exploration: Exploration) -> dict[str, Any]:
 
 
 def _placed(points: Sequence[WidthPoint], cost: str) -> list[tuple[float, WidthPoint]]:
-    """Return points with their cost in Mcycles or KiB."""
     return [(getattr(point, cost) / (_MILLION if cost == "cycles" else _KIB), point) for point in points]
 
 

@@ -55,8 +55,7 @@ class StudiedModel:
     def space(self, bits: tuple[int, ...]) -> WidthSpace:
         """Return all assignments of the widths ``bits``; raise :class:`InputError` for a model without weights.
 
-        Layers that read image samples have no choice of activations. Their weights have a choice only where it changes
-        the design, as image kernels always use 8-bit weights.
+        Layers that read image samples have fixed activations, and a choice of weights only where the design differs.
         """
         weighted = [reader for reader in self.onnx.readers if reader.weights]
         if not weighted:
@@ -89,7 +88,6 @@ class StudiedModel:
         return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
     def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
-        """Return a test case that runs an image on the design."""
         return NetworkCase(
             network=described.network,
             image=described.inputs(samples),

@@ -39,7 +39,7 @@ class WidthPoint:
 def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
     """Return the Pareto front of accuracy and cost (cycles by default), cheapest point first.
 
-    If several points have equal accuracy and cost, the one with the fewest weight bytes is returned.
+    Of points with equal accuracy and cost, the one with the fewest weight bytes is returned.
     """
     price = cost or (lambda point: point.cycles)
     runnable = [point for point in points if not point.problem]
@@ -106,8 +106,8 @@ class WidthSpace:
         return list(dict.fromkeys(rows))
 
     def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
-        """Return the assignments one step lower (with ``up`` also higher): in the weights of a layer, its input
-        maps, or both."""
+        """Return assignments one step lower (with ``up`` also higher) in weights or input maps of a layer, or in
+        both."""
         changes: dict[Change, Assignment] = {}
         for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
             for step in (-1, 1) if up else (-1,):
@@ -123,9 +123,8 @@ Change = tuple[int, int, int]  # a layer, and steps of its weights and input map
 def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
     """Return the points of all assignments, or of at most ``trials``.
 
-    If there are more assignments, the search starts at the widest one and reduces bits step by step, choosing the
-    fewest lost images per saved cycle, then evaluates neighbours of the best points. Points with an accuracy below
-    ``floor`` are not pursued.
+    A larger space is searched from the widest assignment: bits are reduced step by step where the fewest images are
+    lost per saved cycle; then neighbours of the best points follow. Accuracies below ``floor`` are not pursued.
     """
     if len(space) <= trials:
         return [*evaluate([*space])]

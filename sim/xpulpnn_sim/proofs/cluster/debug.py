@@ -34,8 +34,7 @@ _WAY_CLAIMS = {
 
 
 class WayClaims(Obligation):
-    """A demultiplexer to the debug module's memory or elsewhere, and counts of the outstanding responses of each
-    target."""
+    """A demultiplexer to the debug module or elsewhere, and counts of the outstanding responses of both."""
 
     def __init__(self):
         ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}

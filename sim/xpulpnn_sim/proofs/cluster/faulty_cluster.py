@@ -52,7 +52,7 @@ EVENT_FAULTS = ClusterFault.EARLY_BARRIER
 
 
 class FaultyEventUnit(EventUnit):
-    """An event unit that loses barrier events of a core, or counts the trigger of one core for another.
+    """An event unit that loses barrier events of a core, or counts a trigger for another core too.
 
     The external event lines, for which no program waits, select the fault.
     """
@@ -75,8 +75,7 @@ class FaultyEventUnit(EventUnit):
 
 
 class FaultyCluster(Cluster):
-    """A cluster of at least four cores that shows a :class:`ClusterFault` once core 0 has stored it at
-    :data:`FAULT_WORD`.
+    """A cluster of at least four cores with the :class:`ClusterFault` that core 0 stores at :data:`FAULT_WORD`.
 
     Parameters and members are those of the cluster.
     """

@@ -27,8 +27,7 @@ class TapStep(enum.Enum, shape=2):
 
 
 class TickingDtm(JtagDtm):
-    """The debug transport with both clocks as enables of one clock, a reset for each side, and a free test access
-    port."""
+    """The debug transport with both clocks as enables of one clock, and with a free test access port."""
 
     port_ticks: In(1)  #: TCK ticks.
     module_ticks: In(1)  #: The debug module's clock ticks.

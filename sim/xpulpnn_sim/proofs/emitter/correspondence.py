@@ -5,8 +5,6 @@ equal, and if equality before a clock edge implies equality after it. The module
 equal for all inputs and all states in which classes are equal. Registers of equal names start in a class of their own;
 others (arrays, renamed registers) are distinguished by their next values in random states (C. A. J. van Eijk,
 Sequential Equivalence Checking Based on Structural Similarities, 2000).
-
-A module is treated as combinational logic between its registers and instances.
 """
 
 import random
@@ -286,7 +284,6 @@ class _Induction:
         return {bit for bit, value in zip(bits, following, strict=True) if value in (0, mask)}
 
     def _same_names(self) -> Iterable[tuple[StateBit, StateBit]]:
-        """Yield pairs of register bits of equal names."""
         images: dict[tuple[str, int], int] = {}
         for net, register in self._task.image.registers.items():
             for name in register.names:

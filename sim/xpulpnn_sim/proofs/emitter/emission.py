@@ -107,8 +107,8 @@ def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, 
 def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
     """Compare RTLIL and Verilog of a module.
 
-    Facts of the outcome: ``bits`` is the number of compared outputs, register bits and submodule inputs,
-    ``bits_by_sat`` of those decided by the SAT solver; ``reason`` and ``counterexample`` describe a difference.
+    The outcome's facts count ``bits`` (of outputs, registers and submodule inputs) and ``bits_by_sat`` (decided by the
+    SAT solver); ``reason`` and ``counterexample`` describe a difference.
     """
     began = time.monotonic()
     source, definition, _ = elaborated

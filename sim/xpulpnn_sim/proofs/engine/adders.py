@@ -189,10 +189,10 @@ _Column = tuple[int, ...]  # up to two literals
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A partly recognised adder.
+    """A partly recognised adder with the operands of its columns.
 
-    ``carry`` is the carry into the next column as a decision diagram over lower operands, ``functions`` has the diagram
-    of each known node, ``columns`` the operands.
+    ``carry`` is the carry into the next column as a decision diagram over lower operands, ``functions`` has the
+    diagrams of known nodes.
     """
 
     carry: int
@@ -208,8 +208,7 @@ class _Recogniser:
         self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
-        """Return the columns of the adder that starts at the first bit, for each interpretation; empty if it is no
-        adder."""
+        """Return the columns of the adder that starts at the first bit, for each interpretation."""
         if not self._is_sum(bits[0]):
             return []
         x, y = self._graph.nodes[bits[0] >> 1].operands
@@ -262,12 +261,11 @@ class _Recogniser:
 
 
 def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:
-    """Yield variants of ``bits`` in which the final adder is a ripple-carry adder of full adders.
+    """Yield variants of ``bits`` in which the final adder, if there is one, is a ripple-carry adder of full adders.
 
     A column of an adder is the XOR of its operands and its carry-in. From the lowest column up, decision diagrams over
     the adder's operands prove each carry equal to the majority of the column below, so that a variant is the same
-    function. All kinds of prefix adders are recognised. Several interpretations of the columns give several variants;
-    without a final adder there is none.
+    function. All kinds of prefix adders are recognised. Several interpretations of the columns give several variants.
     """
     for start in range(len(bits) - 1):
         try:

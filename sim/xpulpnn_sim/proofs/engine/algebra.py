@@ -26,8 +26,7 @@ _MOST_GATES = 128
 def constant_gates(graph: GateGraph, bits: Sequence[int]) -> dict[int, int]:
     """Return nodes below ``bits`` that are proved constant, with their values.
 
-    Random inputs leave few candidates; decision diagrams prove those that depend on few gates. Other nodes may be
-    constant too.
+    Decision diagrams prove candidates from random simulation that depend on few gates; other nodes may be constant too.
     """
     cone = graph.cone(bits)
     generator = random.Random(1)

@@ -29,7 +29,7 @@ _REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME = "$_DFF_P_", "$anyconst", "$anyse
 
 
 class ClockedGates:
-    """Single-bit gates, word adders and word multipliers in topological order, with registers on one clock.
+    """Gates, word adders and word multipliers in topological order, with registers on one clock.
 
     Raises :class:`ToolError` for combinational loops.
     """
@@ -99,8 +99,7 @@ class ClockCycle:
         return {net: literal for net, literal in self._known.items() if net not in self._gates.drivers}
 
     def nets(self, nets: Iterable[int]) -> list[int]:
-        """Return the literals of nets; undriven nets are variables, and every undefined bit is a variable of its
-        own."""
+        """Return the literals of nets; undriven nets and undefined bits are variables."""
         targets = list(nets)
         known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
         cone: set[int] = set()

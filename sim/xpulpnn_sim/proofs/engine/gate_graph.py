@@ -140,8 +140,7 @@ class GateGraph:
     def evaluate(self, values: Mapping[int, Any], literals: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
         """Return the values of literals, given those of input literals (others are 0).
 
-        A value is an integer whose bits are independent cases, as many as ``ones`` has, or any type with the same
-        operators.
+        A value is an integer with one bit per case, as many as in ``ones``, or of any type with the same operators.
         """
         known: dict[int, Any] = {0: zeros}
 

@@ -16,8 +16,7 @@ from xpulpnn_sim.tools.results import Results
 from xpulpnn_sw.assembly.disasm import disassemble
 
 PROVED, PASSED, FAILED, REFUTED, UNDECIDED = "proved", "passes", "FAILS", "REFUTED", "time is up"
-"""Verdicts: proved for every cycle; no violation in the searched cycles; violated; refuted by a single case;
-timeout."""
+"""Verdicts: proved for every cycle; no violation in searched cycles; violated; refuted by a case; timeout."""
 
 VACUOUS = "assumptions cannot be met"  # verdict: the assumptions are contradictory
 
@@ -70,8 +69,7 @@ class Ledger:
         key: Callable[[Item], str],
         jobs: int = 1,
     ) -> Iterator[Outcome]:
-        """Yield outcomes of earlier runs, then those of ``prover(item, shared)`` for the other items as they
-        complete."""
+        """Yield outcomes of earlier runs, then those of ``prover(item, shared)`` for other items as they complete."""
         open_items: list[Item] = []
         for item in items:
             outcome = self.find(name(item), key(item))

@@ -98,10 +98,7 @@ def read_outputs(path: Path) -> list[int]:
 
 
 def read_witness(text: str, inputs: Sequence[int]) -> list[frozenset[int]]:
-    """Return the inputs that are 1 in each cycle of ABC's counterexample (reset state, then a line per cycle).
-
-    Raises :class:`ToolError` if the number of inputs differs.
-    """
+    """Return the inputs that are 1 in each cycle of ABC's counterexample (reset state, then a line per cycle)."""
     _state, *lines = text.splitlines() or [""]
     frames: list[frozenset[int]] = []
     for line in lines:
@@ -135,7 +132,7 @@ class VacuousError(Exception):
 
 
 def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
-    """Return None if ABC proves the output constant 0, else the inputs that are 1 in each cycle of a counterexample.
+    """Return None if ABC proves the output constant 0, else inputs that are 1 in each cycle of a counterexample.
 
     Raises :class:`GaveUpError` on timeout.
     """
@@ -184,8 +181,8 @@ class CycleSearch:
     def search(self, read: str, first: int, last: int) -> tuple[int | None, int]:
         """Search cycles from reset; return the cycle with an output of 1, and the last fully searched one, or -1.
 
-        ``read`` are the commands that read the graph. The inputs of a counterexample are written to :data:`WITNESS`.
-        Raises :class:`ToolError` if ABC ends early without an answer.
+        The commands ``read`` read the graph; :data:`WITNESS` gets the inputs of a counterexample. Raises
+        :class:`ToolError` if ABC ends early without an answer.
         """
         (self.folder / WITNESS).unlink(missing_ok=True)
         limit = round(self._left_s)

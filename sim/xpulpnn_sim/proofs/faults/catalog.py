@@ -12,5 +12,4 @@ PROOF_FAULTS = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *HALT_FAULTS)
 
 
 def faults_for(config: CoreConfig, checks: Collection[str]) -> list[Fault]:
-    """Return the faults that fit a core and that one of the checks must find."""
     return [fault for fault in PROOF_FAULTS if fault.fits(config) and not set(checks).isdisjoint(fault.checks)]

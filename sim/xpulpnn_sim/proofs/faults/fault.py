@@ -41,8 +41,8 @@ class _Unit:
                     self._inside.setdefault(signal.name, signal)
 
     def __call__(self, path: str) -> Any:
-        """Return the value of a path: a port, or a probe ``.name`` of an internal net; then members, or ports of a
-        submodule.
+        """Return the value of a path: a port, or a probe ``.name`` of an internal net; then members, or submodule
+        ports.
 
         ``ctrl.fmt`` is a field of the port ``ctrl``, ``rs1_read.addr`` a port of a submodule. Bits may follow, such as
         ``moved[16:24]``. Raises :class:`ToolError` for an unknown name.
@@ -171,8 +171,8 @@ class Fault:
     def seeded(self, number: int | None = None) -> Generator[None]:
         """Inject the fault into every unit of this type that is elaborated in the block.
 
-        With a ``number`` it is active only while the unit's register :data:`CHOICE` has this value, so that a design
-        may have many faults.
+        With a ``number`` it is active only while the register :data:`CHOICE` has this value, so that a design may have
+        many.
         """
         elaborate = self.unit.elaborate
         self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong, number)

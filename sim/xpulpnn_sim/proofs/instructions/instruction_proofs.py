@@ -1,7 +1,4 @@
-"""Prove every instruction of a core against its statements in the instruction table.
-
-The statements determine what must be equal when the instruction retires.
-"""
+"""Prove that every instruction of a core has the effects of its statements in the instruction table."""
 
 import ast
 import copy
@@ -165,11 +162,9 @@ _SOURCES = ("rs1", "rs2", "rd")
 
 
 def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
-    """Return an instruction's statements with a fault: the last assignment's lowest bit is inverted for one source
-    value.
+    """Return an instruction's statements with a fault in the last assignment, or None without statements.
 
-    The source is the first register read, or the address for branches and for instructions that read none. Returns None
-    without statements.
+    The lowest bit is inverted for one value of the first register read, or of the address if no register is read.
     """
     body = copy.deepcopy(definition(insn))
     assigned = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign)]
@@ -185,7 +180,6 @@ def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
 
 
 def proof_name(insn: Insn) -> str:
-    """Return mnemonic and operands, which identify an instruction."""
     return f"{insn.mnemonic} {insn.operands}".rstrip()
 
 
@@ -196,8 +190,6 @@ def provable(insn: Insn) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionProver:
-    """A core whose instructions are proved, and the tools."""
-
     backend: BackendGates
     abc: str
     timeout_s: float  # for each instruction

@@ -65,10 +65,8 @@ def is_executable(insn: Insn) -> bool:
 
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    """Return the effects of statements: those of ``insn``, or others with its operands.
-
-    Raises :class:`InputError` for an unsupported statement.
-    """
+    """Return the effects of statements with the operands of ``insn``; raise :class:`InputError` for unsupported
+    ones."""
     return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
 
 

@@ -2,10 +2,7 @@
 
 Only the registers that follow the instruction are passed from cycle to cycle; all other registers and inputs are free.
 The cycles therefore need not be adjacent: proofs hold for any stalls, provided that stalls keep these registers, see
-:func:`stall_invariants`.
-
-Models of cut units are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`. The back end is that of an emitted core
-as gates; inputs and outputs of cut units are visible.
+:func:`stall_invariants`. Models of cut units are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,8 +91,8 @@ class BackendFrame(ClockCycle):
         return BackendFrame(self.graph, self._backend, {**self._given, **given}, self.variables())
 
     def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
-        """Return the cycle with single-bit signals set to these values, and literals of the cases where they have
-        them."""
+        """Return the cycle with single-bit signals set to ``values``, and literals of the signals having these
+        values."""
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         return self.changed({name: [value] for name, value in values.items()}), cases
 
@@ -212,8 +209,8 @@ class Unrolling:
         )
 
     def _entries(self) -> list[list[int]]:
-        """Return the NN-RF: entries after the cycle of issue, which may receive the last word; parameters and second
-        activations in EX."""
+        """Return the NN-RF: entries after issue, which may receive the last load; parameters and second activations
+        in EX."""
         entries: list[list[int]] = []
         # read with rs1: the summand of an exact requantisation, and the factor for arrays
         on_arrays = "dotp_form" in self._backend.pins[_MULT]

@@ -59,8 +59,6 @@ class Handshake(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputConstraints:
-    """Constraints on the inputs of a unit."""
-
     cases: Sequence[InputCase] = ()  # one of them holds in every cycle; empty for any
     # rows of values (see InputCase); one of each row holds in every cycle
     always: Sequence[Sequence[Mapping[str, Collection[int]]]] = ()
@@ -170,7 +168,6 @@ class MutantComparer:
         return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._constraints.always)
 
     def _solver(self) -> Callable[[int], Collection[int] | None]:
-        """Return a solver with a total time limit."""
         ends = time.monotonic() + _QUESTIONS * self._timeout_s
 
         def solve(literal: int) -> Collection[int] | None:

@@ -55,9 +55,9 @@ def read_mutated(
     ignored: Sequence[str] = (),
     whole_memories: bool = False,
 ) -> "MutatedGates":
-    """Return the gates of a unit with mutations: Yosys commands (`mutate -mode ...`) by mutant number.
+    """Return the gates of a unit with mutations, which are Yosys commands (`mutate -mode ...`) by mutant number.
 
-    The input :data:`SELECT` has the position in ``changes``, from 1. Outputs matching ``ignored`` are removed. Memories
+    The input :data:`SELECT` is the position in ``changes``, from 1. Outputs matching ``ignored`` are removed. Memories
     become registers, or cells if ``whole_memories``.
     """
     width = max(len(changes).bit_length(), 1)
@@ -147,9 +147,9 @@ class MutatedGates:
         return self._differences(self._mutant(number, {}))
 
     def changed(self, number: int) -> int:
-        """Return a literal that is 1 at least wherever the mutation has an effect on nearby nets.
+        """Return a literal that is 1 in at least all cases in which the mutation has an effect.
 
-        It spares the solver from proving that without a difference near the mutation there is none further on.
+        It requires a difference in several cuts near the mutation, which makes the solver's work easier.
         """
         nets = [*self._select, *self._gates.drivers]
         pairs = zip(nets, self._unit.nets(nets), self._mutant(number, {}).nets(nets), strict=True)
@@ -180,9 +180,9 @@ class MutatedGates:
         return shows
 
     def moves_rows(self, number: int) -> bool:
-        """Tell if the mutation only permutes rows of memories that are initially equal.
+        """Tell if the mutation only permutes rows of initially equal memories, by inverting an address bit.
 
-        This holds if one address bit is inverted at all ports of a memory, always or depending on another address bit.
+        The bit must be inverted at all ports of a memory, always or depending on another address bit.
         """
         mutant = self._mutant(number, {})
 
@@ -238,7 +238,7 @@ class MutatedGates:
     def step(self, number: int, own: Mapping[int, int]) -> tuple[list[Bit], dict[int, tuple[int, int]]]:
         """Return outputs that may differ, and the next values of each register in unit and mutant.
 
-        The mutant has the literals ``own`` for some registers, by those of the unit.
+        ``own`` are literals for some of the mutant's registers, by those of the unit.
         """
         mutant = self._mutant(
             number, {net: own[register] for net in self._registers if (register := self._state[net]) in own}
@@ -248,7 +248,7 @@ class MutatedGates:
         return outputs, dict(zip((self._state[net] for net in self._registers), following, strict=True))
 
     def machine(self, number: int) -> "GateMachine | None":
-        """Return unit and mutant side by side, with mutant registers where they may differ.
+        """Return unit and mutant side by side, with registers of the mutant where they may differ.
 
         Returns None if cells other than registers are cut, or if a register has another clock. Registers without a
         reset value start at 0.
@@ -273,8 +273,6 @@ class MutatedGates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateMachine:
-    """A unit and a mutant with their registers."""
-
     # outputs that may differ
     outputs: Sequence[Bit]
     # next value and reset value of each register of the unit, and of each separate register of the mutant

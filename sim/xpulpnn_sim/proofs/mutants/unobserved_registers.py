@@ -124,8 +124,7 @@ class UnobservedRegisters:
         return self.gates.graph.evaluate({variable: value(variable) for variable in variables}, literals, all_)
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
-        """Drop conditions until they are inductive; return literals of a violation with equal, and with differing
-        registers."""
+        """Drop conditions until they are inductive; return a violation with equal, and one with differing registers."""
         graph, words = self.gates.graph, self.gates.register_words
         names = [*self._conditions]
         after = {literal: following[literal & ~1][0] ^ literal & 1 for literal in literals}

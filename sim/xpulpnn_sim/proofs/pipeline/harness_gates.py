@@ -25,10 +25,8 @@ class Probe(NamedTuple):
 
 
 def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
-    """Return probes by name, without those of missing units.
-
-    Raises :class:`ToolError` for a signal that is missing although the core has its unit.
-    """
+    """Return probes by name, without those of missing units; raise :class:`ToolError` for a missing signal of a
+    unit."""
     _, manifest = cached_emission("core", replace(config, rvfi=True))
     widths = {
         f"{place}.{net['name']}": net["width"]

@@ -18,8 +18,7 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 
 class PropertyGraph(ClockedGraph):
-    """The core and a property, from reset or from any state; registers outside ``any_but`` are free, those in it are
-    0."""
+    """The core and a property, from reset; or from any state in which the registers ``any_but`` are 0."""
 
     def __init__(self, gates: ClockedGates, checked: PipelineProperty, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -32,7 +31,7 @@ class PropertyGraph(ClockedGraph):
         self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
     def after_good_cycle(self, literal: int) -> int:
-        """Return the literal of ``literal`` in a later cycle, with the hypothesis satisfied in the first cycle."""
+        """Return the literal of ``literal`` being 1 in a later cycle, after a first cycle without a violation."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
         return self.and_(began_well, literal)
@@ -49,8 +48,7 @@ class Prover:
     def prove(self, checked: PipelineProperty, harness: EmittedHarness, depth: int | None = None) -> Outcome:
         """Prove a property for every cycle after reset, or search the cycles up to ``depth``.
 
-        Without a proof, cycles up to the property's default depth are searched. Raises :class:`ToolError` if a tool
-        fails.
+        Without a proof, the property's default depth is searched. Raises :class:`ToolError` if a tool fails.
         """
         folder = self.folder / checked.name
         ways = xpulpnn_sim.proofs.pipeline, script(checked, harness), repr(checked), depth
@@ -114,8 +112,7 @@ class Prover:
     def _explore(
         self, name: str, graph: PropertyGraph, literal: int, folder: Path, depth: int
     ) -> tuple[int, Sequence[Mapping[str, int]]]:
-        """Search for a cycle in which a literal is 1; return the last fully searched cycle, and the trace of a
-        counterexample."""
+        """Search for a cycle in which a literal is 1; return the last fully searched cycle, and a counterexample."""
         if literal == FALSE:
             return depth, ()
         if not any(node << 1 in graph.latches for node in graph.cone([literal])):

@@ -46,8 +46,6 @@ _CORES = "core-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreChecks:
-    """Checks of one core, and the tools."""
-
     suite: Suite
     config: CoreConfig
     design: EmittedVerilog
@@ -100,7 +98,6 @@ class CoreChecks:
         return outcome
 
     def _key(self, check: Check) -> str:
-        """Return a digest of everything that determines the outcome."""
         parts = [self.suite.text(name) for name in check.files]
         cuts = cut_commands(check.cutpoints, self.design.modules)
         how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"

@@ -126,7 +126,6 @@ def class_of(cutpoints: tuple[Cutpoint, ...]) -> str:
 
 
 def shown_cuts(cutpoints: Iterable[Cutpoint]) -> str:
-    """Return the names of the cutpoints."""
     return ", ".join(cut.name for cut in cutpoints if cut.name) or "nothing"
 
 
@@ -247,7 +246,6 @@ def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | 
 def cut_core(
     design: EmittedVerilog, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys
 ) -> ClockedGates:
-    """Return the core with some wires cut."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / NETLIST).exists():
         # the Yosys wheel does not follow symbolic links out of its folder

@@ -59,8 +59,8 @@ OWN = "own"  # checker of our own checks
 
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
 COUNTS = "XPULPNN_COUNTS"
-"""Assumptions: no hardware loops; no traps, interrupts or mret; no instruction with two register writes; no wfi; no
-writes to mcycle and minstret."""
+"""Assumptions: no hardware loops; no traps or mret; no two register writes; no wfi; no writes to mcycle and
+minstret."""
 
 ASSUMPTIONS: Mapping[str, str] = {
     NO_LOOPS: "no hardware loops",
@@ -90,7 +90,6 @@ class Check:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Return the included files of the suite in order."""
         suite = ("rvfi_macros.vh", "rvfi_channel.sv")
         checker = () if self.checker == OWN else (f"rvfi_{self.checker}_check.sv",)
         return (*(f"checks/{name}" for name in (*suite, *checker)), *(f"insns/{name}" for name in self.sources))
@@ -111,7 +110,6 @@ class Suite:
 
     @property
     def instructions(self) -> list[str]:
-        """Return the RV32IMC instructions with a model in the suite."""
         return self.text(f"insns/isa_{_ISA}.txt").split()
 
     @property
@@ -126,7 +124,6 @@ class Suite:
         return masks
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
-        """Return the checks for a core, in the order shown."""
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
         of_bus = partial(Check, cycle=depth, defines=_BUS_DEFINES)
         of_instructions = (

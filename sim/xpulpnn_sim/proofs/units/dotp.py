@@ -62,7 +62,6 @@ class DotpOperation:
         return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
 
     def case(self, ones: frozenset[int]) -> str:
-        """Describe a case: operands, golden result, and the unit's result."""
         words = {"rs1": self.rs1, "rs2": self.rs2, "rd": self.rd, "accumulate": [self.accumulate]}
         rs1, rs2, rd, accumulate = values = [self.graph.number(ones, word) for word in words.values()]
         expected = int(golden(self.fmt, self.signs, *(np.array([value], np.uint32) for value in values))[0])

@@ -81,9 +81,8 @@ def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[
     ``random``
         evaluates random operands in all lanes.
 
-    By default the first method that decides is used: algebra, else SAT for narrow elements, else exhaustive evaluation.
-    SAT and exhaustive evaluation are followed by random operands, as they do not prove all lanes together. Each of
-    ``methods`` makes a separate claim.
+    Each of ``methods`` makes a separate claim. By default the first one that decides is used: algebra, else SAT for
+    narrow elements, else exhaustive evaluation, the latter two followed by random operands.
     """
 
     def claims(unit: ProvenUnit) -> list[Claim]:

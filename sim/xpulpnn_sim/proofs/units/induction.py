@@ -103,8 +103,8 @@ class _Cycles:
             state = self._cycles[-1].next_state()
 
     def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Trace | None]:
-        """Return a trace for each claim that violates it from cycle ``since``, with ``assumed`` claims holding
-        before.
+        """Return for each claim a trace that violates it from cycle ``since``, after cycles in which ``assumed``
+        hold.
 
         The trace is empty if the claim is never violated, and None on timeout. Raises :class:`VacuousError` if the
         assumed claims are contradictory.
@@ -124,7 +124,6 @@ class _Cycles:
         return {claim: self._counterexample(claim, literal) for claim, literal in literals.items()}
 
     def _held(self, claims: Sequence[str], since: int) -> int:
-        """Return the literal of claims holding in the cycles before ``since``."""
         return self._graph.all(cycle.port(claim)[0] for cycle in self._cycles[:since] for claim in claims)
 
     def _counterexample(self, claim: str, literal: int) -> Trace | None:

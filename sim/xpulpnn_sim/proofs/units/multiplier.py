@@ -41,7 +41,6 @@ _OPERANDS = {"op_a": "dotp_a", "op_b": "dotp_b", "op_c": "op_c", "nn_kappa": "do
 
 
 def on_arrays(unit: ProvenUnit) -> bool:
-    """Tell if the unit also makes dot products."""
     return "dotp_form" in unit.gates.ports
 
 
@@ -92,7 +91,6 @@ class _Run:
         return self._unit.cycle(self.graph, words, state, **self._ports, start=[start], take=[take])
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
-        """Return a cycle with the operation in EX."""
         return self._cycle(self.state, TRUE, take)
 
     def is_done(self, cycle: ClockCycle, value: int = TRUE) -> bool:

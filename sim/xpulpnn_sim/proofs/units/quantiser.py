@@ -1,15 +1,12 @@
 """Prove ``pv.qnt`` for all pixels, addresses and thresholds, with any memory timing.
 
 An operation reads one threshold after the other. To show that timing does not matter, two statements are proved for
-every step, from any state with the same number of grants and any codes:
-
-- nothing changes in a cycle without a grant and without an awaited response;
-- a response followed by the next grant leads to the same state as both in one cycle; the requested address is the same
-before and after that response.
+every step, from any state with the same number of grants and any codes. First, nothing changes in a cycle without a
+grant and without an awaited response. Second, a response followed by the next grant leads to the same state as both in
+one cycle, and does not change the requested address.
 
 The unit is therefore always in a state of the run with a grant and a response in every cycle. This run is compared, for
-any thresholds, with the search in the instruction table: each address, and the code of each pixel. Thresholds do not
-depend on addresses here.
+any thresholds, with the search in the instruction table: each address, and the code of each pixel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +37,6 @@ class _Search:
 
     @property
     def shown(self) -> Mapping[str, Sequence[int]]:
-        """Return the words that describe a case."""
         return self.operands | {f"threshold {number}": word for number, word in enumerate(self.thresholds)}
 
     def cycle(
@@ -143,10 +139,7 @@ def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
 
 
 def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:
-    """Return equalities that cycles without a grant and without an awaited response change nothing.
-
-    The request depends on registers only.
-    """
+    """Return equalities that cycles without a grant and without an awaited response change nothing."""
     quiet = search.cycle(state)
     busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
     requested = ("request", "address")

@@ -56,8 +56,7 @@ class ProvenUnit:
         return ClockCycle(graph, self.gates, {"rst": [FALSE], **given, **others}, state or {})
 
     def control(self, fields: Mapping[str, int | Sequence[int]], graph: GateGraph | None = None) -> list[int]:
-        """Return the control word with these fields (numbers or literals); other fields are 0, or free with
-        ``graph``."""
+        """Return the control word with these fields (numbers or literals); others are 0, or free with ``graph``."""
         row = next(port for port in self.ports if port["name"] == "ctrl")
         word = [FALSE] * row["width"]
         for field in row["fields"]:
@@ -70,8 +69,6 @@ class ProvenUnit:
 
 
 class Decision(NamedTuple):
-    """Answer of a method to a claim."""
-
     verdict: str
     method: str
     counterexample: str = ""
@@ -135,10 +132,8 @@ class Equality(NamedTuple):
 
 
 def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], words: Words, timeout_s: float) -> str:
-    """Return an empty string if all are proved equal where the literal ``assumed`` is 1, else a counterexample.
-
-    Raises :class:`VacuousError` if that literal is constant 0.
-    """
+    """Return a text that is empty if all are equal where ``assumed`` is 1, else a counterexample; raise
+    :class:`VacuousError`."""
     pairs = [
         pair
         for equality in equalities

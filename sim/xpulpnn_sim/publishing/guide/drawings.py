@@ -42,7 +42,6 @@ LAYERS = (
 
 
 def layers() -> str:
-    """Return the table of layers."""
     rows = ((", ".join(map(html.code, layer.folders)), escape(layer.what)) for layer in LAYERS)
     return html.table(("folders; imports go downwards only", "what"), rows)
 

@@ -2,8 +2,8 @@
 
 In a fenced block ``sh`` every line is a command; in ``console`` lines after ``$ `` are commands, followed by their
 output, where ``...`` matches anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a
-caption is a file. Blocks run in the order of the page, in a folder with the repository's files except ``build``. ``<!--
-slow -->`` marks a block that takes long. ``YOUR.lib`` is the built-in library.
+caption is a file. Blocks run in the order of the page, in a folder with the repository's files except ``build``. The
+comment ``slow`` marks a block that takes long. ``YOUR.lib`` is the built-in library.
 """
 
 import doctest
@@ -40,7 +40,6 @@ class ExampleBlock:
 
 
 def blocks(page: Path) -> list[ExampleBlock]:
-    """Return the runnable blocks of a page."""
     listed: list[ExampleBlock] = []
     inside: str | None = None
     content: list[str] = []

@@ -21,7 +21,6 @@ def code(text: str) -> str:
 
 
 def block(lines: Iterable[str]) -> str:
-    """Return preformatted lines."""
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 

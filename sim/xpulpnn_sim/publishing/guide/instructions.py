@@ -95,8 +95,7 @@ _HALF_GROUPS = (3, 11, 2)
 
 
 def encoding(insn: Insn) -> str:
-    """Return the pattern with letters for operands: ``d s t r`` registers, ``i`` and others immediates, ``-``
-    ignored."""
+    """Return the bit pattern with letters: ``d s t r`` registers, ``-`` ignored, others immediates."""
     bits = list(insn.pattern)
     top = len(bits) - 1
     for token in insn.tokens:

@@ -54,7 +54,6 @@ def registers(block: str) -> str:
 
 
 def _core(name: str) -> str:
-    """Return the core preset of a cluster preset."""
     return ", ".join(html.code(known) for known, config in PRESETS.items() if config == CLUSTER_PRESETS[name].core)
 
 

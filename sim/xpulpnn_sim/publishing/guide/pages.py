@@ -28,10 +28,8 @@ _CLOCKING = (
 
 
 def ports(top: str) -> str:
-    """Return the table of the ports of ``top`` in preset ``xpulpnn`` or ``cluster``; of arrays only element 0.
-
-    Raises :class:`InputError` for an unknown component.
-    """
+    """Return the ports of ``top`` in preset ``xpulpnn`` or ``cluster``, of arrays element 0; raise
+    :class:`InputError`."""
     if top not in ALL_TOPS:
         raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
     # never elaborated, see the first line
@@ -77,8 +75,7 @@ def marked(text: str) -> str:
 
 
 def settings(name: str) -> str:
-    """Return the table of the fields of the configuration class ``name``; raise :class:`InputError` for an unknown
-    one."""
+    """Return the fields of the configuration class ``name``; raise :class:`InputError` for an unknown one."""
     kind = getattr(config, name, None)
     if not is_dataclass(kind) or not isinstance(kind, type):
         raise InputError(f"settings must be of a class of xpulpnn.config, not {name}")
@@ -110,10 +107,7 @@ _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
 def expand_page(text: str, **others: Callable[[], str]) -> str:
-    """Replace all marks in a page; ``others`` are additional tables by name.
-
-    Raises :class:`InputError` for unknown names.
-    """
+    """Replace marks by tables, also by ``others`` by name; raise :class:`InputError` for unknown names."""
 
     def generated(match: re.Match[str]) -> str:
         name, argument = match[1], match[2]

@@ -1,7 +1,4 @@
-"""Pictures of the guide, and charts of area and speed of the presets.
-
-Pictures are SVG files in ``docs/pictures``, used by the README and the guide.
-"""
+"""SVG pictures of README and guide in ``docs/pictures``, with charts of area and speed of the presets."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +46,6 @@ PRESETS = {
 
 
 def macs() -> str:
-    """Draw MAC/cycle by width and core as bars."""
     top, bottom, highest = 44, 244, 28.0
     scale = (bottom - top) / highest
     parts = [line((52, bottom), (860, bottom))]
@@ -73,7 +69,6 @@ def macs() -> str:
 
 
 def _panel(left: int, which: int, title: str) -> list[str]:
-    """Draw the points of all presets at one width."""
     width, top, bottom = 340, 44, 244
     low, high = 50.0, 68.0
     most = max(preset.gmacs(which) for preset in PRESETS.values()) * 1.15
@@ -104,7 +99,6 @@ def _panel(left: int, which: int, title: str) -> list[str]:
 
 
 def area() -> str:
-    """Draw area against speed of all presets, at 8 and 2 bit."""
     parts = [*_panel(70, 0, "8 bit"), *_panel(510, 1, "2 bit")]
     return svg(880, 292, parts, "Area against billions of multiply-accumulates per second of every preset")
 

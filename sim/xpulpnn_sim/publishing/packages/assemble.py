@@ -183,7 +183,6 @@ def _testbench(design: Design) -> dict[str, str]:
 
 
 def package_files(design: Design) -> dict[str, str]:
-    """Return the text of every file of the package, by path."""
     if design.top not in PACKAGED:
         raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
     bench = _testbench(design)

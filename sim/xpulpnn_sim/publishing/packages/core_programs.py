@@ -41,8 +41,6 @@ _REGISTERS = {"rd": 12, "rs1": 10, "rs2": 11, "rs3": 12}  # a0, a1 and a2
 
 @dataclass(frozen=True, slots=True)
 class CoreProgram:
-    """A program and its expected results."""
-
     name: str
     program: RandomProgram
     words: Mapping[int, int]  # initial memory by address; zero elsewhere

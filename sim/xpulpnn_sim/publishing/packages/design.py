@@ -57,8 +57,6 @@ def connections(ports: Iterable[Port], net: Callable[[Port], str]) -> str:
 
 @dataclass(frozen=True)
 class Design:
-    """A component to package."""
-
     top: str  # command-line and file name
     config: CoreConfig | ClusterConfig | DebugConfig
     emitted: EmittedVerilog
@@ -81,7 +79,6 @@ class Design:
 
     @property
     def identifier(self) -> str:
-        """Return ``top`` as an identifier."""
         return self.top.replace("-", "_")
 
     @cached_property

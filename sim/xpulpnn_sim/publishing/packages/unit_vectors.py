@@ -36,8 +36,6 @@ Values = Mapping[str, int]  # by port
 
 @dataclass(frozen=True, slots=True)
 class UnitVector:
-    """A clock cycle of a unit."""
-
     inputs: Values  # unnamed inputs are 0
     expected: Values  # outputs at the end of the cycle; unnamed outputs are not checked
     text: str
@@ -46,8 +44,6 @@ class UnitVector:
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """Inputs and outputs of an executed instruction."""
-
     insn: Insn
     inputs: Values
     expected: Values
@@ -58,7 +54,6 @@ class _Operation:
 
 
 def _drawn(config: CoreConfig, rows: RowsOf, count: int, rng: Random) -> list[Executions]:
-    """Draw ``count`` executions of each instruction."""
     insns = ((find(mnemonic, operands), control) for mnemonic, operands, control in rows(config))
     return [(insn, control, executions(insn, count, rng, corners=0, places=0)) for insn, control in insns]
 

@@ -144,7 +144,6 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
 
 
 def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: str, conditions: Sequence[str]) -> None:
-    """Write the page of tables and plots, with the commands that repeat every row."""
     link = Markup('<a href="#{0}">{0}</a>')
     facts = [(link.format(measured.table.name), measured.summary) for measured in tables]
     page = Page(
@@ -175,8 +174,8 @@ TABLE_NAMES = (*TABLES, mlperf_tiny.NAME)
 
 
 def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -> list[PaperTable]:
-    """Return the named tables, or all; MLPerf Tiny needs the folder ``models``, and is left out without names and
-    folder."""
+    """Return the named tables, or all; MLPerf Tiny needs the folder ``models``, and by default is left out without
+    it."""
     if not names:
         names = tuple(TABLES) if models is None else TABLE_NAMES
     if models is None and mlperf_tiny.NAME in names:

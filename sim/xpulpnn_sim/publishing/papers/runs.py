@@ -60,7 +60,6 @@ def _measure_kernel(kernel: str, options: Mapping[str, Any], *, check: bool) -> 
 
 
 def simulated_config(name: str, cores: int) -> CoreConfig | ClusterConfig:
-    """Return a core of a preset, or a cluster of such cores."""
     core = simulated(preset(name))
     return core if cores == 1 else ClusterConfig(core=core, cores=cores)
 

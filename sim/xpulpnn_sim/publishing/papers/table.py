@@ -12,9 +12,7 @@ class Run(Protocol):
     """A run on the RTL, measured once if equal to another; ``repr`` is part of the cache key."""
 
     @property
-    def command(self) -> str:
-        """Return the command line that repeats the run."""
-        ...
+    def command(self) -> str: ...
 
     def measure(self, *, check: bool) -> Record:
         """Run and compare results, with ``check`` also every retired instruction.
@@ -28,8 +26,6 @@ _Key = TypeVar("_Key")
 
 
 class RowVerdict(StrEnum):
-    """Comparison of our figure with the published one."""
-
     BETTER = "better"
     EQUAL = "equal"
     WORSE = "worse"
@@ -42,10 +38,8 @@ class RowVerdict(StrEnum):
 
 
 class Published(NamedTuple):
-    """A published figure, as text because its digits give its precision.
-
-    For example, 1.65 stands for any value that rounds or truncates to it.
-    """
+    """A published figure, as text because digits give its precision: 1.65 is anything that rounds or truncates to
+    it."""
 
     text: str  # in the unit of its row
     where: str  # section, table or figure
@@ -56,7 +50,6 @@ class Published(NamedTuple):
 
 
 def printed(where: str, figures: Mapping[_Key, str]) -> dict[_Key, Published]:
-    """Return figures from one place in the paper."""
     return {key: Published(text, where) for key, text in figures.items()}
 
 
@@ -123,13 +116,11 @@ class TableRow:
         return (self.run,) if self.over is None else (self.over, self.run)
 
     def value(self, records: Mapping[Run, Record]) -> float:
-        """Return our figure."""
         number = self.metric.of(records[self.run])
         return (number if self.over is None else self.metric.of(records[self.over]) / number) / self.metric.per
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Return the command lines that repeat the row."""
         commands = [run.command for run in self.runs]
         both = joined_cells(*commands) if len(commands) > 1 else None
         return tuple(dict.fromkeys(commands)) if both is None else (both,)
@@ -149,8 +140,6 @@ class PaperTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRow:
-    """A row with our figure."""
-
     row: TableRow
     ours: float
     mismatches: int  # wrong instructions and results of its runs
@@ -186,8 +175,6 @@ class MeasuredRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTable:
-    """A table with our figures."""
-
     table: PaperTable
     rows: Sequence[MeasuredRow]  # without rows that were left out
 

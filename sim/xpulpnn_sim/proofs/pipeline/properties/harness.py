@@ -32,11 +32,11 @@ from xpulpnn_sim.proofs.pipeline.properties.system import interrupt_property, sy
 
 
 def progress_property(m, core, seen, window):
-    """Return the property that within ``window`` cycles an instruction retires, an interrupt is taken, or a unit
+    """Return the property that within ``window`` cycles an instruction retires, an interrupt comes, or a unit
     computes.
 
-    Only wfi may wait longer, and only without a pending enabled interrupt. Proofs of the units show that
-    multiplications and divisions end.
+    Only wfi may wait longer, without a pending enabled interrupt. Multiplications and divisions are proved to end
+    elsewhere.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
     computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]
@@ -58,8 +58,7 @@ def bus_violations(m, name, port, outstanding, limit):
     """Return violations of the bus protocol by a port.
 
     A request stays, with the same attributes, until it is granted. Addresses are word-aligned. Enabled bytes are
-    adjacent, and at least one. At most ``limit`` transfers are outstanding: with ``limit`` reached, a request needs a
-    response in the same cycle.
+    adjacent, and at least one. With ``limit`` outstanding transfers, a request needs a response in the same cycle.
     """
     writes = hasattr(port, "we")
     request = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
@@ -176,8 +175,7 @@ class CoreHarness(wiring.Component):
         return m
 
     def _bus(self, m, name, port):
-        """Add a memory that grants and responds in any cycle and in order; return its number of outstanding
-        transfers."""
+        """Add a memory that grants and responds at any time, in order; return its number of outstanding transfers."""
         waiting = Signal(range(_OUTSTANDING), name=f"{name}_outstanding")
         m.d.comb += [
             port.gnt.eq(getattr(self, f"{name}_gnt") | self.prompt),

@@ -63,8 +63,7 @@ class InstructionWord:
         return (self.funct3[:2] == 0b01) | (self.rs1 != 0)
 
     def written(self, old, rs1):
-        """Return the value written to a CSR with the value ``old``, before its read-only bits; ``rs1`` is the
-        register."""
+        """Return the value written to a CSR with the value ``old``, before its read-only bits apply."""
         operand = Mux(self.funct3[2], self.rs1, rs1)
         return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)
 

@@ -80,15 +80,13 @@ _ADDRESS = slice(1, 32)
 
 
 def loop_property(m, core, seen, started):
-    """Return the property that instructions retire at the addresses, and read the registers, that the loops
-    determine.
+    """Return the property that hardware loops determine the addresses of instructions and the registers they read.
 
     A model keeps the six registers by the manual (:class:`_Effects`), from retirements without traps only, starting
     with any values. After an instruction that does not jump, the next retiring instruction must be its successor, or
-    mepc its address if an interrupt is taken in between.
-
-    The invariants say that the core's registers equal the model's after the effects of the instructions in WB and EX,
-    and that each address between fetch and WB follows from the previous instruction.
+    mepc its address if an interrupt is taken in between. The invariants say that the core's registers equal the model's
+    after the effects of the instructions in WB and EX, and that each address between fetch and WB follows from the
+    previous instruction.
     """
     model = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
     now = {name: Mux(started, model[name], seen[name]) for name in REGISTERS}
@@ -168,8 +166,7 @@ def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
 
 
 def _count_invariants(seen, in_ex, ex, in_wb, wb, left):
-    """Return invariants of the core's registers, with iterations that are counted late or restored after a failed
-    access."""
+    """Return invariants of the core's registers, with iterations counted late or restored after a failed access."""
     gives_back, late, ex_took, wb_took = (seen[name] for name in ("gives_back", "late", "ex_took", "wb_took"))
     owed = {
         name: Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS) for name in (f"lpcount{loop}",)

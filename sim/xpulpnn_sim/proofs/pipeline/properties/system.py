@@ -256,13 +256,11 @@ def _kinds(word):
 
 
 def _status(registers, *, mie, mpie):
-    """Return statements that set both bits of mstatus."""
     status = registers["mstatus"]
     return [status[MSTATUS_MIE_BIT].eq(mie), status[MSTATUS_MPIE_BIT].eq(mpie)]
 
 
 def _enters(registers, mie, pc, cause):
-    """Return statements that enter a handler."""
     written = {"mepc": pc, "mcause": cause}
     statements = [registers[name].eq(_kept(name, value)) for name, value in written.items()]
     return [*_status(registers, mie=0, mpie=mie), *statements]

@@ -71,7 +71,6 @@ class RvfiWrapper(wiring.Component):
         return word.matches(*patterns) if patterns else Signal()
 
     def _registers(self, m, core, word):
-        """Connect numbers and values of registers; unused ones are 0."""
         for name in ("rs1", "rs2"):
             read = Signal(name=f"{name}_read")
             m.d.comb += [

@@ -108,8 +108,7 @@ class _Generated(CPU):
 class Xpulpnn(_Generated):
     """A core with instruction cache; variants are the core presets, each with and without debug mode.
 
-    With debug mode it contains the debug module, reached through the JTAG port of an ECP5, or else through the pads
-    passed to :meth:`add_jtag`.
+    Its debug module is reached through the JTAG port of an ECP5, or through the pads passed to :meth:`add_jtag`.
     """
 
     name = "xpulpnn"

@@ -57,7 +57,6 @@ class ModelRun:
 
     @property
     def command(self) -> str:
-        """Return the command lines that repeat the run."""
         network = f"build/{self.model.stem}{'_fast' if self.is_fast else ''}.json"
         fast = " --fast" if self.is_fast else ""
         library = "" if self.liberty is None else f" --liberty {self.liberty}"
@@ -137,7 +136,6 @@ def mlperf_tiny(folder: Path, liberty: Path | None) -> PaperTable:
 
 
 def _rows(title: str, number: int, run: ModelRun) -> Iterator[TableRow]:
-    """Yield cycles beside published ones, and energy."""
     rule = "bn32" if run.is_fast else "exact"
     own = f"{title}, {run.preset}, {rule}, {'one core' if run.cores == 1 else f'{run.cores} cores'}"
     others = _ALONE if run.cores == 1 else _SHARED

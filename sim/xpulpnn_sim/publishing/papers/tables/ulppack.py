@@ -18,7 +18,6 @@ BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; one element per
 
 
 def _measured(point: SweepPoint, *, check: bool) -> Record:
-    """Measure a point on the default core."""
     machine = Machine(max_cycles=MOST_CYCLES)
     return run_point(point, simulated(preset(BOTH_FORMS)), machine, check=check).record
 
