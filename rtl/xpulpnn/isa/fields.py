@@ -88,6 +88,12 @@ class Field:
         return self.low <= value <= self.high and value % self.step == 0
 
     @property
+    def shift(self) -> int:
+        """Number of places by which a value in one part is shifted into the word."""
+        ((low, position, _),) = self.parts
+        return low - position
+
+    @property
     def values(self) -> list[int]:
         """The legal values."""
         return [value for value in range(self.low, self.high + 1, self.step) if self.accepts(value)]
@@ -115,6 +121,10 @@ class Field:
 
 
 _REG, _IMM, _TARGET = FieldKind.REGISTER, FieldKind.IMMEDIATE, FieldKind.TARGET
+
+OPCODE = Field("opcode", _IMM, "6:0", "6:0")
+FUNCT3 = Field("funct3", _IMM, "2:0", "14:12")
+FUNCT7 = Field("funct7", _IMM, "6:0", "31:25")
 
 WORD_FIELDS = {
     f.name: f

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.csr import CSR_BY_ADDRESS
-from xpulpnn.isa.fields import FieldKind, Operand, Token
+from xpulpnn.isa.fields import FUNCT3, FUNCT7, OPCODE, WORD_FIELDS, FieldKind, Operand, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
@@ -80,8 +80,9 @@ def render(insn: Insn, word: int, pc: int | None = None) -> str:
 
 def insn_directive(word: int) -> str:
     """Return the ``.insn`` directive of stock assemblers for a 32-bit word."""
-    rd, rs1, rs2 = (f"x{word >> low & 0x1F}" for low in (7, 15, 20))
-    return f".insn r {word & 0x7F:#x}, {word >> 12 & 7}, {word >> 25:#x}, {rd}, {rs1}, {rs2}"
+    rd, rs1, rs2 = (f"x{WORD_FIELDS[name].extract(word)}" for name in ("rd", "rs1", "rs2"))
+    opcode, funct3, funct7 = (field.extract(word) for field in (OPCODE, FUNCT3, FUNCT7))
+    return f".insn r {opcode:#x}, {funct3}, {funct7:#x}, {rd}, {rs1}, {rs2}"
 
 
 _ALL = Decoder(INSNS)

@@ -10,7 +10,6 @@ elsewhere, where the linker removes it.
 import re
 
 SHORT_NOP = 0x0001  # c.nop
-WORD_BYTES = 4
 _LOWER_PART = re.compile(r"%\w*lo\(")
 _ALIGNMENT = re.compile(r"\s*\.(align|p2align|balign)\s+(\w+)\s*(?:,\s*(?:,\s*(\w+)\s*)?)?")
 

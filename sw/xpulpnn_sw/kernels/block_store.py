@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import BY_REGISTER, STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 # registers that each rule needs for its parameters and intermediate results
 _REGISTERS = {Rule.BN32: 2, Rule.BN64: 5, Rule.MULTIPLY: 1, Rule.SHIFT: 0, Rule.THRESHOLDS: 4, Rule.QNT: 1, None: 0}
@@ -250,7 +250,7 @@ class Store(BlockStore):
             b("addi", clipped, value, half)
             b("sltiu", clipped, clipped, 1 << self.bits)
             b("addi", clipped, clipped, -1)
-            b("srai", bound, value, WORD_BITS - 1)
+            b("srai", bound, value, XLEN - 1)
             b("xori", bound, bound, half - 1)
             b("xor", bound, bound, value)
             b("and", bound, bound, clipped)
@@ -260,7 +260,7 @@ class Store(BlockStore):
             b("sltiu", clipped, value, 1 << self.bits)
             b("addi", clipped, clipped, -1)
             b("or", clipped, clipped, value)
-            b("srai", value, value, WORD_BITS - 1)
+            b("srai", value, value, XLEN - 1)
             b("xor", rd, clipped, value)
         if self.bits < BYTE_BITS:
             b("andi", rd, rd, (1 << self.bits) - 1)

@@ -9,17 +9,18 @@ import numpy as np
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn.isa.table import find
 from xpulpnn_sw.kernels.layout import Program
 
 ZERO = 0  # register x0
 THRESHOLD_BYTES = 2  # bytes of a threshold
-WORD = 4  # bytes of an instruction and of a data word
+WORD = WORD_BYTES  # bytes of an instruction and of a data word
 STORE_BY_BITS = {8: "sb", 16: "sh", 32: "sw"}
 MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
 MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
 _REACH = 1 << 12  # largest backward distance of a branch in bytes
-_LOW_BITS, _MASK, _SIGN_SHIFT = 12, 0xFFFF_FFFF, 31
+_LOW_BITS, _SIGN_SHIFT = 12, 31
 _LOW = 1 << _LOW_BITS
 LOAD_BY_REGISTER = "rd,rs2(rs1!)"  # operand form of loads with post-increment by a register
 # operand forms of stores: post-increment by an immediate, or by a register; base plus register
@@ -116,13 +117,13 @@ class Builder:
 
     def li(self, rd: int, value: int) -> None:
         """Load a 32-bit constant in one or two instructions."""
-        value &= _MASK
-        signed = value - (_MASK + 1) if value > _MASK // 2 else value
+        value &= WORD_MASK
+        signed = value - (WORD_MASK + 1) if value > WORD_MASK // 2 else value
         if fits_immediate(signed):
             self("addi", rd, ZERO, signed)
             return
         low = (value + _LOW // 2) % _LOW - _LOW // 2
-        self("lui", rd, (value - low & _MASK) >> _LOW_BITS)
+        self("lui", rd, (value - low & WORD_MASK) >> _LOW_BITS)
         if low:
             self("addi", rd, rd, low)
 

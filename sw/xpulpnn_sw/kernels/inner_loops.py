@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.registers import FreeRegisters
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import Precision
 
 LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
@@ -21,7 +22,7 @@ LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and o
 # masks of alternate bits, bit pairs and nibbles
 _HALVES, _QUARTERS, _NIBBLES = 0x5555_5555, 0x3333_3333, 0x0F0F_0F0F
 _BYTE_ONES = 0x0101_0101
-_TOP_BYTE = WORD_BITS - BYTE_BITS
+_TOP_BYTE = XLEN - BYTE_BITS
 
 
 class InnerLoop(ABC):
@@ -122,7 +123,7 @@ class UnpackLoop(SimdLoop):
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
-        self._bytes = registers.take(WORD_BITS // BYTE_BITS)
+        self._bytes = registers.take(XLEN // BYTE_BITS)
         self.temporaries = [*self.temporaries, *self._bytes]
 
     def body(self, b: Builder, *, signed: bool) -> None:
@@ -167,7 +168,7 @@ class ScalarLoop(_EndedLoop):
         self.end = registers.take_one()
         self.temporaries = [*self._w, *self._x, *self._packed, self._product]
         # elements per iteration: those of a packed word of weights, one at 8 bit
-        self._elements = 1 if self.bits == BYTE_BITS else WORD_BITS // self.bits
+        self._elements = 1 if self.bits == BYTE_BITS else XLEN // self.bits
 
     def body(self, b: Builder, *, signed: bool) -> None:
         elements, load = self._elements, "lb" if signed else "lbu"
@@ -189,8 +190,8 @@ class ScalarLoop(_EndedLoop):
 
     def _extract(self, b: Builder, element: int) -> None:
         for packed, register in zip(self._packed, self._w, strict=True):
-            b("slli", register, packed, WORD_BITS - (element + 1) * self.bits)
-            b("srai" if self.is_signed else "srli", register, register, WORD_BITS - self.bits)
+            b("slli", register, packed, XLEN - (element + 1) * self.bits)
+            b("srai" if self.is_signed else "srli", register, register, XLEN - self.bits)
 
 
 class ScalarCountLoop(_EndedLoop):

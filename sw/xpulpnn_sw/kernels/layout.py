@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
-from xpulpnn_sw.kernels.variants import BYTE_BITS, CHANNELS_PER_BLOCK, WORD_BITS
+from xpulpnn.isa.machine import BYTE_BITS, DATA_BASE, WORD_BYTES, XLEN
+from xpulpnn_sw.kernels.variants import CHANNELS_PER_BLOCK
 from xpulpnn_sw.layers.layer import MaxPoolLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
@@ -73,7 +73,7 @@ class Program:
     def products(self) -> NDArray[np.int64]:
         """Multiplications that each static instruction adds to an accumulator."""
         lanes = [insn.fmt.lanes if insn.fmt is not None else 0 for insn in self.insns]
-        return np.where(self._is_count, WORD_BITS, self.dotps * np.array(lanes, dtype=np.int64) + self.is_mul)
+        return np.where(self._is_count, XLEN, self.dotps * np.array(lanes, dtype=np.int64) + self.is_mul)
 
     @property
     def opef(self) -> float:
@@ -110,7 +110,7 @@ Words = NDArray[np.uint32]
 
 def padded_channels(channels: int, bits: int) -> int:
     """Return the channels in memory: the next multiple of a word's elements and of four."""
-    unit = max(WORD_BITS // bits, CHANNELS_PER_BLOCK)
+    unit = max(XLEN // bits, CHANNELS_PER_BLOCK)
     return -(-channels // unit) * unit
 
 
@@ -129,7 +129,7 @@ def pad_axis(values: Ints, axis: int, length: int) -> Ints:
 
 def pack_words(values: Ints, bits: int) -> Words:
     """Return elements of the last axis packed into words, the first lowest; one-bit elements are 1 if positive."""
-    lanes = WORD_BITS // bits
+    lanes = XLEN // bits
     words = -(-values.shape[-1] // lanes)
     filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
     elements = (filled > 0).astype(np.int64) if bits == SIGN_BITS else filled & ((1 << bits) - 1)
@@ -233,7 +233,7 @@ class OutputLayout:
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
         if self.bits == SIGN_BITS:
             elements = 2 * elements - 1
-        elif self.bits == WORD_BITS:
+        elif self.bits == XLEN:
             elements = elements.astype(np.uint32).view(np.int32).astype(np.int64)
         elif self.signed:
             half = 1 << (self.bits - 1)

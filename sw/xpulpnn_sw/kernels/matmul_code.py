@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
 from xpulpnn_sw.kernels.block_store import Store, temporaries
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
@@ -27,7 +27,6 @@ from xpulpnn_sw.kernels.terms import (
     positive,
     shared,
 )
-from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _INTERMEDIATES = (
     *("all_steps", "first_step", "weight_stride"),

@@ -4,6 +4,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD
 from xpulpnn_sw.kernels.layout import (
     FOLDED_COLUMNS,
@@ -30,16 +31,14 @@ from xpulpnn_sw.kernels.requantisation import (
     scaled_parameters,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Level, Variant
+from xpulpnn_sw.kernels.variants import Level, Variant
 from xpulpnn_sw.layers.layer import ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
-
-_MASK = 0xFFFF_FFFF
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
     """Raise :class:`LayerError` if thresholds cannot make the results, or the kernel cannot use ``pv.qnt``."""
-    if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < WORD_BITS:
+    if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < XLEN:
         raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
     if rule is not Rule.QNT or not precision.requantised:
         return
@@ -106,7 +105,7 @@ class Blocking:
         bits, channels = self.precision.y, self.variant.nch
         if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):
             return max(bits, BYTE_BITS)
-        return min(max(channels * bits, BYTE_BITS), WORD_BITS)
+        return min(max(channels * bits, BYTE_BITS), XLEN)
 
     @property
     def table_bytes(self) -> int:
@@ -166,10 +165,10 @@ def place_operands(
     else:
         parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
     return {
-        "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), WORD_BITS), spare=nch),
+        "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), XLEN), spare=nch),
         "parameters": memory.place(
             "parameters",
-            (parameters.astype(np.int64) & _MASK).astype(np.uint32),
+            (parameters.astype(np.int64) & WORD_MASK).astype(np.uint32),
             alignment=parameter_alignment(blocking.rule, blocking.precision.y),
         ),
         "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),

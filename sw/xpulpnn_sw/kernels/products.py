@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.gather.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.gather.row_format import RowFormat, activation_rows, element_order, in_lane_order
@@ -41,11 +42,10 @@ from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, LoopStyle, Variant, for_pixels
+from xpulpnn_sw.kernels.variants import LoopStyle, Variant, for_pixels
 from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, ImageConvLayer, LinearLayer, PointwiseLayer, ProductLayer
 from xpulpnn_sw.layers.precision import Precision
 
-_WORD_MASK = 0xFFFF_FFFF
 _BLOCK, _GROUP = 40, 40  # estimated cycles of a channel step without products, and of a pixel group
 _AHEAD = 2
 """Words that may be read behind an input: one fetched ahead, one that completes a pair or the last run of an image."""
@@ -320,9 +320,9 @@ def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tenso
         # odd runs are copied in pairs
         1,
         pack_words(filters, precision.w).reshape(layer.out_channels, -1),
-        pixel_bytes=channels * precision.x // WORD_BITS * WORD,
+        pixel_bytes=channels * precision.x // XLEN * WORD,
         dilation=dilation,
-        outside=outside & _WORD_MASK,
+        outside=outside & WORD_MASK,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sw.kernels.layout import Ints
 
 MAX_SHIFT = 31  # largest shift of an RV32 ``srai``
@@ -17,7 +17,6 @@ MAX_WIDE_SHIFT = 63
 MAX_EXACT_SHIFT = 62
 _MAX_SUM = (1 << MAX_SHIFT) - 1  # largest accumulator
 _ZERO_BOUND, _ZERO_PLACE = 1 << 7, 8  # bound of the zero point, and its bit position above the shift
-_HALF_BITS = 16
 SEARCHED_CHANNELS = 2  # channels whose thresholds one pv.qnt searches
 SEARCHED_BITS = (4, 2)  # widths of the results of pv.qnt
 
@@ -93,7 +92,7 @@ class WideRequantisation(_Normalising):
         words: list[NDArray[np.int64]] = []
         for values in (self.lam, self.kappa):
             scaled = values.astype(np.int64).view(np.uint64) << missing
-            words += [(scaled & np.uint64(0xFFFF_FFFF)).astype(np.int64), (scaled >> np.uint64(32)).astype(np.int64)]
+            words += [(scaled & np.uint64(WORD_MASK)).astype(np.int64), (scaled >> np.uint64(XLEN)).astype(np.int64)]
         return np.stack(words, axis=-1)
 
 
@@ -261,7 +260,7 @@ class Thresholds:
     applied_shift = 0
 
     def __post_init__(self) -> None:
-        bound = 1 << (_HALF_BITS - 1)
+        bound = 1 << (HALF_BITS - 1)
         if self.values.min() < -bound or self.values.max() >= bound:
             raise LayerError(f"thresholds must be {-bound}..{bound - 1}, not {self.values.min()}..{self.values.max()}")
         if (np.diff(self.values, axis=1) < 0).any():
@@ -269,8 +268,8 @@ class Thresholds:
 
     def channel_words(self) -> Ints:
         """Return the thresholds of each channel, two to a word; the last half of a word is unused."""
-        halves = np.pad(self.values, ((0, 0), (0, 1))).astype(np.int64) & ((1 << _HALF_BITS) - 1)
-        return halves[:, ::2] | halves[:, 1::2] << _HALF_BITS
+        halves = np.pad(self.values, ((0, 0), (0, 1))).astype(np.int64) & ((1 << HALF_BITS) - 1)
+        return halves[:, ::2] | halves[:, 1::2] << HALF_BITS
 
 
 class SearchedThresholds(Thresholds):
@@ -280,7 +279,7 @@ class SearchedThresholds(Thresholds):
 
     def __post_init__(self) -> None:
         Thresholds.__post_init__(self)
-        most = (1 << (_HALF_BITS - 1)) - 2
+        most = (1 << (HALF_BITS - 1)) - 2
         if self.values.max() > most:
             raise LayerError(f"thresholds must be at most {most} for pv.qnt, not {self.values.max()}")
 

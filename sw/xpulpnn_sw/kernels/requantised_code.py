@@ -11,6 +11,7 @@ from functools import partial
 from itertools import zip_longest
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.block_store import BlockStore
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
 from xpulpnn_sw.kernels.kernel import Structure
@@ -21,7 +22,6 @@ from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _TEMPORARIES = 3  # temporaries that the code around the blocks needs
 _BETWEEN_PLANES = 2  # temporaries needed between the planes of a block
@@ -44,7 +44,7 @@ class RequantisedStore(BlockStore):
         super().__post_init__()
         self._one_factor, self._is_exact = self.blocking.rule in ONE_FACTOR, self.blocking.rule in EXACT_RULES
         self._own_shifts = self.blocking.rule is Rule.EXACT
-        self._stored_bits = WORD_BITS if self._words else self.blocking.stored_bits
+        self._stored_bits = XLEN if self._words else self.blocking.stored_bits
 
     def begin(self, shift: int, channel: int = 0) -> None:
         """Load lambda of a channel, and kappa unless all channels have the same; ``shift`` is its shift's register."""
@@ -109,7 +109,7 @@ class RequantisedCode(KernelCode):
         homes = {"iterations": registers.take_one(), "shift": registers.take_one()}
         if self._walks:
             homes["out_stride"] = registers.take_one()
-        per_word = WORD_BITS // (variant.nch * precision.y)
+        per_word = XLEN // (variant.nch * precision.y)
         # one pixel would save a single store
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []

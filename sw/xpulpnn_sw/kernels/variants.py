@@ -6,10 +6,9 @@ from enum import Enum
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
-WORD_BITS = 32
-BYTE_BITS = 8
 # most output channels any variant computes together; channel counts in memory are multiples of it
 CHANNELS_PER_BLOCK = 4
 
@@ -150,8 +149,8 @@ class Variant(Level):
         """Raise :class:`LayerError` if the variant has no kernel of this precision."""
         results = (precision.y,) if precision.requantised else ()
         self._check_widths(precision, (precision.x, precision.w, *results))
-        if precision.x != precision.w and _HALF_BITS in (precision.x, precision.w):
-            raise LayerError(f"inputs and weights must both be {_HALF_BITS} bits wide or neither, not {precision}")
+        if precision.x != precision.w and HALF_BITS in (precision.x, precision.w):
+            raise LayerError(f"inputs and weights must both be {HALF_BITS} bits wide or neither, not {precision}")
         if self.unpacks and precision.x != precision.w and SIGN_BITS in (precision.x, precision.w):
             raise LayerError(f"inputs and weights of {self.name} must both have one bit or neither, not {precision}")
         if self.style is LoopStyle.CU and precision.x_negative and not precision.w_signed:
@@ -159,10 +158,9 @@ class Variant(Level):
 
 
 _PAIR = 2
-_HALF_BITS = 16
 _CRUMB_BITS = 2
 _NARROW = frozenset({8, 4, 2, SIGN_BITS})
-_ALL = _NARROW | {_HALF_BITS}
+_ALL = _NARROW | {HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
 _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DOT, Extension.XPULPRQ}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
@@ -20,8 +20,6 @@ from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.library.write import KERNELS_HEADER, described
 
 Arrays = Mapping[str, NDArray[Any]]
-
-_WORD = (1 << ACCUMULATOR_BITS) - 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,7 +36,7 @@ class PackedLayer:
     @property
     def constants(self) -> dict[str, int]:
         """Arguments that are not addresses, as words in memory."""
-        return {f.name: self.run.arguments[f.name] & _WORD for f in self.run.structure.fields if not f.pointer}
+        return {f.name: self.run.arguments[f.name] & WORD_MASK for f in self.run.structure.fields if not f.pointer}
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -7,13 +7,14 @@ from itertools import product
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.gather.row_format import element_order
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.programs.c_program import declaration
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.variants import BYTE_BITS, ONE_PIXEL, Variant
+from xpulpnn_sw.kernels.variants import ONE_PIXEL, Variant
 from xpulpnn_sw.layers.layer import AvgPoolLayer, MaxPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import SIGNATURES, WINDOWS, Selection, layer_fields, library_functions, runs_on

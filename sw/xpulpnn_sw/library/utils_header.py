@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from xpulpnn_sw.kernels.variants import BYTE_BITS
+from xpulpnn.isa.machine import BYTE_BITS
 
 UTILS_HEADER = "pulp_nn_utils.h"
 

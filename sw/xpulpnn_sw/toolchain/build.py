@@ -1,8 +1,8 @@
-"""C and assembly to ELF programs for the core, with compilers anybody has: Debian's RISC-V GCC or the ziglang wheel.
+"""Builds C and assembly sources to ELF programs, with stock compilers: Debian's RISC-V GCC or the ziglang wheel.
 
-The compilers know RV32IMC only. Everything beyond is in the generated header ``xpulpnn.h``, which is on the include
-path of every build together with the headers of the runtime and of the C library; and the assembly text between
-compiler and assembler is translated, so that inline assembly and sources in assembly may use all mnemonics.
+The compilers know RV32IMC only. Other instructions come from the generated header ``xpulpnn.h``, which is on the
+include path with the headers of the runtime and of the C library. Assembly text is translated between compiler and
+assembler, so that inline assembly and assembly sources can use all mnemonics.
 """
 
 import re
@@ -66,7 +66,7 @@ def _check_sources(sources: Iterable[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """One run of a compiler over several files."""
+    """A compiler with options and a folder for temporary files."""
 
     compiler: Compiler
     options: Options
@@ -75,7 +75,7 @@ class _Build:
     def _flags(self) -> list[str]:
         kind = self.compiler.kind
         headers = [f"-isystem{self.folder / 'include'}", f"-isystem{RUNTIME / 'include'}", *header_flags()]
-        # unlike a stock assembler, translation takes mnemonics in the macros of the headers
+        # the translation accepts mnemonics in macros of the headers
         return [*self.compiler.command, *target_flags(kind), "-DXP_MNEMONICS", *headers]
 
     def _chosen(self) -> list[str]:
@@ -85,7 +85,7 @@ class _Build:
         return [options.opt, *include, *define, *options.extra]
 
     def compile(self, source: Path, output: Path, stage: BuildStage, place: Path | None = None) -> str:
-        """Compile a file of the user up to a stage, to be put to ``place`` in the end; returns the warnings."""
+        """Compile a source up to a stage; ``place`` is the final path of ``output``. Returns the warnings."""
         chosen = self._chosen()
         if stage is BuildStage.PREPROCESSED:
             return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
@@ -94,7 +94,7 @@ class _Build:
             chosen += [] if "-MT" in chosen else ["-MT", str(place)]
         text, printed = self._assembly(source, output, chosen)
         if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
-            # without -o the text comes on the standard output, after warnings that have been printed already
+            # without -o the text goes to standard output, after the warnings
             preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
             swap_loads = not has_volatile(preprocessed)
             text = optimise(text, self.options.config, swap_loads=swap_loads, report=self.options.report)
@@ -104,7 +104,7 @@ class _Build:
         return printed + self._assemble(text, source, output)
 
     def _assembly(self, source: Path, output: Path, flags: Iterable[str]) -> tuple[str, str]:
-        """Assembly text of a source, which may use all mnemonics, and what the compiler said."""
+        """Untranslated assembly text of a source, and the messages of the compiler."""
         if source.suffix == ".s":
             return f'# 1 "{source}"\n{_read(source)}', ""
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
@@ -112,7 +112,6 @@ class _Build:
         chosen, dependencies = _without_dependencies(flags)
         command = [*self._flags(), *chosen, *step, str(source), "-o", str(written)]
         if dependencies and self.compiler.kind == "zig":
-            # which writes either these or the text
             run([*command, *dependencies])
             dependencies = []
         printed = run([*command, *dependencies])
@@ -134,12 +133,12 @@ class _Build:
             raise CompileError(places.in_messages(error.messages, written)) from None
 
     def _beside(self, output: Path, suffix: str) -> Path:
-        """A file of our own for a step toward ``output``."""
+        """A temporary file for a step toward ``output``."""
         output.parent.mkdir(exist_ok=True)
         return output.with_name(f"{output.name}{suffix}")
 
     def runtime_object(self, name: str) -> Path:
-        """Return the file to which a part of the runtime is compiled."""
+        """The object file of a part of the runtime."""
         return self.folder / f"runtime.{name}.o"
 
     def start(self) -> str:
@@ -175,14 +174,14 @@ class _Build:
         return printed
 
     def archive(self, objects: Iterable[Path], output: Path) -> str:
-        """Put objects into a library."""
+        """Archive objects into a library."""
         library = self.folder / "library.a"
         printed = run([*self.compiler.archiver, "qcs", str(library), *map(str, objects)])
         _put(library, output)
         return printed
 
     def each(self, tasks: Sequence[Callable[[], str]]) -> str:
-        """Do tasks at a time; returns what they printed, in order. Raises the errors of all of them together."""
+        """Run tasks in parallel; returns their output in order, and raises all errors together."""
 
         def attempt(task: Callable[[], str]) -> tuple[str, bool]:
             try:
@@ -199,7 +198,7 @@ class _Build:
 
 
 def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The options without and with what they say of dependency files."""
+    """The options split into those without and those for dependency files."""
     others: list[str] = []
     dependencies: list[str] = []
     words = iter(flags)
@@ -246,10 +245,10 @@ def build(
     compiler: str | None = None,
     options: Options | None = None,
 ) -> str:
-    """Compile and link ``sources`` to the ELF file ``output``; returns what the compiler said, mostly nothing.
+    """Compile and link ``sources`` to the ELF file ``output``; returns the messages of the compiler.
 
     Raises :class:`CompileError` for errors in the sources, :class:`ToolError` for a missing compiler and
-    :class:`InputError` for sources that are no files, and for stacks that are too small.
+    :class:`InputError` for missing sources and stacks that are too small.
     """
     _check_sources(sources)
     with _working(compiler, options) as work:
@@ -266,7 +265,7 @@ def build(
 
 
 def _compiling(work: _Build, sources: Sequence[Path]) -> tuple[list[Path], list[Callable[[], str]]]:
-    """The objects that are to be linked, and the tasks that compile sources to them."""
+    """The objects to link, and the tasks that compile them."""
     objects = [
         source if source.suffix in LINKED_SUFFIXES else work.folder / str(number) / f"{source.stem}.o"
         for number, source in enumerate(sources)
@@ -278,7 +277,7 @@ def _compiling(work: _Build, sources: Sequence[Path]) -> tuple[list[Path], list[
 def archive(
     sources: Sequence[Path], output: Path, *, compiler: str | None = None, options: Options | None = None
 ) -> str:
-    """Compile ``sources`` into the library ``output``; otherwise as :func:`build`."""
+    """Compile ``sources`` into the static library ``output``; otherwise as :func:`build`."""
     _check_sources(sources)
     with _working(compiler, options) as work:
         objects, tasks = _compiling(work, sources)
@@ -292,7 +291,7 @@ def compile_sources(
     compiler: str | None = None,
     options: Options | None = None,
 ) -> str:
-    """Compile each first file of ``files`` to the second one, up to a stage; otherwise as :func:`build`."""
+    """Compile ``files``, pairs of source and output, up to a stage; otherwise as :func:`build`."""
     _check_sources(source for source, _output in files)
     with _working(compiler, options) as work:
 
@@ -307,7 +306,7 @@ def compile_sources(
 
 
 def write_headers(folder: Path, config: CoreConfig, cluster: ClusterLayout | None = None) -> list[Path]:
-    """Write the headers generated for ``config`` into ``folder``, made if it does not exist; returns their paths."""
+    """Write the headers for ``config`` into ``folder``, creating it if necessary; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for name, text in headers(config, cluster).items():
@@ -350,8 +349,7 @@ A stock assembler does not know our mnemonics: they are for `xpulpnn cc` only, X
 
 
 def write_all(folder: Path, config: CoreConfig, core: str, cluster: ClusterLayout | None = None) -> list[Path]:
-    """Write the whole set for the core ``config``, called ``core``, or a cluster of it, into ``folder``; returns the
-    paths."""
+    """Write headers, runtime and linker script for ``core``, or a cluster, into ``folder``; returns the paths."""
     paths = write_headers(folder, config, cluster)
     library = folder / "picolibc"
     compiled, included = library_files()

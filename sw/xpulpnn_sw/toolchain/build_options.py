@@ -1,8 +1,8 @@
-"""Options of compiling, the memory map of a program for a core or a cluster, and notes in programs about these.
+"""Build options, memory maps of programs, and notes in ELF files on the core that a program needs.
 
-A note is a section of the ELF file that is not loaded. Every compiled file has one line in it, the linker puts them
-together: ``core xpulpnn; extensions XpulpV2 XpulpNN; widths 16 8 4 2; groups``. A core that has less cannot run the
-program. Files compiled for a cluster have a second line: ``cluster; cores 8; tcdm 131072``.
+The notes are an unloaded section, to which every compiled file adds a line:
+``core xpulpnn; extensions XpulpV2 XpulpNN; widths 16 8 4 2; groups``. A core that has less cannot run the program.
+Files compiled for a cluster add a second line: ``cluster; cores 8; tcdm 131072``.
 """
 
 import os
@@ -35,14 +35,13 @@ _NOT_NEEDED = {CsrGroup.BASE, CsrGroup.HWLOOP, CsrGroup.DEBUG, CsrGroup.TRIGGER}
 class CoreNote:
     """The core that a part of a program was compiled for."""
 
-    name: str  # what the core is called: the preset and its settings
+    name: str  # preset and settings
     extensions: frozenset[str]  # names of the extensions beyond RV32IMC
     widths: frozenset[int]  # SIMD element widths in bits
     groups: frozenset[str]  # names of the optional groups of CSRs
 
     @classmethod
     def of(cls, config: CoreConfig, name: str) -> "CoreNote":
-        """Return the note of a core."""
         return cls(
             name,
             frozenset(extension.value for extension in config.extensions - STOCK_EXTENSIONS),
@@ -51,7 +50,7 @@ class CoreNote:
         )
 
     def lacks(self, needed: "CoreNote") -> list[str]:
-        """Return in words the features of ``needed`` that this core does not have."""
+        """The features of ``needed`` that this core lacks, in words."""
         lacking = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
         lacking += [f"elements of {width} bits" for width in sorted(needed.widths - self.widths, reverse=True)]
         missing = needed.groups - self.groups
@@ -63,14 +62,14 @@ class CoreNote:
 
 
 def core_name(config: CoreConfig) -> str:
-    """The preset that has just what ``config`` has, or ``a core of its own``."""
+    """The preset with the features of ``config``, or ``a core of its own``."""
     required = CoreNote.of(config, "")
     names = (name for name, preset in PRESETS.items() if CoreNote.of(preset, "") == required)
     return next(names, "a core of its own")
 
 
 def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = None) -> str:
-    """The assembly text of the note, with that of a cluster of such cores if there is one."""
+    """The assembly text of the note for a core or a cluster."""
     note = CoreNote.of(config, name)
     values = (name, *(" ".join(map(str, sorted(part))) for part in (note.extensions, note.widths, note.groups)))
     line = "; ".join(f"{key} {value}".rstrip() for key, value in zip(_KEYS, values, strict=True))
@@ -80,7 +79,7 @@ def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = N
 
 
 def read_notes(section: bytes) -> tuple[CoreNote, ...]:
-    """The different notes of a program; a line that is none is passed over."""
+    """The distinct notes of a program; other lines are skipped."""
     notes: list[CoreNote] = []
     for line in dict.fromkeys(section.decode(errors="replace").strip("\0\n").split("\n")):
         parts = [part.partition(" ") for part in line.strip("\0").split("; ")]
@@ -100,12 +99,12 @@ _CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)
 class ClusterNote:
     """The cluster that a program was compiled for."""
 
-    cores: int  # how many cores
-    tcdm_bytes: int  # size of their shared memory
+    cores: int
+    tcdm_bytes: int
 
 
 def read_cluster_note(section: bytes) -> ClusterNote | None:
-    """Return the cluster that all parts of a program need together; None: it is for one core."""
+    """The cluster that satisfies all parts of a program; None: it is for one core."""
     clusters = [tuple(map(int, match.groups())) for match in _CLUSTER.finditer(section)]
     if not clusters:
         return None
@@ -114,7 +113,7 @@ def read_cluster_note(section: bytes) -> ClusterNote | None:
 
 
 def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, name: str) -> None:
-    """Raise :class:`InputError` unless ``config``, called ``name``, has all that the program was compiled for."""
+    """Raise :class:`InputError` unless the core ``config``, called ``name``, has all that a program needs."""
     core = CoreNote.of(config, name)
     for note in notes:
         lacking = core.lacks(note)
@@ -126,8 +125,7 @@ def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, na
 
 
 def named_core(notes: Sequence[CoreNote]) -> str:
-    """The preset, with its settings behind it, that has all that the parts of a program need: the one of a part if it
-    can be, else the usual one."""
+    """The core, with its settings, that can run all parts of a program: that of a part if possible, else a preset."""
     presets = [CoreNote.of(PRESETS[name], name) for name in dict.fromkeys((DEFAULT_PRESET, *PRESETS))]
     named = [note for note in notes if note.name.partition(" ")[0] in (*PRESETS, *CLUSTER_PRESETS)]
     able = (candidate.name for candidate in (*named, *presets) if not any(candidate.lacks(note) for note in notes))
@@ -148,7 +146,7 @@ MAX_TCDM = 1 << 20  # bytes between the TCDM and its test&set view
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLayout:
-    """The cores a program is for, and their TCDM, at whose start the stacks are."""
+    """Cores of a cluster and its TCDM, which begins with their stacks."""
 
     cores: int = DEFAULT_CORES  # 1 to 16
     tcdm: int = DEFAULT_TCDM
@@ -170,12 +168,12 @@ class ClusterLayout:
 
 KIB, MIB = 1 << 10, 1 << 20
 DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
-HEAP_SHARE = 4  # the heap is this part of the ram unless its size is given
-MAX_RAM = 0x0C00_0000  # bytes between the data and the code of the memory map
+HEAP_SHARE = 4  # the default heap is this fraction of the ram
+MAX_RAM = 0x0C00_0000  # bytes between data and code in the memory map
 
 
 class BuildStage(StrEnum):
-    """Step at which compiling stops."""
+    """Stage at which compiling stops."""
 
     PREPROCESSED = "-E"
     ASSEMBLY = "-S"
@@ -184,11 +182,11 @@ class BuildStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of compiling, and sizes of the memory map."""
+    """Build options and sizes of the memory map."""
 
-    # the core it is for: its header declares only what this core has
+    # the header declares only instructions of this core
     config: CoreConfig = field(default_factory=lambda: PRESETS[DEFAULT_PRESET])
-    core: str = ""  # what that core is called in messages; empty: after the preset it is
+    core: str = ""  # name of the core in messages; empty: its preset
     opt: str = "-O2"  # optimisation level, such as `-O2`
     include: tuple[Path, ...] = ()  # folders of header files
     define: tuple[str, ...] = ()  # Macros, `NAME` or `NAME=VALUE`
@@ -197,15 +195,15 @@ class Options:
     start_files: bool = True  # whether the program starts with the runtime's crt0
     script: Path | None = None  # linker script instead of the runtime's
     stack: int = DEFAULT_STACK  # bytes of the stack
-    ram: int = DEFAULT_RAM  # bytes of everything in the data region
-    rom: int = DEFAULT_ROM  # bytes of everything in the code region
-    heap: int = 0  # bytes for malloc where the program calls it; 0: a quarter of the ram
-    # the program is for the cores of a cluster, its stacks are there, and the ram is the L2; None: for one core
+    ram: int = DEFAULT_RAM  # bytes of the data region
+    rom: int = DEFAULT_ROM  # bytes of the code region
+    heap: int = 0  # bytes for malloc if the program calls it; 0: a quarter of the ram
+    # cluster whose TCDM holds the stacks, with the ram as L2; None: a single core
     cluster: ClusterLayout | None = None
-    # turn loops and accesses of C code into hardware loops and post-increment accesses, on a core with XpulpV2
+    # whether C code gets hardware loops and post-increment accesses on a core with XpulpV2
     loop_pass: bool = True
-    report: PassReport | None = None  # collects what that did
-    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # compilers at a time
+    report: PassReport | None = None  # collects the results of that
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # parallel compilers
 
     def __post_init__(self) -> None:
         if not 0 < self.ram <= MAX_RAM:

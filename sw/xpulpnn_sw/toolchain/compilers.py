@@ -1,6 +1,6 @@
-"""The C compilers anybody has, Debian's RISC-V GCC and the clang of the ziglang wheel, and the C library for them.
+"""Stock C compilers, Debian's RISC-V GCC and the clang of the ziglang wheel, and the C library for them.
 
-The library is compiled once for each compiler, of sources of picolibc out of a wheel.
+The library is compiled once for each compiler from picolibc sources in a wheel.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ COMPILERS = ("gcc", "zig")
 INSTALL_HINT = "apt-get install gcc-riscv64-unknown-elf, or pip install ziglang"
 
 _GCC_NAMES = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc")
-# what tells a compiler the instruction set
+# instruction set by compiler
 TARGETS: Mapping[str, tuple[str, ...]] = {
-    # the older ISA specification counts csr and fence.i instructions to RV32I and has the libgcc for rv32imc
+    # the older ISA specification includes csr and fence.i instructions in RV32I and has a libgcc for rv32imc
     "gcc": ("-march=rv32imc", "-misa-spec=2.2", "-mabi=ilp32"),
     "zig": ("-target", "riscv32-freestanding", "-mcpu=generic_rv32+m+c"),
 }
@@ -39,7 +39,7 @@ _COMMON = (
     "-fno-stack-protector",
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
-    # public PULP sources assign vectors of the same size to each other
+    # public PULP sources mix vectors of equal size
     "-flax-vector-conversions",
 )
 _COMPILING: Mapping[str, tuple[str, ...]] = {
@@ -51,7 +51,7 @@ _COMPILING: Mapping[str, tuple[str, ...]] = {
         "-fhosted",
         "-fomit-frame-pointer",
         "-UNDEBUG",
-        # of an option of zig's own, whose warning is left out
+        # hides a warning on an option of zig
         "-Wno-error=unused-command-line-argument",
         "-Wno-error=implicit-function-declaration",
         "-Wno-error=incompatible-pointer-types",
@@ -62,7 +62,7 @@ _COMPILING: Mapping[str, tuple[str, ...]] = {
 # what stops a compiler at assembly text
 TO_ASSEMBLY: Mapping[str, tuple[str, ...]] = {
     "gcc": ("-S",),
-    # inline assembly is passed on as it stands, not parsed by an assembler that knows less
+    # inline assembly must not be parsed by the integrated assembler
     "zig": ("-S", "-fno-integrated-as"),
 }
 
@@ -82,7 +82,7 @@ _NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" fo
 
 
 class CompileError(ToolError):
-    """The compiler or linker refused a program."""
+    """The compiler or linker failed."""
 
     def __init__(self, messages: str) -> None:
         super().__init__(messages)
@@ -91,10 +91,10 @@ class CompileError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler that is installed."""
+    """An installed C compiler."""
 
     kind: str  # `gcc` or `zig`
-    command: tuple[str, ...]  # how it is called
+    command: tuple[str, ...]
 
     @property
     def archiver(self) -> tuple[str, ...]:
@@ -124,12 +124,12 @@ def find_compiler(kind: str | None = None) -> Compiler:
 
 
 def target_flags(kind: str) -> tuple[str, ...]:
-    """Return the options that tell a compiler of this kind the target and how its code is linked."""
+    """Options for target and linking of a kind of compiler."""
     return (*TARGETS[kind], *_COMMON, *_COMPILING[kind])
 
 
 def run(command: Sequence[str]) -> str:
-    """Return the output of a compiler; raises :class:`CompileError` if it failed."""
+    """Run a compiler and return its output; raises :class:`CompileError` if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     except OSError as error:
@@ -144,15 +144,15 @@ def run(command: Sequence[str]) -> str:
 _WHEEL = "pythondata-software-picolibc"
 _HEADERS = ("libc/tinystdio", "libc/include", "libc/machine/riscv")
 _PRIVATE_HEADERS = "libm/common"
-_INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # by sources, besides the headers beside them
-# those of C99 but fma, tgamma and lgamma, whose sources here are inexact; trunc, and floor and ceil of double
-# precision, are in our runtime
+_INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # other files that sources include
+# functions of C99 without fma, tgamma and lgamma, which are inexact in picolibc; trunc, and floor and ceil of double
+# precision, are in the runtime
 _REAL_FUNCTIONS = (
     *("fabs", "copysign", "fmin", "fmax", "fdim", "fmod", "remainder", "remquo", "modf", "sqrt", "cbrt", "hypot"),
     *("round", "lround", "llround", "rint", "lrint", "llrint", "nearbyint", "nextafter", "nan"),
     *("frexp", "ldexp", "scalbn", "scalbln", "logb", "ilogb", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10"),
     *("pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    # and what these are made of
+    # internal functions of these
     *("erf", "rem_pio2", "finite", "fpclassify", "issignaling"),
 )
 _SOURCES = {
@@ -181,7 +181,7 @@ _SOURCES = {
 
 
 def library_root() -> Path:
-    """Folder of the library where it is installed."""
+    """Folder of the installed library."""
     spec = util.find_spec(_WHEEL.replace("-", "_"))
     if spec is None or spec.origin is None:
         raise ToolError(f"the C library must be installed (pip install {_WHEEL}), not missing")
@@ -189,12 +189,12 @@ def library_root() -> Path:
 
 
 def header_flags(root: Path | None = None) -> list[str]:
-    """Options with which a compiler finds the headers of the library, where it is installed or in a copy."""
+    """Include options for the headers of the library, installed or copied to ``root``."""
     return [f"-isystem{(root or library_root()) / folder}" for folder in _HEADERS]
 
 
 def source_flags(root: Path | None = None) -> list[str]:
-    """Options with which the sources of the library are compiled, besides those for its headers."""
+    """Options for the sources of the library, other than those for its headers."""
     return ["-O2", "-fno-builtin", "-w", f"-I{(root or library_root()) / _PRIVATE_HEADERS}"]
 
 
@@ -205,7 +205,7 @@ def _sources() -> list[Path]:
 
 
 def library_files() -> tuple[list[Path], list[Path]]:
-    """The files of a copy of the library by their places in it: sources to be compiled, and what they include."""
+    """Relative paths of the library's sources and of the files that these include."""
     root = library_root()
     patterns = (*_INCLUDED, *(f"{folder}/**/*.h" for folder in (*_HEADERS, *_SOURCES)))
     included = dict.fromkeys(path for pattern in patterns for path in sorted(root.glob(pattern)))
@@ -213,7 +213,7 @@ def library_files() -> tuple[list[Path], list[Path]]:
 
 
 def library_archive(compiler: Compiler, jobs: int) -> Path:
-    """Path of the compiled library, which is built if the cache does not hold it."""
+    """Path of the compiled library, which is built unless it is in the cache."""
     flags = [*target_flags(compiler.kind), *header_flags(), f"-isystem{RUNTIME / 'include'}", *source_flags()]
     configuration = (RUNTIME / "include/picolibc.h").read_text()
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))

@@ -1,9 +1,8 @@
-"""Assembly text for stock assemblers: instructions they do not know become directives.
+"""Translation of assembly text for stock assemblers.
 
-Every statement whose mnemonic is an instruction beyond RV32IMC is replaced by the ``.insn`` directive of its word, and
-names of CSRs that only this core has by their numbers; everything else stays as it is, line by line. A stock assembler
-cannot place the end of a hardware loop, since its linker may still move code (relaxation): such an instruction becomes
-a data word with the distance, and every instruction between it and the end keeps its length.
+Instructions beyond RV32IMC become ``.insn`` directives, names of CSRs of this core become numbers; all else is
+unchanged, line by line. A loop set-up becomes a data word with the distance to its end, and instructions up to there
+keep their length, since the linker may move code (relaxation).
 """
 
 import re
@@ -18,6 +17,7 @@ from xpulpnn.isa.csr import CSR_BY_NAME, CsrGroup
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
 from xpulpnn_sw.assembly.asm import candidates, of_same_shape, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.assembly.disasm import insn_directive
@@ -39,7 +39,7 @@ _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 
 
 class SourcePlaces:
-    """Places in the sources, found by line markers of the preprocessor and ``.loc`` directives."""
+    """Maps lines of assembly to sources by line markers of the preprocessor and ``.loc`` directives."""
 
     def __init__(self, text: str, source: Path) -> None:
         self._lines, self._source = text.split("\n"), source
@@ -50,7 +50,7 @@ class SourcePlaces:
         }
 
     def of(self, number: int) -> str:
-        """``file:line`` of line ``number``, counted from 1; the file alone where nothing tells the line."""
+        """``file:line`` of line ``number``, counted from 1, or the file alone."""
         for index in range(min(number, len(self._lines)) - 1, -1, -1):
             line = self._lines[index]
             if match := _MARKER.match(line):
@@ -61,19 +61,19 @@ class SourcePlaces:
         return str(self._source)
 
     def _shown(self, path: str) -> str:
-        """The source as it was given, if it is that one; compilers also write the folder."""
+        """The path, or the source as it was given if it is the same file."""
         resolved = Path(path)
         return str(self._source) if resolved == self._source or resolved == self._source.absolute() else path
 
     def in_messages(self, messages: str, assembly: Path) -> str:
-        """Messages of an assembler that read the text from the file ``assembly``, at the places in the sources."""
+        """Messages on the file ``assembly`` with locations in the sources."""
         start = re.compile(rf"^{re.escape(str(assembly))}(?::(\d+)(?::\d+)?)?:", re.MULTILINE)
         return start.sub(lambda match: f"{self.of(int(match[1])) if match[1] else self._source}:", messages)
 
 
 _LOOPS = re.compile(r"(?:^|[;:])\s*lp\.(?:setup|start|end)", re.IGNORECASE | re.MULTILINE)
 _MACRO = re.compile(r"\.(?:macro|endm)\b")
-_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines worth a closer look
+_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines that may need translation
 _LINE_MARKER = re.compile(r"\s*#")
 _PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
 _LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
@@ -83,11 +83,10 @@ _MACRO_ARGUMENT = re.compile(r"\\[\w@]+(?:\(\))?")
 _OUR_CSRS = "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE)
 _CSR_NAME = re.compile(rf"\b({_OUR_CSRS})\b")
 
-_LOOP_SHIFTS = {"lpoff12": 19, "lpoff5": 14}  # where the distance to the end of a loop, which is even, lies in the word
-_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # what may become two instructions
+_LOOP_TARGETS = frozenset({"lpoff12", "lpoff5"})  # distances to the end of a loop
+_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # may expand to two instructions
 _NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
 _POWER_ALIGNMENTS = (".p2align", ".align")
-_INSN_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,11 @@ class TranslationProblem:
     """A statement that cannot be translated."""
 
     line: int  # line of the text, counted from 1
-    text: str  # what is wrong with it
+    text: str
 
 
 def translate(text: str, config: CoreConfig) -> tuple[str, list[TranslationProblem]]:
-    """``text`` for a stock assembler, with the same lines, and what is wrong with it."""
+    """``text`` for a stock assembler, line by line, and its problems."""
     if not any(_OURS.search(line) for line in text.splitlines()):
         return text, []
     return _Translation(text, config).result()
@@ -119,7 +118,7 @@ def assembly_statements(line: str) -> list[str]:
 
 
 def _without_blocks(text: str) -> str:
-    """``text`` with blanks for the comments that may span lines."""
+    """``text`` with block comments blanked."""
     if "/*" not in text:
         return text
     keep = r'"(?:\\.|[^"\\\n])*"?|#.*|//.*'
@@ -128,7 +127,7 @@ def _without_blocks(text: str) -> str:
 
 @dataclass(slots=True)
 class _Loop:
-    """The set-up of a loop whose end has not come yet."""
+    """A loop set-up before its end."""
 
     label: str
     line: int
@@ -138,7 +137,7 @@ class _Loop:
 
 
 class _Translation:
-    """State while the lines go by."""
+    """A translation in progress."""
 
     def __init__(self, text: str, config: CoreConfig) -> None:
         self._lines = _without_blocks(text).split("\n")
@@ -184,7 +183,7 @@ class _Translation:
         try:
             self._symbols[name] = evaluate(assembly_statements(match[3])[0], self._symbols, 0)
         except EncodingError:
-            # a label or what the assembler alone can work out
+            # a label or an expression for the assembler
             return
 
     def _statement(self, text: str) -> str:
@@ -221,14 +220,14 @@ class _Translation:
                 return 1 << int(operands[0])
             if mnemonic.startswith(".balign") and operands[:1] and operands[0].isdecimal():
                 return int(operands[0])
-            return 0 if mnemonic.startswith(_NO_CODE) else _INSN_BYTES * max(len(operands), 1)
-        return 2 * _INSN_BYTES if mnemonic in _PAIRS else _INSN_BYTES
+            return 0 if mnemonic.startswith(_NO_CODE) else WORD_BYTES * max(len(operands), 1)
+        return 2 * WORD_BYTES if mnemonic in _PAIRS else WORD_BYTES
 
     def _end_loops(self, label: str) -> None:
         ended = [loop for loop in self._loops if loop.label in (label, f"{label}f")]
         for loop in ended:
             if loop.bytes > loop.limit:
-                # nearer than this is certain, since compressed instructions are counted in full
+                # an upper bound, since compressed instructions count in full
                 rule = f"end of {loop.name} must be at most {loop.limit} bytes behind it"
                 self._problems.append(TranslationProblem(loop.line, f"{rule}, not {loop.bytes}"))
         self._loops = [loop for loop in self._loops if loop not in ended]
@@ -256,12 +255,12 @@ class _Translation:
                 token.encode(values[token.field.name])
         if not written:
             return insn_directive(insn.encode(**values))
-        for name in _LOOP_SHIFTS.keys() & written.keys():
+        for name in _LOOP_TARGETS & written.keys():
             return self._loop_setup(insn, values, name, written[name])
         return _symbolic(insn, values, written)
 
     def _value(self, token: Token, text: str) -> int | None:
-        """The value of an operand, or None if only the assembler can know it."""
+        """The value of an operand; None if only the assembler knows it."""
         if "\\" in text:
             return None
         is_target = token.field.kind is FieldKind.TARGET
@@ -279,13 +278,12 @@ class _Translation:
         word = insn.encode(**values, **{field: 0})
         place, label = f".Lxp_loop{self._number}", f"{target[:-1]}f" if _LOCAL_TARGET.fullmatch(target) else target
         self._number += 1
-        self._loops.append(_Loop(label, self._line, token.field.high, insn.mnemonic, _INSN_BYTES))
-        shift = _LOOP_SHIFTS[field]
-        return f"{place}: .word {word:#x} + (({label} - {place}) << {shift})"
+        self._loops.append(_Loop(label, self._line, token.field.high, insn.mnemonic, WORD_BYTES))
+        return f"{place}: .word {word:#x} + (({label} - {place}) << {token.field.shift})"
 
 
 def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, ...]]:
-    """The row and its operands; arguments of an assembler macro stand for registers if they can."""
+    """The row and its operands; arguments of an assembler macro are taken for registers if possible."""
     arguments = [match[0] for operand in operands for match in _MACRO_ARGUMENT.finditer(operand)]
     if not arguments:
         return select(mnemonic, operands), operands
@@ -302,7 +300,7 @@ def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, 
 
 
 def _symbolic(insn: Insn, values: Mapping[str, int], written: Mapping[str, str]) -> str:
-    """The directive of an instruction with parts that the assembler works out: labels, symbols, macro arguments."""
+    """The directive of an instruction with symbolic operands: labels, symbols, macro arguments."""
 
     def register(name: str) -> str:
         return written.get(name) or f"x{values[name]}"
@@ -312,7 +310,7 @@ def _symbolic(insn: Insn, values: Mapping[str, int], written: Mapping[str, str])
         field = next(token.field for token in insn.tokens if token.field.name == name)
         text = written.get(name)
         if text is None:
-            bits = values[name] & (1 << RS2.width) - 1 if BRANCH_OFFSET in written else values[name]
+            bits = values[name] & RS2.high if BRANCH_OFFSET in written else values[name]
             return f"{part.constant | bits}" if part.constant else str(bits)
         if not is_whole(field):
             raise EncodingError(f"{name} of {insn.mnemonic} must be a number known in this line, not {text}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
@@ -26,7 +27,6 @@ from xpulpnn_sw.kernels.bnn.classifier_code import MAP_SIDE
 from xpulpnn_sw.kernels.bnn.network import random_weights, synthetic_image
 from xpulpnn_sw.kernels.layout import Image
 from xpulpnn_sw.kernels.programs.bare import bare_program, cluster_program
-from xpulpnn_sw.kernels.variants import WORD_BITS
 
 HARDWARE, SOFTWARE = "hardware", "software"
 POPCOUNTS = (HARDWARE, SOFTWARE)  # how bits are counted: by `p.cnt`, or by shifts and masks
@@ -127,7 +127,7 @@ def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping
             case "crumbs":
                 # even channels, then odd ones; of a crumb the upper bit is that of the sign
                 crumbs = words("map1").reshape(MAP_SIDE, MAP_SIDE, 2)[..., np.newaxis]
-                bits = 1 - (crumbs >> np.arange(1, WORD_BITS, 2) & 1)
+                bits = 1 - (crumbs >> np.arange(1, XLEN, 2) & 1)
                 return bits.swapaxes(2, 3).reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)
             case _:
                 return channels(words("map1").reshape(MAP_SIDE, MAP_SIDE))

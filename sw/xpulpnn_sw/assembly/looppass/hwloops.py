@@ -19,7 +19,9 @@ takes longer than a few iterations save, fewer for a nested loop, which is set u
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xpulpnn.isa.machine import XLEN, Cost
+from xpulpnn.isa.fields import WORD_FIELDS
+from xpulpnn.isa.machine import WORD_BYTES, XLEN, Cost
+from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 from xpulpnn_sw.assembly.looppass.counting import (
     Condition,
@@ -34,11 +36,9 @@ from xpulpnn_sw.assembly.looppass.counting import (
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, ListedOperation, make
 
-_FARTHEST = 2 * 0xFFF  # most bytes from the set-up to the end
-_NEAREST_FARTHEST = 2 * 0x1F  # most bytes if the instruction also holds the count
-_LARGEST_COUNT = 0xFFF
-_SETUP, _SETUP_NUMBER = 0x407B, 0x507B  # lp.setup and lp.setupi with every operand 0
-_WORD = 4
+_FARTHEST = WORD_FIELDS["lpoff12"].high  # bytes from lp.setup to the end, at most
+_NEAREST_FARTHEST = WORD_FIELDS["lpoff5"].high  # the same for lp.setupi
+_LARGEST_COUNT = WORD_FIELDS["lpcnt12"].high
 _LEVELS = 2
 _FEW_TURNS, _FEW_INNER_TURNS = 5, 3  # iterations that must pay for the set-up, of an outermost and of a nested loop
 _SAVED_CYCLES = 1 + Cost.TAKEN_BRANCH.cycles  # cycles saved in each iteration but the last
@@ -114,7 +114,7 @@ def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
         return None
     last = between[-1].terminator
     outside = SETUP_SIZE + (0 if last is None else last.size)
-    return _WORD + sum(block.size for block in between) - outside
+    return WORD_BYTES + sum(block.size for block in between) - outside
 
 
 class HardwareLoops:
@@ -191,10 +191,9 @@ class HardwareLoops:
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
         is_exact = is_exact and self._is_private(flow, shape, counter)
-        distance -= _WORD * is_exact
+        distance -= WORD_BYTES * is_exact
         if turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
-            word = _SETUP_NUMBER | level << 7 | turns << 20
-            return [_setup(word, 14, end, None)], is_exact
+            return [_setup("lp.setupi", end, L=level, lpcnt12=turns)], is_exact
         # a counter that nothing else reads may hold the count
         free = [counter.register] if is_exact else self._free(flow, shape.start)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
@@ -208,7 +207,7 @@ class HardwareLoops:
             if made is None:
                 return [], is_exact
             setup, count = made, free[0]
-        return [*setup, _setup(_SETUP | level << 7 | count << 15, 19, end, count)], is_exact
+        return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
 
     def _free(self, flow: FlowGraph, start: int) -> list[int]:
         """Return registers that are dead at the start of a block and that the function writes anyway."""
@@ -232,11 +231,14 @@ class HardwareLoops:
         return True
 
 
-def _setup(word: int, shift: int, end: str, count: int | None) -> ListedOperation:
-    name = "lp.setupi" if count is None else "lp.setup"
-    operands = f"{word >> 7 & 1}, {word >> 20 if count is None else ABI_NAMES[count]}, {end}"
-    text = f".4byte 0x{word:08x} + (({end} - .) << {shift})  # {name} {operands}"
-    reads = frozenset[int]() if count is None else frozenset({count})
+def _setup(mnemonic: str, end: str, **values: int) -> ListedOperation:
+    """The set-up of a loop, into which the assembler puts the distance to the label ``end``."""
+    insn = find(mnemonic)
+    distance = insn.tokens[-1].field
+    word = insn.encode(**values, **{distance.name: 0})
+    operands = [ABI_NAMES[value] if name == "rs1" else str(value) for name, value in values.items()]
+    text = f".4byte 0x{word:08x} + (({end} - .) << {distance.shift})  # {mnemonic} {', '.join([*operands, end])}"
+    reads = frozenset(value for name, value in values.items() if name == "rs1")
     return ListedOperation(text=text, kind=FlowKind.LOOP, values={}, reads=reads)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.assembly.looppass.operation import FlowKind, ListedOperation, parse_operation, unknown
-from xpulpnn_sw.assembly.relaxation import SHORT_NOP, WORD_BYTES, at_full_length, filled_alignment
+from xpulpnn_sw.assembly.relaxation import SHORT_NOP, at_full_length, filled_alignment
 
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:(.*)")
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import partial
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.fields import WORD_FIELDS, Field, FieldKind, Token
+from xpulpnn.isa.fields import FUNCT3, FUNCT7, OPCODE, WORD_FIELDS, FieldKind, Token
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import INCREMENT, RELOADS_ACTIVATION, RELOADS_WEIGHT, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder, find
@@ -203,17 +203,13 @@ def unknown(text: str, origin: int) -> ListedOperation:
 
 
 _ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
-_OPCODE, _FUNCT3, _FUNCT7 = (
-    Field(name, FieldKind.IMMEDIATE, f"{high - low}:0", f"{high}:{low}")
-    for name, low, high in (("opcode", 0, 6), ("funct3", 12, 14), ("funct7", 25, 31))
-)
 _RD, _RS1, _RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
 # operands of `.insn` by format and count, a base before its offset; one operand more is the target
 _DIRECTIVES = {
-    ("r", 6): (_OPCODE, _FUNCT3, _FUNCT7, _RD, _RS1, _RS2),
-    ("i", 5): (_OPCODE, _FUNCT3, _RD, _RS1, WORD_FIELDS["imm12"]),
-    ("s", 5): (_OPCODE, _FUNCT3, _RS2, _RS1, WORD_FIELDS["stimm12"]),
-    ("sb", 5): (_OPCODE, _FUNCT3, _RS1, _RS2),
+    ("r", 6): (OPCODE, FUNCT3, FUNCT7, _RD, _RS1, _RS2),
+    ("i", 5): (OPCODE, FUNCT3, _RD, _RS1, WORD_FIELDS["imm12"]),
+    ("s", 5): (OPCODE, FUNCT3, _RS2, _RS1, WORD_FIELDS["stimm12"]),
+    ("sb", 5): (OPCODE, FUNCT3, _RS1, _RS2),
 }
 
 

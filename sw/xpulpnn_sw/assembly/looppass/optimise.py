@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.assembly.looppass.accesses import Tally, improve, spread_loads
 from xpulpnn_sw.assembly.looppass.counting import FlowGraph, live_before
 from xpulpnn_sw.assembly.looppass.hwloops import HardwareLoops, LoopOutcome
@@ -14,9 +15,8 @@ from xpulpnn_sw.assembly.looppass.operation import SP, FlowKind, ListedOperation
 
 # in the order in which they are restored: the count arms a loop, so it comes last
 _SAVED = tuple(CSR_BY_NAME[f"lp{part}{loop}"].address for loop in (0, 1) for part in ("start", "end", "count"))
-_WORD = 4
 _FRAME = 32  # bytes of the six registers and one more, on a stack that stays aligned to 16
-_SPARE_AT = _WORD * len(_SAVED)
+_SPARE_AT = WORD_BYTES * len(_SAVED)
 
 
 def _is_compiled(function: ListedFunction) -> bool:
@@ -44,7 +44,7 @@ def keep_loops(function: ListedFunction) -> bool:
     entry = function.blocks[0]
     if not calls or not _is_compiled(function) or entry.predecessors:
         return False
-    places = [(csr, _WORD * number) for number, csr in enumerate(_SAVED)]
+    places = [(csr, WORD_BYTES * number) for number, csr in enumerate(_SAVED)]
     loads = "; ".join(f"lw t0, {place}(sp); csrw 0x{csr:x}, t0" for csr, place in places)
     restoring = _instructions(f"{loads}; lw t0, {_SPARE_AT}(sp); addi sp, sp, {_FRAME}")
     for block in function.blocks:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, XLEN
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier_code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
@@ -23,7 +23,7 @@ from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Wor
 from xpulpnn_sw.kernels.nn_loops import NnLoop
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
-from xpulpnn_sw.kernels.variants import BYTE_BITS, VARIANTS, WORD_BITS
+from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.precision import Precision
 
 LEFT = 2 * WORD  # bytes of a padded row before the row of the image
@@ -198,7 +198,7 @@ class WindowClassifierCode(ClassifierCode):
         source, target, word, counter, *bits = taken.take(6)
         self._frame.load_all(sums=source, map2=target)
         with b.loop(network.LAST * network.LAST, counter, level=0):
-            for place in range(0, WORD_BITS, len(bits)):
+            for place in range(0, XLEN, len(bits)):
                 for number, register in enumerate(bits):
                     b("lh", register, (place + number) * _HALF, source)
                 for number, register in enumerate(bits):
@@ -285,7 +285,7 @@ class CrumbClassifierCode(ClassifierCode):
                 for register in others:
                     b("p.max", first, first, register)
                 b("slt", first, ZERO, first)
-                b("p.inserti", result, first, 0, WORD_BITS - VARIANT.nch + channel)
+                b("p.inserti", result, first, 0, XLEN - VARIANT.nch + channel)
         b("p.sw", result, WORD, target)
         self._next_pixels(source, target, sums, (pixels, start, end), network.LAST * WORD)
 
@@ -346,9 +346,9 @@ def classifier(
         "input": memory.place("input", pack_words(image.reshape(1, -1), BYTE_BITS)),
         "map2": memory.reserve("map2", network.LAST * network.LAST * WORD),
         "rows1": _OUTSIDE,
-        "hidden1": memory.reserve("hidden1", HIDDEN_WORDS * WORD_BITS * WORD),
+        "hidden1": memory.reserve("hidden1", HIDDEN_WORDS * XLEN * WORD),
         "rows2": memory.place("rows2", network.dense(weights.fc2, 1)),
-        "hidden2": memory.reserve("hidden2", HIDDEN_WORDS * WORD_BITS * WORD),
+        "hidden2": memory.reserve("hidden2", HIDDEN_WORDS * XLEN * WORD),
         "rows3": memory.place("rows3", network.dense(weights.fc3, 1)),
         "output": memory.reserve("output", network.CLASSES * WORD),
     }
@@ -360,9 +360,7 @@ def classifier(
         name=f"bnn_{variant}{'_software' if software else ''}",
         function=code.write(),
         extensions=code.extensions,
-        output=OutputLayout(
-            symbol="output", bits=WORD_BITS, shape=(1, network.CLASSES), pixel_bytes=network.CLASSES * WORD
-        ),
+        output=OutputLayout(symbol="output", bits=XLEN, shape=(1, network.CLASSES), pixel_bytes=network.CLASSES * WORD),
         macs=network.MACS,
     )
     return Classifier(function=function, outside=network.dense(weights.fc1, 4), outside_base=_OUTSIDE)

@@ -7,14 +7,13 @@ number of differing bits, from which the sign of the pooled result follows.
 
 from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn.isa.machine import TEXT_BASE, XLEN
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import ImageBuilder, Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
-from xpulpnn_sw.kernels.variants import WORD_BITS
 
 FIELDS = (
     *("input", "strips", "filters1", "map1", "filters2", "map2"),
@@ -26,7 +25,7 @@ convolution; filters and map of the second; rows and results, a word each, of th
 TOGETHER = 2  # channels of the second convolution computed together
 STRIP_ROWS = network.SIDE + 2 * network.BORDER
 MAP_SIDE = network.POOLED + 2 * network.BORDER
-HIDDEN_WORDS = -(-network.HIDDEN // WORD_BITS)
+HIDDEN_WORDS = -(-network.HIDDEN // XLEN)
 _REACH = network.POOL + network.WINDOW - 1  # rows and columns that the windows of four pixels cover
 _GROUP = 4  # results of the first fully connected layer computed together
 _PAIR_BITS = network.POOL * network.COLOURS
@@ -75,7 +74,7 @@ class ClassifierCode:
             + network.BORDER * self.map_pixel,
             "conv2_from": Argument("map1") + Name("conv2_first") * (network.POOL * map_row),
             "conv2_to": Argument("map2") + Name("conv2_first") * (network.LAST * WORD),
-            "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * network.FEATURES // WORD_BITS * WORD),
+            "fc1_from": Argument("rows1") + Name("fc1_first") * (_GROUP * network.FEATURES // XLEN * WORD),
             "fc1_to": Argument("hidden1") + Name("fc1_first") * (_GROUP * WORD),
             **given("filters1", "filters2", "map2", "hidden1", "rows2", "hidden2", "rows3", "output"),
         }
@@ -297,7 +296,7 @@ class ClassifierCode:
         pointer, word, different = registers.take(3)
         self._frame.load("map2", pointer)
         b.clear(totals)
-        with b.loop(network.FEATURES // WORD_BITS, different, level=0):
+        with b.loop(network.FEATURES // XLEN, different, level=0):
             b("p.lw", word, WORD, pointer)
             b.load_words(rows, source)
             for total, register in zip(totals, rows, strict=True):
@@ -315,10 +314,10 @@ class ClassifierCode:
         self._frame.load(name, pointer)
         for word in words:
             b.li(word, 0)
-            with b.loop(WORD_BITS, counter, level=0):
+            with b.loop(XLEN, counter, level=0):
                 b("p.lw", bit, WORD, pointer)
                 b("srli", word, word, 1)
-                b("slli", bit, bit, WORD_BITS - 1)
+                b("slli", bit, bit, XLEN - 1)
                 b("or", word, word, bit)
         self._words = words
 

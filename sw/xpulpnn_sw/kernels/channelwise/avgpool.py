@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
 from xpulpnn_sw.kernels.channelwise.elements import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision, repeated
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, drawn_window, element_kernel
@@ -18,7 +19,6 @@ from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.terms import Argument, Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import AvgPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 
@@ -50,8 +50,8 @@ class AvgPoolTensors:
     def __post_init__(self) -> None:
         if self.factor < 0:
             raise LayerError(f"factor must be at least 0, not {self.factor}")
-        if not 0 <= self.shift < WORD_BITS:
-            raise LayerError(f"shift must be 0..{WORD_BITS - 1}, not {self.shift}")
+        if not 0 <= self.shift < XLEN:
+            raise LayerError(f"shift must be 0..{XLEN - 1}, not {self.shift}")
 
 
 def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:
@@ -205,7 +205,7 @@ class _AvgPooling(Pooling):
         is_top = number == len(self._sums) - 1
         if number == 0:
             self.b("and", rd, word, self._mask)
-        elif is_top and self._width == WORD_BITS:
+        elif is_top and self._width == XLEN:
             self.b("srli", rd, word, number * self._bits)
         else:
             self._moved_down(rd, word, number * self._bits, is_top=is_top)
@@ -247,8 +247,8 @@ class _AvgPooling(Pooling):
         b, frame, precision = self.b, self.frame, self.precision
         value, work, word, other, third, *_ = self.values
         signed = precision.y_signed
-        lanes, bits = WORD_BITS // self._bits, precision.y
-        per_word = min(lanes, WORD_BITS // bits)
+        lanes, bits = XLEN // self._bits, precision.y
+        per_word = min(lanes, XLEN // bits)
         last = summand = ZERO
         if self._requantises and self._scaled:
             last = frame.register("shift", third)
@@ -279,11 +279,11 @@ class _AvgPooling(Pooling):
                 elif target != value:
                     b.mv(target, value)
                 b.insert(word, target, bits, position)
-            if lane == lanes - 1 and lanes * bits <= WORD_BITS:
+            if lane == lanes - 1 and lanes * bits <= XLEN:
                 self.store(word, out, lanes * bits)
             elif lane % per_word == per_word - 1:
                 b("sw", word, lane // per_word * WORD, out)
-        if lanes * bits > WORD_BITS:
+        if lanes * bits > XLEN:
             b("add", out, out, self.out_pixel)
 
 

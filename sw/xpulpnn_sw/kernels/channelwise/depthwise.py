@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
@@ -32,14 +33,12 @@ from xpulpnn_sw.kernels.requantisation import (
     scaled_parameters,
 )
 from xpulpnn_sw.kernels.tensors import UNIFORM_VARIANCE, LayerTensors, Spreading, random_values
-from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _MOST_HELD = 3  # largest height and width of filters held in registers
 _LONGEST_STEP = 2  # longest step of filters of so many rows
 _MAX_KAPPA_BITS = 8
-_WORD_MASK = 0xFFFF_FFFF
 _READ_AHEAD = 2  # words behind the input that may be read
 _DEVIATIONS = 4  # standard deviations that fill the range of the results
 
@@ -137,17 +136,17 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     arguments = {
         "input": memory.place("input", rows, spare=_READ_AHEAD),
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
-        "parameters": memory.place("parameters", (parameters & _WORD_MASK).astype(np.uint32)),
+        "parameters": memory.place("parameters", (parameters & WORD_MASK).astype(np.uint32)),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
         "buffer": memory.reserve("buffer", request.cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "channels": layer.channels,
-        "row_bytes": rows.shape[-1] * 4,
+        "row_bytes": rows.shape[-1] * WORD_BYTES,
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
         "shift": after.applied_shift,
         **window_arguments(layer),
         "pad_right": right,
-        "outside": outside & _WORD_MASK,
+        "outside": outside & WORD_MASK,
     }
     step = layer.stride[1]
     is_small = max(layer.kernel_height, layer.kernel_width) <= _MOST_HELD and level.xpulp

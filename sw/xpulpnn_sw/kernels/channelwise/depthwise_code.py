@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, fits_immediate
 from xpulpnn_sw.kernels.channelwise.depthwise_results import PARAMETER_REGISTERS, ChannelResults, merge, parameter_bytes
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import COPY_REGISTERS, RowCopy
@@ -24,7 +25,6 @@ from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
-from xpulpnn_sw.kernels.variants import BYTE_BITS
 
 _DOWN_ROWS = 3  # rows of filters whose results are computed column by column
 _THIRD, _THIRD_SHIFT = 0x5556, 16  # factor and shift that divide a 14-bit number by three

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value, fits_immediate
 from xpulpnn_sw.kernels.channelwise.depthwise_results import ChannelResults, parameter_bytes
 from xpulpnn_sw.kernels.channelwise.elements import ElementBuilder
@@ -18,7 +19,6 @@ from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
-from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 
 _ROWS = _COLUMNS = 3  # size of the filters; narrower ones are padded with zeros

@@ -7,10 +7,10 @@ is the bias; with all other rules accumulators start with the bias.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.elements import ElementBuilder
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.precision import Precision
 
 # words of a channel's parameters, without the table of thresholds

@@ -7,12 +7,12 @@ a row are overwritten by the padding right of it or by the next row.
 from dataclasses import dataclass
 from functools import partial
 
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.elements import INTERLEAVED, UPPER_HALVES, ElementBuilder, repeated, side_by_side
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Placement, banked_words
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, given
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 
 COPY_REGISTERS = 19  # registers a copy needs
@@ -36,7 +36,7 @@ class RowCopy:
         left, right, width = Argument("pad_left"), Argument("pad_right"), Argument("width")
         pitch_words = (left + right + width + (WORD - 1)) // WORD
         # elements loaded at a time
-        unit = 2 * WORD_BITS // self.bits if self.bits == BYTE_BITS else WORD_BITS // self.bits
+        unit = 2 * XLEN // self.bits if self.bits == BYTE_BITS else XLEN // self.bits
         loads = (width + (unit - 1)) // unit if self.b.xpulp else (width * self.bits + (BYTE_BITS - 1)) // BYTE_BITS
         return {
             "pitch_words": pitch_words,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from xpulpnn.isa.machine import TEXT_BASE
+from xpulpnn.isa.machine import TEXT_BASE, XLEN
 from xpulpnn_sw.kernels.builder import (
     BY_REGISTER,
     LOAD_BY_REGISTER,
@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STA
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
-from xpulpnn_sw.kernels.variants import WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
@@ -72,17 +72,15 @@ class ElementBuilder(Builder):
 
     # -- memory
 
-    def load(self, rd: int, pointer: int, step: Value = 0, *, bits: int = WORD_BITS, signed: bool = False) -> None:
+    def load(self, rd: int, pointer: int, step: Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
         """Load an element at ``pointer``, which then moves by ``step``."""
         self._access(_LOADS[bits, signed], rd, pointer, step)
 
-    def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = WORD_BITS) -> None:
+    def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = XLEN) -> None:
         """Store an element at ``pointer``, which then moves by ``step``."""
         self._access(STORE_BY_BITS[bits], register, pointer, step)
 
-    def load_at(
-        self, rd: int, base: int, offset: int, work: int, *, bits: int = WORD_BITS, signed: bool = False
-    ) -> None:
+    def load_at(self, rd: int, base: int, offset: int, work: int, *, bits: int = XLEN, signed: bool = False) -> None:
         """Load the element at ``base + offset``, both registers; without XpulpV2 ``work`` is clobbered."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
@@ -107,22 +105,22 @@ class ElementBuilder(Builder):
 
     def extract(self, rd: int, word: int, bits: int, place: int, *, signed: bool) -> None:
         """Extract the element of a word whose lowest bit is ``place``."""
-        top = WORD_BITS - bits - place
-        if bits == WORD_BITS:
+        top = XLEN - bits - place
+        if bits == XLEN:
             if rd != word:
                 self.mv(rd, word)
         elif self.xpulp:
             self("p.extracti" if signed else "p.extractui", rd, word, bits - 1, place)
         elif signed:
             self("slli", rd, word, top)
-            self("srai", rd, rd, WORD_BITS - bits)
+            self("srai", rd, rd, XLEN - bits)
         elif place == 0 and fits_immediate((1 << bits) - 1):
             self("andi", rd, word, (1 << bits) - 1)
         elif top == 0:
             self("srli", rd, word, place)
         else:
             self("slli", rd, word, top)
-            self("srli", rd, rd, WORD_BITS - bits)
+            self("srli", rd, rd, XLEN - bits)
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
         """Insert an element at bit ``place`` of a word, the one at bit 0 first; ``value`` is clobbered."""
@@ -151,7 +149,7 @@ class ElementBuilder(Builder):
         self("sltiu", work, value, 1 << bits)
         self("addi", work, work, -1)
         self("or", work, work, value)
-        self("srai", value, value, WORD_BITS - 1)
+        self("srai", value, value, XLEN - 1)
         self("xor", rd, work, value)
         self("andi", rd, rd, (1 << bits) - 1)
         if half:
@@ -210,7 +208,7 @@ IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second
 
 
 def repeated(element: int, bits: int) -> int:
-    return sum(element << place for place in range(0, WORD_BITS, bits))
+    return sum(element << place for place in range(0, XLEN, bits))
 
 
 class Packed:
@@ -271,12 +269,12 @@ class Packed:
 
 def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
     """Return factor and shift with ``n * factor >> shift = n // divisor`` for ``n <= greatest`` in 32 bits, or None."""
-    for shift in range(WORD_BITS):
+    for shift in range(XLEN):
         factor = -(-(1 << shift) // divisor)
         # quotients change at multiples of the divisor only, and the error grows with n
         error = factor * divisor - (1 << shift)
         last = greatest // divisor * divisor + divisor - 1
-        if error * last < 1 << shift and greatest * factor < 1 << WORD_BITS:
+        if error * last < 1 << shift and greatest * factor < 1 << XLEN:
             return factor, shift
     return None
 
@@ -300,7 +298,7 @@ class ConstantDivision:
         """Factor and right shift that divide numbers from 0 to the greatest, or None if products exceed 31 bits."""
         if self.shift is not None:
             return 1, self.shift
-        if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (WORD_BITS - 1):
+        if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (XLEN - 1):
             return None
         return self._reciprocal
 
@@ -312,15 +310,15 @@ class ConstantDivision:
         if self.shift is not None:
             if self._signed:
                 # round negative numbers towards zero
-                b("srai", work, number, WORD_BITS - 1)
-                b("srli", work, work, WORD_BITS - self.shift)
+                b("srai", work, number, XLEN - 1)
+                b("srli", work, work, XLEN - self.shift)
                 b("add", number, number, work)
             b("srai" if self._signed else "srli", number, number, self.shift)
         elif self._reciprocal is None:
             b("div" if self._signed else "divu", number, number, self._constant)
         else:
             if self._signed:
-                b("srai", other, number, WORD_BITS - 1)
+                b("srai", other, number, XLEN - 1)
                 b("xor", number, number, other)
                 b("sub", number, number, other)
             b("mul", number, number, self._constant)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder, Packed
 from xpulpnn_sw.kernels.channelwise.maps import (
@@ -25,7 +26,7 @@ from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, a
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share, given
-from xpulpnn_sw.kernels.variants import BYTE_BITS, PLAIN_LEVELS, WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import PLAIN_LEVELS, ElementLevel
 from xpulpnn_sw.layers.layer import AddLayer, ReluLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
@@ -196,7 +197,7 @@ def add_kernel(request: KernelRequest) -> KernelRun:
         "first": maps.place("first", tensors.first, precision.x),
         "second": maps.place("second", tensors.second, precision.w),
         "output": maps.reserve("output", pixels, precision.y),
-        "steps": pixels * maps.padded * max(widths) // WORD_BITS,
+        "steps": pixels * maps.padded * max(widths) // XLEN,
     }
     if layer.shifted:
         arguments |= {
@@ -231,7 +232,7 @@ class _Addition:
 
     def write(self, known: Mapping[str, int]) -> Program:
         b, precision = self._b, self._precision
-        lanes = WORD_BITS // max(precision.x, precision.w, precision.y)
+        lanes = XLEN // max(precision.x, precision.w, precision.y)
         parts = [lanes * bits for bits in (precision.x, precision.w, precision.y)]
         names = ("first", "second", "output")
         terms = even_share(Argument("steps"))
@@ -250,7 +251,7 @@ class _Addition:
         structure = ADD_SHIFT_ARGUMENTS if self._shifted else ADD_ARGUMENTS
         # each core copies tables of one word to its stack to avoid bank conflicts
         tables = zip(scales, self._scales, (precision.x, precision.w), strict=True)
-        small = {name: table for name, table, bits in tables if BYTE_BITS << bits == WORD_BITS and not self._shifted}
+        small = {name: table for name, table, bits in tables if BYTE_BITS << bits == XLEN and not self._shifted}
         terms |= {f"own_{name}": Argument(name) for name in small}
         frame = b.frame(structure, known, terms, homes, self._registers)
         with frame.function():

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRequest, window_arguments
 from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.tensors import random_values
-from xpulpnn_sw.kernels.variants import BYTE_BITS, ELEMENT_LEVELS
+from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS
 from xpulpnn_sw.layers.layer import MapLayer, ReluLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import RA
@@ -16,7 +17,6 @@ from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelReq
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive, quotient, shared
-from xpulpnn_sw.kernels.variants import WORD_BITS
 from xpulpnn_sw.layers.layer import WindowLayer
 
 # distances in bytes to the next pixel, row, output pixel and inner window
@@ -101,7 +101,7 @@ class Pooling(ABC):
         """Numbers of the frame that the results need."""
         return {}
 
-    def store(self, word: int, out: int, bits: int = WORD_BITS) -> None:
+    def store(self, word: int, out: int, bits: int = XLEN) -> None:
         """Store a result at ``out`` and move ``out`` to the next pixel."""
         self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
@@ -247,7 +247,7 @@ class Pooling(ABC):
                 b("add", pointer, above, self._row_bytes)
                 continue
             b("addi", work, negative, number)
-            b("srai", work, work, WORD_BITS - 1)
+            b("srai", work, work, XLEN - 1)
             b("and", work, work, self._row_bytes)
             b("add", pointer, above, work)
 

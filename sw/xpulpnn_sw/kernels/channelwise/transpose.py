@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise.elements import (
     ARGUMENT_REGISTERS,
@@ -18,7 +19,7 @@ from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, a
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
-from xpulpnn_sw.kernels.variants import BYTE_BITS, TRANSPOSE_LEVELS, WORD_BITS, ElementLevel
+from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS, ElementLevel
 from xpulpnn_sw.layers.layer import TransposeLayer
 from xpulpnn_sw.layers.text import random_sizes
 
@@ -90,7 +91,7 @@ class TransposeCode:
 
     def _terms(self) -> dict[str, Term]:
         height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))
-        turns, plane, channels = Name("turns"), Name("plane"), WORD_BITS // self._bits
+        turns, plane, channels = Name("turns"), Name("plane"), XLEN // self._bits
         line, begun = Name("line"), Name("begun")
         return {
             "turns": (width + (self._pixels - 1)) // self._pixels,
@@ -151,7 +152,7 @@ class TransposeCode:
             results, free = self._together(self._words[number :: self._lanes], free)
             made.append(results)
         parts = WORD // self._groups
-        bits, places = WORD_BITS // parts, WORD // len(made[0])
+        bits, places = XLEN // parts, WORD // len(made[0])
         last = made[-1][-1], places - 1
         for together in zip(*made, strict=True):
             for place in range(places):

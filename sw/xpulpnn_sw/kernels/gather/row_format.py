@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WITH_REGISTER, WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
 from xpulpnn_sw.kernels.terms import Argument, Term
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS, Variant
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
@@ -29,7 +30,7 @@ def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | 
     """Return the element of a chunk that each lane holds; None if the order is unchanged."""
     if variant.unpacks or variant.mixes(precision) or precision.x == precision.w:
         return None
-    lanes = WORD_BITS // precision.x
+    lanes = XLEN // precision.x
     if (planes := variant.planes(precision)) > 1:
         return np.arange(planes * lanes).reshape(planes, lanes).T.reshape(-1)
     return np.arange(lanes).reshape(-1, variant.expansion(precision)).T.reshape(-1)
@@ -50,7 +51,7 @@ def activation_rows(activations: Ints, variant: Variant, precision: Precision, w
     groups, planes = -(-activations.shape[0] // variant.npx), variant.planes(precision)
     bits = variant.row_bits(precision)
     rows = in_lane_order(pad_axis(activations, 0, groups * variant.npx), element_order(variant, precision))
-    rows = pad_axis(rows, 1, words * WORD_BITS // precision.w)
+    rows = pad_axis(rows, 1, words * XLEN // precision.w)
     parts = np.stack([rows >> (plane * bits) for plane in reversed(range(planes))], axis=1)
     packed = pack_words(parts, bits)
     if variant.interleaved:
@@ -60,11 +61,11 @@ def activation_rows(activations: Ints, variant: Variant, precision: Precision, w
 
 PAIR = 2  # words copied at a time
 _NAMED = 13  # named registers of the copy
-_BYTES = WORD_BITS // BYTE_BITS
+_BYTES = XLEN // BYTE_BITS
 
 
 def _repeated(value: int, distance: int) -> int:
-    return sum(value << position for position in range(0, WORD_BITS, distance))
+    return sum(value << position for position in range(0, XLEN, distance))
 
 
 class RowFormat:
@@ -244,13 +245,13 @@ class RowWriter:
         bits = self._form.bits
         self._b("lw", packed, 0, pointer)
         self._b("addi", pointer, pointer, WORD)
-        for position in range(0, WORD_BITS, bits):
+        for position in range(0, XLEN, bits):
             if self._form.is_signed:
-                self._b("slli", element, packed, WORD_BITS - position - bits)
-                self._b("srai", element, element, WORD_BITS - bits)
+                self._b("slli", element, packed, XLEN - position - bits)
+                self._b("srai", element, element, XLEN - bits)
             else:
                 if position:
                     self._b("srli", element, packed, position)
                 self._b("andi", element, element if position else packed, (1 << bits) - 1)
             self._b("sb", element, position // bits, place)
-        self._b("addi", place, place, WORD_BITS // bits)
+        self._b("addi", place, place, XLEN // bits)

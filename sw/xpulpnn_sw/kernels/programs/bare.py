@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.cluster import MAX_CORES, PRIVATE_DMA, PRIVATE_EVENT_UNIT, Barrier, Dma, EventLine, EventRegister
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.kernel import SharedFunction
 from xpulpnn_sw.kernels.layout import Program
@@ -84,7 +85,7 @@ class BareProgram:
         """Return the cycles of the kernel, the call included, from the data memory after the run."""
         at = self.cycles - self.data_base
         before, after = memory[at : at + 8].view("<u4").tolist()
-        return (after - before) & 0xFFFF_FFFF
+        return (after - before) & WORD_MASK
 
 
 def with_caller(function: Program, caller: str, after: int, **numbers: object) -> tuple[int, bytes]:
@@ -147,7 +148,6 @@ def bare_program(run: SharedFunction) -> BareProgram:
 
 # words that each core reports: mcycle at the start and end of its share, and at the end of all shares
 _REPORT = ("begin", "done", "end")
-_WORD_BYTES = 4
 
 CLUSTER_ADDRESSES = {
     "cores_mask": MAX_CORES - 1,
@@ -233,7 +233,7 @@ class BareClusterProgram(BareProgram):
     def measured(self, memory: NDArray[np.uint8]) -> int:
         """Return the cycles between the releases of the barriers before and after the last pass."""
         begin, end = self.span(memory)
-        return (end - begin) & 0xFFFF_FFFF
+        return (end - begin) & WORD_MASK
 
     def span(self, memory: NDArray[np.uint8]) -> tuple[int, int]:
         """Return the cycles of core 0 at which the barriers before and after the last pass were released."""
@@ -243,10 +243,10 @@ class BareClusterProgram(BareProgram):
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
         """Return the cycles that each core takes for its share of the last pass, the call included."""
         report = self._report(memory)
-        return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & 0xFFFF_FFFF).tolist()
+        return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & WORD_MASK).tolist()
 
     def _report(self, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
-        at, size = self.cycles - self.data_base, self.cores * len(_REPORT) * _WORD_BYTES
+        at, size = self.cycles - self.data_base, self.cores * len(_REPORT) * WORD_BYTES
         return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
 
 
@@ -255,7 +255,7 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClu
 
     Programs that differ only in ``passes`` do the same in each pass.
     """
-    report_bytes = len(_REPORT) * _WORD_BYTES
+    report_bytes = len(_REPORT) * WORD_BYTES
     after = int(run.function.pcs[0]) + run.function.words.nbytes
     numbers = CLUSTER_ADDRESSES | {
         "stack_stride": run.stack_stride,

@@ -6,6 +6,7 @@ from itertools import accumulate
 import numpy as np
 
 from xpulpnn.errors import LayerError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -24,7 +25,7 @@ from xpulpnn_sw.kernels.tiling.division import (
     Tile,
     aligned,
 )
-from xpulpnn_sw.kernels.variants import BYTE_BITS, Variant
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
 # symbols that are neither inputs nor constants of a layer

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _SCALAR_WORDS = 4  # packed words per iteration without hardware loops
 _SCALAR_COLUMNS = 8  # words of memory per iteration without hardware loops
 _HALVES = 2  # half-words of a word
-_HALF_BITS = WORD_BITS // 2
 _EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2
 _ONES = 0x0101_0101
 
@@ -90,9 +89,9 @@ class ActivationRows:
             b.li(factor, 1 << packing.pitch)
         # elements of the upper half move to where those of the lower half end
         ends = packing.columns * packing.pitch
-        is_split = packing.register == WORD_BITS and ends != _HALF_BITS
+        is_split = packing.register == XLEN and ends != HALF_BITS
         if is_split:
-            b.li(upper, (1 << ends) - (1 << _HALF_BITS))
+            b.li(upper, (1 << ends) - (1 << HALF_BITS))
         results = 1 if narrow else 2
 
         def write(count: int) -> None:
@@ -146,7 +145,7 @@ class ActivationRows:
             sums = parts
         for register in [] if upper is None else sums:
             # the upper half's elements follow those of the lower half
-            b("srli", temporary, register, _HALF_BITS)
+            b("srli", temporary, register, HALF_BITS)
             b.accumulate(register, temporary, upper or ZERO, temporary)
         return sums
 

@@ -11,6 +11,7 @@ are doubled at each step down.
 
 import numpy as np
 
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
 from xpulpnn_sw.kernels.builder import MAX_COUNT_IMMEDIATE, MAX_SHORT_BODY, WORD, ZERO, Held, Label, fits_immediate
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
@@ -18,14 +19,12 @@ from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, ResultBlock, Scheme
 from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, BlockedProduct, PackedPlan, ProductCode, packed_function
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import MatmulLayer
 
 SERIAL_BLOCK = ResultBlock(4, 2)  # results computed together
 _NIBBLE = 0x0804_0201  # factors that combine four bytes of 0 or 1 into four bits
 _LOOPED_PAIRS = 36  # most pairs of bits whose instructions fit into a hardware loop
 _LOWEST = 0x0101_0101
-_WORD_BYTES = WORD_BITS // BYTE_BITS
 
 
 def _planes(rows: Ints, bits: int) -> Words:
@@ -39,11 +38,11 @@ def bit_serial_gemm(
 
     The function splits the activations, given as bytes, into words of one bit each, and then multiplies.
     """
-    words = -(-layer.reduction // WORD_BITS)
+    words = -(-layer.reduction // XLEN)
     product = BlockedProduct(
         layer,
         SERIAL_BLOCK,
-        source_bytes=words * WORD_BITS,
+        source_bytes=words * XLEN,
         row_bytes=words * a * WORD,
         weight_row_bytes=words * w * WORD,
     )
@@ -138,11 +137,11 @@ class _BitSerialCode(ProductCode):
         b.li(words, SERIAL_BLOCK.npx * self._words)
         b("mul", count, count, words)
         with b.loop(Held(count), count, level=0):
-            b("p.lw", value, _WORD_BYTES, source)
+            b("p.lw", value, WORD_BYTES, source)
             for four in range(BYTE_BITS):
                 current, following = (value, ahead) if four % 2 == 0 else (ahead, value)
                 if four < BYTE_BITS - 1:
-                    b("p.lw", following, _WORD_BYTES, source)
+                    b("p.lw", following, WORD_BYTES, source)
                 for bit, plane in enumerate(planes):
                     bits = current
                     if bit:
@@ -152,7 +151,7 @@ class _BitSerialCode(ProductCode):
                         b("and", part, bits, lowest)
                         bits = part
                     b("pv.dotup.b", part, bits, nibble)
-                    b("p.inserti", plane, part, _WORD_BYTES - 1, four * _WORD_BYTES)
+                    b("p.inserti", plane, part, WORD_BYTES - 1, four * WORD_BYTES)
             b.store_words(planes, target)
 
 
@@ -308,14 +307,14 @@ class GemmCode(ProductCode):
 
     def _field(self, target: int, accumulator: int) -> None:
         b, packing = self._b, self._plan.packing
-        if packing.position + packing.pitch == WORD_BITS:
+        if packing.position + packing.pitch == XLEN:
             # the field is at the top
             b("srli", target, accumulator, packing.position)
         elif self._method.xpulp:
             b("p.extractui", target, accumulator, packing.pitch - 1, packing.position)
         else:
-            b("slli", target, accumulator, WORD_BITS - packing.position - packing.pitch)
-            b("srli", target, target, WORD_BITS - packing.pitch)
+            b("slli", target, accumulator, XLEN - packing.position - packing.pitch)
+            b("srli", target, target, XLEN - packing.pitch)
 
     def _add_to_memory(self) -> None:
         """Add the results in the accumulators of a block to the sums in memory."""

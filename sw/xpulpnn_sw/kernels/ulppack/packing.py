@@ -16,12 +16,10 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, WORD_BYTES, XLEN
 from xpulpnn_sw.kernels.layout import Ints, Words, pad_axis
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 
 _WIDEST = 8  # most bits of an element
-_HALF_BITS = 16
 
 
 class Scheme(Enum):
@@ -51,7 +49,7 @@ def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
 
 def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
     """Return how many products may be added up before the field overflows; 0 if one already does."""
-    field = WORD_BITS if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
+    field = XLEN if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
     return largest(field) // (depth * largest(w) * largest(a))
 
 
@@ -90,7 +88,7 @@ class Packing:
         # multiplying instructions that may be accumulated before the result is taken out
         self.iterations = most_iterations(scheme, register, depth, w, a) // lanes
         # bits by which weights are shifted up, so that the field ends with the word
-        self.raised = WORD_BITS - depth * self.pitch if register == WORD_BITS else 0
+        self.raised = XLEN - depth * self.pitch if register == XLEN else 0
         # lowest bit of the result's field in the sum of products
         self.position = (depth - 1) * self.pitch + self.raised
         # elements of a word, or of a narrower operand that is loaded alone
@@ -99,12 +97,12 @@ class Packing:
         self.is_bytes = self.pitch == _WIDEST and self.elements * _WIDEST == register * lanes
         # words of memory of which an operand takes one byte each; 0 if its elements are consecutive
         self.columns = depth
-        if self.is_bytes or (register, lanes, depth) == (_HALF_BITS, 2, 2):
+        if self.is_bytes or (register, lanes, depth) == (HALF_BITS, 2, 2):
             # half-words of two bytes each need no mask
             self.columns = 0
-        elif register == WORD_BITS:
+        elif register == XLEN:
             # two bytes of each word, so that the depth must be even
-            fits = (depth // 2 - 1) * self.pitch + a <= _HALF_BITS
+            fits = (depth // 2 - 1) * self.pitch + a <= HALF_BITS
             self.columns = 0 if depth % 2 or not fits else depth // 2
 
     @property
@@ -117,7 +115,7 @@ class Packing:
             return memory.T
         # bytes 0 and 2 are the halves of one word, bytes 1 and 3 those of another
         halves = [memory[:, [parity, parity + 2]] for parity in range(2)]
-        if self.register == WORD_BITS:
+        if self.register == XLEN:
             return np.stack([half.T.reshape(-1) for half in halves])
         return np.concatenate([half.T for half in halves])
 
@@ -197,10 +195,10 @@ _SCALAR, _SIMD = (ResultBlock(2, 2), ResultBlock(4, 2)), (ResultBlock(4, 2), Res
 METHODS: tuple[Method, ...] = (
     Method("rv32im", BYTE_BITS, 1, "mul", None, "lbu", _SCALAR, (Scheme.BYTES,)),
     # P2 needs the upper half of the product: mulhu takes five cycles
-    Method("rv32im", WORD_BITS, 1, "mul", None, "lw", _SCALAR, (Scheme.P1,)),
-    Method("rv32im", _HALF_BITS, 1, "mul", None, "lhu", _SCALAR, _BOTH),
-    Method("xpulpv2", WORD_BITS, 1, "mul", "p.mac", "p.lw", _SIMD, (Scheme.P1,)),
-    Method("xpulpv2", _HALF_BITS, 2, "pv.dotup.h", "pv.sdotup.h", "p.lw", _SIMD, _BOTH),
+    Method("rv32im", XLEN, 1, "mul", None, "lw", _SCALAR, (Scheme.P1,)),
+    Method("rv32im", HALF_BITS, 1, "mul", None, "lhu", _SCALAR, _BOTH),
+    Method("xpulpv2", XLEN, 1, "mul", "p.mac", "p.lw", _SIMD, (Scheme.P1,)),
+    Method("xpulpv2", HALF_BITS, 2, "pv.dotup.h", "pv.sdotup.h", "p.lw", _SIMD, _BOTH),
     Method("xpulpv2", BYTE_BITS, 4, "pv.dotup.b", "pv.sdotup.b", "p.lw", _SIMD, (*_BOTH, Scheme.BYTES)),
 )
 """All methods, one for each instruction set, register width and kind of packing."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.machine import TEXT_BASE, Cost
+from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, XLEN, Cost
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.kernel import Function, finished_function
@@ -18,7 +18,6 @@ from xpulpnn_sw.kernels.layout import ImageBuilder, Ints, OutputLayout, Program,
 from xpulpnn_sw.kernels.registers import FREE
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares
 from xpulpnn_sw.kernels.ulppack.packing import Method, Packing, ResultBlock, Scheme, legal_depths
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.layer import MatmulLayer
 
 
@@ -124,7 +123,7 @@ def packed_function(
         cores,
         function=code.write(),
         output=OutputLayout(
-            symbol="output", bits=WORD_BITS, shape=(layer.pixels, layer.out_channels), pixel_bytes=product.out_stride
+            symbol="output", bits=XLEN, shape=(layer.pixels, layer.out_channels), pixel_bytes=product.out_stride
         ),
         macs=layer.macs,
         **known,

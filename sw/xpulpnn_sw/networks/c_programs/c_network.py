@@ -8,9 +8,9 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, OUTPUT, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
-from xpulpnn_sw.kernels.variants import BYTE_BITS
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.networks.deployment import (

@@ -6,9 +6,8 @@ from math import prod
 from pathlib import Path
 from string import Template
 
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
 from xpulpnn_sw.kernels.layout import OutputLayout, Words
-from xpulpnn_sw.kernels.variants import BYTE_BITS, WORD_BITS
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.library.packed_layer import word_lines
 from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork, InputLayout, c_string, comment_text
@@ -200,8 +199,8 @@ def weights_source(network: CNetwork) -> str:
 def result_words(output: OutputLayout) -> tuple[int, int]:
     """Number of words with results of a pixel, and the mask of results in the last of them."""
     bits = output.shape[-1] * output.bits
-    words = -(-bits // WORD_BITS)
-    return words, (1 << (bits - (words - 1) * WORD_BITS)) - 1
+    words = -(-bits // XLEN)
+    return words, (1 << (bits - (words - 1) * XLEN)) - 1
 
 
 def _enumerators(network: CNetwork, memory: PlannedMemory) -> Iterator[str]:
@@ -266,8 +265,8 @@ def _function(network: CNetwork, layer: CLayer) -> str:
 
 
 def _number(value: int) -> str:
-    word = value & ((1 << WORD_BITS) - 1)
-    return str(word) if word < _SMALL else f"(uint32_t){word - (1 << WORD_BITS)}"
+    word = value & ((1 << XLEN) - 1)
+    return str(word) if word < _SMALL else f"(uint32_t){word - (1 << XLEN)}"
 
 
 def _address(network: CNetwork, layer: CLayer, address: int) -> str:
@@ -327,8 +326,8 @@ def _score(network: CNetwork) -> str:
     lines = [f"    const uint32_t bit = {bit}, element = {results}[bit / 32] >> bit % 32 & 0x{mask:X};"]
     if output.bits == SIGN_BITS:
         lines.append("    return element ? 1 : -1;")
-    elif output.bits == WORD_BITS:
-        lines = [f"    return (int32_t){results}[{bit.replace(f' * {WORD_BITS}', '')}];"]
+    elif output.bits == XLEN:
+        lines = [f"    return (int32_t){results}[{bit.replace(f' * {XLEN}', '')}];"]
         if prod(shape[:-1]) > 1:
             lines = [f"    const uint32_t bit = {bit};", f"    return (int32_t){results}[bit / 32];"]
     elif output.signed:

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.kernels.layout import OutputLayout, Words, pack_words
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
 from xpulpnn_sw.library.packed_layer import word_lines
@@ -110,7 +111,6 @@ def _short(text: str, width: float) -> str:
 
 
 _OFFSET, _PRIME = 0x811C9DC5, 0x01000193  # of FNV-1a
-_WORD = 0xFFFF_FFFF
 _BYTES_PER_LINE = 20
 
 
@@ -183,7 +183,7 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
     assert words.shape == (prod(rows.shape[:-1]), result_words(rows)[0])
     checksum = _OFFSET
     for word in words.reshape(-1).tolist():
-        checksum = (checksum ^ word) * _PRIME & _WORD
+        checksum = (checksum ^ word) * _PRIME & WORD_MASK
     return checksum
 
 

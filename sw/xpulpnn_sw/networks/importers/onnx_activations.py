@@ -1,4 +1,4 @@
-"""ONNX operators that no factor and summand stand for: rising functions of numbers, and maps beside each other."""
+"""ONNX activation functions, which become steps of the next quantiser, and ``Concat``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,11 +15,11 @@ from xpulpnn_sw.networks.importers.levels import Affine
 from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.values import Curve, Shape, Value, dims, identity, live, standard_places, sums_of
 
-_FAR = Fraction(1 << 64)  # beyond all sums: what is reached everywhere, and what nowhere
+_FAR = Fraction(1 << 64)  # beyond all sums
 
 
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
-    """The inverse of a function whose results are between ``least`` and 1."""
+    """An inverse function, extended beyond the open interval from ``least`` to 1."""
 
     def curve(result: Fraction) -> Fraction:
         if not least < float(result) < 1:
@@ -31,7 +31,7 @@ def _inverse(least: float, function: Callable[[float], float]) -> Curve:
 
 def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
     def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-        # thresholds have few bits: without a quantiser of the model's there is one in front
+        # thresholds have few bits, so that models in floating point are quantised before the function too
         sums = sums_of(live(given[0]) if net.policy is None else net.map_of(given[0], node.inputs[0]))
         if sums.curve is not None:
             raise InputError("input must not be a function of another, without a quantiser between")
@@ -59,7 +59,7 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 
 def concatenation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``Concat`` of channels: integers as they are, what they stand for by channel."""
+    """``Concat`` of channels; maps keep their integers and scales, which then differ by channel."""
     maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
     first, axes = maps[0], maps[0].places.ndim
 

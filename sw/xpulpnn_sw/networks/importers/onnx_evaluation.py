@@ -1,4 +1,4 @@
-"""ONNX models computed in floating point, by onnx's own evaluation where that is right."""
+"""Evaluation of ONNX models in floating point by onnx's reference evaluator, with corrections."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,16 +13,15 @@ from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, flat_att
 
 
 def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]:
-    """The outputs of a model for its inputs."""
+    """A function that computes the outputs of a model from its inputs."""
     from onnx.reference import ReferenceEvaluator
 
-    # onnx has no types of what this returns
     evaluator: Any = ReferenceEvaluator(model, new_ops=_operators())
     return lambda inputs: [np.asarray(output) for output in evaluator.run(None, dict(inputs))]
 
 
 def every_tensor(model: Any) -> Compute:
-    """The tensors of all nodes of a model; raises :class:`InputError` where they cannot be computed."""
+    """A function that computes the tensors of all nodes; raises :class:`InputError` where that fails."""
     from onnx import ModelProto, ValueInfoProto
 
     whole = ModelProto()
@@ -49,16 +48,15 @@ def _not_computable(error: Exception) -> InputError:
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what another package says."""
+    """The first line of the message of another package's exception."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def _operators() -> list[Any]:
-    """Operators that onnx's evaluation has otherwise.
+    """Operators that replace those of the reference evaluator.
 
-    Of ``MaxPool`` it has other windows where pads are not the same on all sides. Early versions of
-    ``BatchNormalization`` take the mean and the variance of the input.
+    Its ``MaxPool`` is wrong with asymmetric pads, its early versions of ``BatchNormalization`` use batch statistics.
     """
     from onnx.reference.op_run import OpRun
 
@@ -77,7 +75,7 @@ def _operators() -> list[Any]:
 
 
 def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    """``MaxPool`` of a tensor with one or two axes besides the image's and the channels'."""
+    """``MaxPool`` of a tensor with one or two spatial axes."""
     node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes, proto=None)
     if x.ndim < MAP_AXES:
         node = replace(node, attributes=flat_attributes(node))

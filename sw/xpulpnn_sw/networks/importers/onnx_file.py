@@ -1,4 +1,4 @@
-"""ONNX models: the file, the nodes in their order, constants computed beforehand."""
+"""Importer of ONNX models: reads the file, folds constants, and converts the nodes in their order."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from xpulpnn_sw.networks.network import Described
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
-    """By the tensor of the weights; of convolutions of maps in one group, and of products."""
+    """Probes by the tensor of weights, for matrix products and convolutions of maps with one group."""
     by_weights: dict[str, Probe] = {}
     for node in nodes:
         if node.operator in ("Gemm", "MatMul"):
@@ -41,7 +41,7 @@ def _rows(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
 
 
 def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
-    """For each place of a filter what its weights meet, in their order; nothing of sequences."""
+    """The inputs of each window of a convolution, ``[window][weight]``; empty for sequences."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights
     if values.ndim != MAP_AXES or weights.ndim != MAP_AXES:
@@ -50,7 +50,7 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
     try:
         window = window_of(node, (rows, columns, channels), weights.shape[2:])
     except InputError:
-        # the import itself says what is wrong
+        # the import reports the error
         return np.empty((0, 0))
     top, bottom, left, right = window.pads
     margins: Any = ((0, 0), (top, bottom), (left, right))
@@ -61,9 +61,9 @@ def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
     return seen.transpose(1, 2, 0, 3, 4).reshape(seen.shape[1] * seen.shape[2], -1)
 
 
-# ends of networks that do not change which result is the greatest
+# operators at the end that do not change which result is the greatest
 _LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid")
-# what may be behind these
+# operators that may follow them
 _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
     *("Quant",),
@@ -71,7 +71,7 @@ _UNCHANGED = (
 
 
 def import_onnx(path: Path, options: ImportOptions) -> Described:
-    """The network of an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
+    """Import an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
     model = OnnxModel.read(path)
     policy = None if options.quantise is None else model.calibration(options).policy(options.quantise)
     return model.network(options, policy)
@@ -79,16 +79,16 @@ def import_onnx(path: Path, options: ImportOptions) -> Described:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxModel:
-    """A model out of a file, which can be read with other bits again and again."""
+    """An ONNX model, which can be imported several times with different bits."""
 
-    proto: Any  # as onnx has it
+    proto: Any  # onnx.ModelProto
     constants: Mapping[str, NDArray[Any]]
     nodes: tuple[OnnxNode, ...]
     input: ModelInput
 
     @classmethod
     def read(cls, path: Path) -> "OnnxModel":
-        """The model in a file; raises :class:`InputError` for files that are none of one image."""
+        """Read a file; raises :class:`InputError` unless it is a model with one input and one output."""
         model = _loaded(path)
         graph = model.graph
         constants = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
@@ -107,18 +107,17 @@ class OnnxModel:
 
     @property
     def readers(self) -> tuple[ReadingLayer, ...]:
-        """The layers that read maps, in their order."""
+        """The layers whose inputs must be quantised, in their order."""
         live, samples = {self.input.name}, {self.input.name}
         sources: dict[str, str] = {}
         layers: list[ReadingLayer] = []
         for node in self.nodes:
             given = [name for name in node.inputs if name in live]
-            # the shape of a map is no map
             if not given or node.operator == "Shape":
                 continue
             live.update(node.outputs)
             if node.operator == "Pad":
-                # what is behind reads what is before
+                # readers of the padded map read the map before
                 sources |= dict.fromkeys(node.outputs, sources.get(node.inputs[0], node.inputs[0]))
             is_first = samples.issuperset(given)
             given = tuple(sources.get(name, name) for name in given)
@@ -132,7 +131,7 @@ class OnnxModel:
         return tuple(layers)
 
     def calibration(self, options: ImportOptions) -> Calibration:
-        """Return samples of its tensors for ``options.images``; raises :class:`InputError` for other images."""
+        """Calibrate the model on ``options.images``; raises :class:`InputError` for images of another size."""
         options = self.input.sampled(options)
         weight_probes = probes(self.nodes, self.constants)
         end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
@@ -141,7 +140,7 @@ class OnnxModel:
         )
 
     def network(self, options: ImportOptions, policy: Policy | None) -> Described:
-        """The network; raises what :func:`import_onnx` raises."""
+        """Convert the model."""
         options = self.input.sampled(options)
         assembly = NetworkAssembly(options.name, options.note, policy)
         image = self.input.value(options, assembly)
@@ -151,7 +150,7 @@ class OnnxModel:
         clips = _clips_of_codes(trunk.nodes)
         for node in trunk.nodes:
             if node.inputs[:1] in clips:
-                # the quantiser itself clips
+                # folded into the quantiser
                 values[node.outputs[0]] = values[node.inputs[0]]
                 continue
             clip = clips.get(node.outputs[:1])
@@ -171,7 +170,7 @@ class OnnxModel:
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
-    """``Clip`` nodes that alone read what a ``QuantizeLinear`` gives, by that: fewer bits than the type has."""
+    """``Clip`` nodes that are the only readers of a ``QuantizeLinear``, by its output."""
     quantised = {node.outputs[:1] for node in nodes if node.operator == "QuantizeLinear"}
     readers = Counter(name for node in nodes for name in {*node.inputs})
     return {
@@ -194,7 +193,7 @@ def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> On
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Trunk:
-    """A model without the nodes at its end that do not change which result is the greatest."""
+    """A model without the nodes at its end that do not change the answer."""
 
     nodes: Sequence[OnnxNode]
     output: str
@@ -202,11 +201,11 @@ class _Trunk:
 
     @property
     def sign(self) -> int:
-        """-1 if the model answers which result is the least."""
+        """-1 if the answer is the least result, else 1."""
         return -1 if any(_takes_least(node) for node in self.removed) else 1
 
     def tell(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
-        """Say what is left out behind results of this shape."""
+        """Report the nodes that are left out after results of this shape."""
         for node in self.removed:
             if node.operator not in _LEFT_OUT:
                 continue
@@ -220,7 +219,7 @@ class _Trunk:
             note(f"{node} is left out: it does not change which result is the greatest{along}")
 
 
-# which axis operators take that name none
+# default axes
 _AXES = {"ArgMax": 0, "TopK": -1}
 
 
@@ -244,7 +243,7 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str,
 
 
 def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` for what is behind the answer and may change it."""
+    """Raise :class:`InputError` if a removed node may change the answer."""
     if node.operator in ("Quant", "QuantizeLinear", "DequantizeLinear"):
         scale = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         if scale is not None and (scale.size != 1 or float(scale.ravel()[0]) <= 0):
@@ -301,7 +300,7 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, mod
 
 
 def _annotation(graph: Any, tensor: str) -> str:
-    """The type of a tensor's numbers as QONNX's and FINN's models note it; empty: it is not noted."""
+    """The ``finn_datatype`` annotation of a tensor, as in QONNX and FINN; empty: none."""
     entries = [
         entry
         for annotation in graph.quantization_annotation
@@ -312,7 +311,7 @@ def _annotation(graph: Any, tensor: str) -> str:
 
 
 def _loaded(path: Path) -> Any:
-    # first, so that the caller learns if there is none
+    # before the file, so that a missing package is reported first
     from onnx import ModelProto
 
     try:
@@ -320,7 +319,7 @@ def _loaded(path: Path) -> Any:
     except FileNotFoundError:
         raise InputError(f"model must be an existing file, not {path}") from None
     except Exception as error:
-        # protobuf and onnx raise classes of their own, without one in common
+        # exceptions of protobuf and onnx have no common class
         raise InputError(f"model must be an ONNX file, not {path}: {reason_of(error)}") from None
     if not model.graph.node:
         raise InputError(f"model must be an ONNX file with nodes, not {path}")
@@ -340,7 +339,7 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
 
 
 def _text(name: Any) -> str:
-    """A name; raises :class:`InputError` for what is no text in a line, as damaged files have."""
+    """A name; raises :class:`InputError` unless it is printable text, as in damaged files."""
     if not isinstance(name, str) or not name.isprintable():
         raise InputError(f"names in the model must be text in a line, not {name!r}")
     return name
@@ -361,7 +360,7 @@ def _node(proto: Any) -> OnnxNode:
 
 
 def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
-    """Return the outputs of a node that reads constants alone, by onnx's own evaluation."""
+    """The outputs of a node with constant inputs, by onnx's evaluation."""
     from onnx import ValueInfoProto, helper
 
     arrays = {name: _plain(value) for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""Layers of ONNX models: what a convolution, a product, a pooling and an addition sum up."""
+"""ONNX operators that become layers: convolutions, matrix products, poolings and additions of maps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,12 +39,12 @@ from xpulpnn_sw.networks.importers.values import (
     whole_constants,
 )
 
-# axes of a mean by those of its input: places of a sequence, rows and columns
+# axes of a mean by rank of its input: positions of a sequence, rows and columns
 _PLACES = {SEQUENCE_AXES: ([2], [-1]), MAP_AXES: ([2, 3], [-2, -1])}
 
 
 def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
-    """The windows of a pooling on a map, and its layer."""
+    """The windows of a pooling, and its layer."""
     window = window_of(node, shape, size, around)
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
@@ -52,13 +52,13 @@ def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO
 
 
 def _within(window: PlacedWindow) -> bool:
-    """Return whether every window has an element of the map."""
+    """Return whether every window overlaps the map."""
     rows, columns = window.reach
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 
 
 def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``MaxPool``: of sums, whose quantiser does not change which is the greatest, behind that."""
+    """``MaxPool``; of sums it is moved behind their quantiser, which is monotonic."""
     value = live(given[0])
     if len(node.outputs) > 1:
         raise InputError("output must be one, not more")
@@ -68,7 +68,7 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     node, value = planar(node, value)
     shape, around = standard(value), NO_PADS
     if isinstance(value, Map) and value.pads != NO_PADS:
-        # no zero is greater than the rest of a window that has one element of the map at least
+        # zero padding does not change maxima of nonnegative elements
         around = value.pads
         is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
         if not is_above or not _within(_pooled(node, shape, node.numbers("kernel_shape", ()), around)[0]):
@@ -125,7 +125,7 @@ def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> V
 
 
 def mean(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``ReduceMean`` over rows and columns, or the places of a sequence."""
+    """``ReduceMean`` over rows and columns, or positions of a sequence."""
     value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
     if sorted(axes) not in _PLACES.get(value.places.ndim, ()):
@@ -136,11 +136,11 @@ def mean(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     return replace(average, places=average.places.reshape(average.places.shape[:2]))
 
 
-IMAGE_CHANNELS = 3  # with more, pixels of the input fill words
+IMAGE_CHANNELS = 3  # most channels of layers of an image
 
 
 def _weight_bits(values: Any, source: Map) -> int:
-    """The narrowest width that has these weights; raises :class:`InputError` if none does."""
+    """The narrowest width of these weights; raises :class:`InputError` beyond 8 bits."""
     if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
         return SIGN_BITS
     if source.bits == SIGN_BITS:
@@ -163,7 +163,7 @@ def _products(
     places: Any,
     pads: bool,
 ) -> Sums:
-    """Sums of products: ``weights`` ``[out][...]`` as the model has them, ``stored`` as the kernel takes them."""
+    """Sums of products of ``weights``, ``[out][...]``; ``stored`` has them in the order of the kernel."""
     rows = weights.values.reshape(len(weights.values), -1)
     scales = weights.scale.reshape(rows.shape)
     if not bool((scales == scales[:, :1]).all()):
@@ -207,7 +207,7 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
 
 
 def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``Conv`` in two directions or one, depthwise if each channel is a group."""
+    """``Conv`` with one or two spatial axes, depthwise if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
     if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
         source = net.with_zero(source, node.inputs[0])
@@ -250,22 +250,22 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
     places = standard_places(after, SEQUENCE_AXES if is_sequence else MAP_AXES)
     sums = _products(node, chosen, layer, source, weights, stored, after, places, pads=any(window.pads))
     if is_image:
-        # kernels for images have weights in bytes, and take half the cycles of others all the same
+        # kernels for images have 8-bit weights, and still take half the cycles of others
         sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
     return _biased(sums, given[2] if len(given) > 2 else None)
 
 
-_WEIGHTS = range(-128, 128)  # that 8 bits have
+_WEIGHTS = range(-128, 128)
 
 
 def _copies(weights: Quantised) -> int:
-    """Number of times inputs must be there for weights that have more than 8 bits without their zero point."""
+    """Number of 8-bit parts of weights that have more bits without their zero point."""
     low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 
 
 def _wider(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
-    """A map whose channels are there several times, and weights of 8 bits, whose sums are those that there were."""
+    """A map with repeated channels and weights split into 8-bit parts, with the same sums."""
     copies = _copies(weights)
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
@@ -274,7 +274,7 @@ def _wider(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
-    """A convolution in one direction as one of a map, of one row or, of an input that has channels as rows, of all."""
+    """A one-dimensional convolution as one of a map with one row, or of an image whose rows are the channels."""
     changed, plane = planar(node, source)
     assert isinstance(plane, Map)
     outputs, channels, length = weights.values.shape
@@ -287,7 +287,7 @@ def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode
 
 
 def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, Any]:
-    """Weights of 0 in the scale of their filter, as numbers and scales."""
+    """Weights of 0 in the scale of their filter: values and scales."""
     if source.bits == SIGN_BITS:
         raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
     check_elements("weights with those of 0 for groups and gaps", prod(shape))
@@ -314,7 +314,7 @@ def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
 
 
 def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
-    """A product with ``weights`` ``[out][in]``, whose inputs are in the order of the model's tensor."""
+    """A matrix product; inputs of ``weights``, ``[out][in]``, are in the order of the model's tensor."""
     if _copies(weights) > 1:
         source, weights = _wider(net, node, source, weights)
     outputs, inputs = weights.values.shape
@@ -357,7 +357,7 @@ def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def add_maps(net: NetworkAssembly, node: OnnxNode, given: Given, sign: int) -> Value:
-    """The sum of two maps, or their difference: each times a factor, the smallest that are whole numbers."""
+    """The sum of two maps, or their difference if ``sign`` is -1."""
     first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.places, second.places):
         raise InputError(f"maps must have one shape, not {first.places.shape} and {second.places.shape}")

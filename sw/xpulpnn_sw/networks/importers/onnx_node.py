@@ -1,4 +1,4 @@
-"""Nodes of an ONNX graph and the windows of their operators, and the input: images, or the model's integers."""
+"""Nodes of an ONNX graph, windows of convolutions and poolings, and the input of a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,25 +28,24 @@ from xpulpnn_sw.networks.network import Scaling
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxNode:
-    """A node."""
+    """A node of an ONNX graph."""
 
-    operator: str  # name of the operator
-    name: str  # name of the node, or of its output if it has none
-    inputs: tuple[str, ...]  # names of tensors; an empty one is left out
+    operator: str
+    name: str  # that of its output if it has none
+    inputs: tuple[str, ...]  # names of tensors; empty: left out
     outputs: tuple[str, ...]  # names of tensors
     attributes: Mapping[str, Any]
-    proto: Any  # as onnx has it
+    proto: Any  # onnx.NodeProto
 
     def __str__(self) -> str:
         return f"{self.operator} {self.name}"
 
     def check(self, model: Any) -> None:
-        """Raise :class:`InputError` unless it is as onnx defines its operator, if it does, in a ``ModelProto``."""
+        """Raise :class:`InputError` unless its domain and number of inputs are those of onnx's operator, if known."""
         from onnx import defs
 
         if not self.outputs:
             raise InputError(f"{self}: outputs must be one at least, not none")
-        # without a version the newest
         versions = [opset.version for opset in model.opset_import if opset.domain in _STANDARD] or [
             defs.onnx_opset_version()
         ]
@@ -60,16 +59,16 @@ class OnnxNode:
                 raise InputError(f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
 
     def text(self, name: str, default: str) -> str:
-        """An attribute that is a text."""
+        """A string attribute."""
         value = self.attributes.get(name, default)
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """An attribute that is a whole number; raises :class:`InputError` for another."""
+        """An integer attribute; raises :class:`InputError` for other types."""
         return self._whole(name, self.attributes.get(name, default))
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """An attribute that is a list of whole numbers; raises :class:`InputError` for another."""
+        """A list of integers; raises :class:`InputError` for other types."""
         values: Any = self.attributes.get(name, default)
         try:
             items = list(values)
@@ -78,14 +77,14 @@ class OnnxNode:
         return [self._whole(name, item) for item in items]
 
     def several(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
-        """Whole numbers, ``least`` or greater, as many as there are in the default."""
+        """As many integers as in the default, each at least ``least``; raises :class:`InputError` for others."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
             raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")
         return numbers
 
     def real(self, name: str, default: float) -> float:
-        """An attribute that is a number; raises :class:`InputError` for another."""
+        """A finite number; raises :class:`InputError` for other types."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int | float) or not isfinite(value):
             raise InputError(f"{name} must be a number, not {value}")
@@ -97,12 +96,12 @@ class OnnxNode:
         return value
 
 
-INPUT_CODES = (Fraction(1), Fraction(0))  # of a model's input of integers, until the model says what they stand for
+INPUT_CODES = (Fraction(1), Fraction(0))  # of an integer input before its DequantizeLinear
 _STANDARD = ("", "ai.onnx")
-# domains of ONNX's operators; of ONNX Runtime's, which has some of them for more types. QONNX has a domain where `Conv`
-# and others take channels last.
+# domain of ONNX Runtime, which has some operators of ONNX for more types; operators of QONNX's channels-last domain are
+# not accepted
 _RUNTIME = "com.microsoft"
-_MOST = 1 << 31  # of attributes that are whole numbers
+_MOST = 1 << 31  # bound of integer attributes
 
 
 Given = Sequence[Value | None]  # the inputs of a node; None: left out
@@ -113,22 +112,22 @@ MAP_AXES, SEQUENCE_AXES = 4, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedWindow:
-    """Return the windows of an operator on a map."""
+    """The windows of an operator on a map."""
 
-    reach: tuple[int, int]  # rows and columns, with the gaps between
-    dilations: tuple[int, ...]  # distance of one element to the next, 1 without gaps
-    strides: tuple[int, ...]  # from one window to the next
-    pads: Pads  # rows and columns around the map: top, bottom, left, right
-    results: tuple[int, int]  # rows and columns of windows
+    reach: tuple[int, int]  # rows and columns of a window, with dilation
+    dilations: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: Pads
+    results: tuple[int, int]  # rows and columns of results
 
     def text(self, shape: Shape, rest: str) -> str:
-        """The layer on a map of this shape, ``rest`` between that and the options."""
+        """The text of a layer: shape of the map, ``rest`` and options."""
         height, width, channels = shape
         return f"{height}x{width}x{channels}:{rest}:s={join(self.strides)},p={join(self.pads)}"
 
 
 def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> PlacedWindow:
-    """Return the windows of so many elements on a map that a node before has put values ``around``."""
+    """The windows of ``kernel`` rows and columns on a map, which a ``Pad`` node has padded with ``around``."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
     strides, dilations = (node.several(name, (1, 1), least=1) for name in ("strides", "dilations"))
@@ -149,7 +148,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
 
 
 def _rounded_up(length: int, behind: int, reach: int, step: int) -> int:
-    """Pads behind rows or columns for all windows that begin before their end."""
+    """The end padding with ``ceil_mode``, for all windows that begin inside the map or its start padding."""
     windows = min(-((reach - length - behind) // step) + 1, -(-length // step))
     return max((windows - 1) * step + reach - length, 0)
 
@@ -165,7 +164,7 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
         raise InputError(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {mode}")
     pads: list[int] = []
     for length, width, step in zip(size, reach, strides, strict=True):
-        # rows or columns with which there is a window for each step that begins on the map
+        # padding for ceil(length / step) windows
         total = max((-(-length // step) - 1) * step + width - length, 0)
         less, more = total // 2, total - total // 2
         pads += [less, more] if mode == "SAME_UPPER" else [more, less]
@@ -173,10 +172,9 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
 
 
 def standard(value: Map | Sums) -> Shape:
-    """Rows, columns and channels; raises :class:`InputError` if the tensor is no map in the usual order."""
+    """Rows, columns and channels; raises :class:`InputError` unless the tensor is a map in NCHW order."""
     shape = value.shape
     if isinstance(value, Map) and value.stage == INPUT and value.places.ndim == MAP_AXES:
-        # an input has no shape of its own in memory
         shape = (value.places.shape[2], value.places.shape[3], value.places.shape[1])
     if not np.array_equal(value.places, standard_places(shape)):
         raise InputError(f"input must be a map of [1][channel][row][column], not of shape {value.places.shape}")
@@ -184,7 +182,7 @@ def standard(value: Map | Sums) -> Shape:
 
 
 def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
-    """An operator on a sequence as one on a map of one row; others as they are."""
+    """Turn an operator on a sequence into one on a map of one row; others are unchanged."""
     if value.places.ndim != SEQUENCE_AXES:
         return node, value
     return replace(node, attributes=flat_attributes(node)), replace(value, places=value.places[:, :, np.newaxis])
@@ -203,7 +201,7 @@ def flat_attributes(node: OnnxNode) -> Mapping[str, Any]:
 
 
 _SAMPLES = (1 << SAMPLE_BITS) - 1
-_COLOURS = 4  # most of an image, by which the axes of an input are told apart
+_COLOURS = 4  # most channels of an input whose last axis is taken for channels
 _REAL = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "UNDEFINED")
 _SIGNED = {"UINT8": False, "INT8": True}
 
@@ -213,13 +211,13 @@ class ModelInput:
     """The input of a model."""
 
     name: str
-    shape: tuple[int, ...]  # for one image, 1 first
-    type: str  # its elements, as onnx calls them
-    annotation: str = ""  # the type of its numbers as QONNX notes it, whatever their elements are; empty: not noted
+    shape: tuple[int, ...]  # with a batch of 1
+    type: str  # of elements, such as `FLOAT`
+    annotation: str = ""  # QONNX's type of its values; empty: none
 
     @classmethod
     def of(cls, proto: Any) -> "ModelInput":
-        """Return the input that onnx describes; raises :class:`InputError` for others than one image of numbers."""
+        """Read a ``ValueInfoProto``; raises :class:`InputError` unless it is one image of numbers."""
         from onnx import TensorProto
 
         tensor = proto.type.tensor_type
@@ -233,7 +231,7 @@ class ModelInput:
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
 
     def sampled(self, options: ImportOptions) -> ImportOptions:
-        """The options with samples as the annotation says, unless they say it themselves."""
+        """The options with the range of samples from the annotation, unless they have one."""
         if options.samples is not None or self.type in _SIGNED or self.annotation[:5] in ("", "FLOAT"):
             return options
         if self.annotation not in _SIGNED:
@@ -242,9 +240,9 @@ class ModelInput:
         return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
 
     def value(self, options: ImportOptions, assembly: NetworkAssembly) -> Value:
-        """The samples of an image; raises :class:`InputError` for options that are none of this input.
+        """The value of the input; raises :class:`InputError` for options that do not match.
 
-        Samples that stand for different numbers in each colour are quantised here in floating point, else by the model.
+        With a policy, an input with a scale for each colour is quantised here.
         """
         stored, is_last = _stored_shape(self.shape)
         ordered = standard_places(stored)
@@ -284,7 +282,7 @@ class ModelInput:
 
 
 def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
-    """Rows, columns and channels of an input in memory, and whether the model has its channels last."""
+    """Rows, columns and channels of an input in memory, and whether channels are last in the model."""
     match shape[1:]:
         case (size,):
             return (1, 1, size), True

@@ -46,11 +46,11 @@ from xpulpnn_sw.networks.importers.values import (
     whole_constants,
 )
 
-Axis = int | Callable[[OnnxNode], int]  # the axis of an operand that has a scale for each place
+Axis = int | Callable[[OnnxNode], int]  # the axis of an operand's scales
 
 
 def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
-    """Biases in the scale of the sums."""
+    """Integer biases in the scale of the sums, the product of ``scales``."""
     if values is None:
         return None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
@@ -63,9 +63,9 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
 
 
 def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> OnnxOperator:
-    """The operator in floating point on operands of three inputs each: integers, their scale and their zero point.
+    """An operator on integers from the one on real numbers; each operand has inputs for values, scale and zero point.
 
-    The scale of the results is at ``result``; without one there, if ``least`` inputs end before, they stay sums.
+    Input ``result`` is the scale of the results; they stay sums if it is optional (not below ``least``) and left out.
     """
 
     def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
@@ -95,12 +95,12 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
     return operator
 
 
-_ROOT_BITS = 400  # of square roots, which have twice as many digits as any number that they are compared with
+_ROOT_BITS = 400  # of square roots, far more than numbers that are compared with them
 
 
 def _constant_of(node: OnnxNode, given: Given, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
-    """The value of a node of two inputs that depends on the model's, the constant by channel, the name of the value's
-    tensor, and whether the constant is the second.
+    """The operands of a node with a constant: the value, the constant by channel, the name of the value's tensor, and
+    whether the constant is second.
     """
     first, second = given[:2]
     is_second = isinstance(first, Map | Sums)
@@ -146,7 +146,6 @@ def _negate(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """A factor and a summand for each channel."""
     value = live(given[0])
     channels = value.shape[2]
     shape = (1, -1, *[1] * (value.places.ndim - 2))
@@ -200,7 +199,7 @@ def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def _cast(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """The input in floating point: of a model whose input has whole numbers, these."""
+    """``Cast`` to floating point, which changes nothing but the type of an integer input."""
     from onnx import TensorProto
 
     value, target = live(given[0]), node.number("to", TensorProto.FLOAT)
@@ -252,7 +251,7 @@ def _transpose(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
-    """A change of the axes that the node names, or of all."""
+    """An operator that changes the axes of the node, or all without any."""
 
     def operator(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
@@ -271,7 +270,7 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
 
 
 def _pad(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """Zeros around a map, which become those of the layer behind."""
+    """``Pad`` with zeros, which the next layer includes."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
         return live(given[0])
@@ -290,29 +289,28 @@ def _pad(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 class Reads(Enum):
-    """The maps of an operator that must be integers."""
+    """Which inputs of an operator must be quantised."""
 
-    WITH_WEIGHTS = auto()  # one, with constant weights
-    ALONE = auto()  # one
-    BOTH = auto()  # two, where neither is a constant
+    WITH_WEIGHTS = auto()  # the first, and constant weights
+    ALONE = auto()  # the first
+    BOTH = auto()  # all, if none is a constant
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOperator:
-    """An operator that is known."""
+    """A supported operator."""
 
     compute: OnnxOperator
-    quantises: bool = False  # whether models with it are quantised
-    on_codes: bool = False  # whether it takes integers with a scale of their own
-    on_constants: bool = False  # whether it keeps what constants are quantised as
-    reads: Reads | None = None  # the maps that must be integers for it
+    quantises: bool = False  # whether it shows that a model is quantised
+    on_codes: bool = False  # whether it accepts integers that are not dequantised
+    on_constants: bool = False  # whether it converts constants itself, keeping them quantised
+    reads: Reads | None = None
 
 
 def _outputs(node: OnnxNode) -> int:
     return 0 if node.number("transB", 0) else 1
 
 
-# by the name of the operator
 OPERATORS: Mapping[str, KnownOperator] = {
     "Quant": KnownOperator(quant, quantises=True, on_constants=True),
     "BipolarQuant": KnownOperator(bipolar, quantises=True, on_constants=True),

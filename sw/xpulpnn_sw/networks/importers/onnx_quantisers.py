@@ -40,7 +40,7 @@ def _end(value: Value | None, levels: Levels, net: NetworkAssembly) -> Value:
 
 
 def _result(levels: Levels, real: Fraction) -> Fraction | None:
-    """Return the quantised value of a number, for levels that are alike in every channel."""
+    """The number that a quantiser equal in all channels gives for ``real``; None if it changes it."""
     if levels.bits == 1:
         bound, _ = levels.bound(1, 0)
         return levels.scale * (1 if real >= bound else -1) + levels.offset
@@ -74,7 +74,7 @@ def _constants(
     (low, high), scale, zero = limits, constant_value(scale, "scale"), constant_value(zero, "zero point")
     if not (np.isfinite(scale) & (scale > 0)).all() or not np.isfinite(values).all():
         raise InputError("scales must be greater than 0 and weights finite, not others")
-    # quotients of two numbers in 24 bits are no nearer to a half than this, unless they are a half
+    # quotients of single-precision numbers round correctly in double precision
     quotients = values.astype(np.float64) / scale.astype(np.float64)
     rounded = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}[mode]
     whole = np.clip(rounded(quotients) + zero if rounds_first else rounded(quotients + zero), low, high).astype(
@@ -89,7 +89,7 @@ def _scaled(values: Any, scale: Any) -> Quantised:
 
 
 def bipolar(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
-    """``BipolarQuant`` of QONNX: a sign."""
+    """``BipolarQuant`` of QONNX."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
         if not isinstance(scale, np.ndarray) or not (scale > 0).all():
@@ -102,7 +102,7 @@ def bipolar(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
 
 
 def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``MultiThreshold`` of QONNX: how many thresholds of its channel a number is not below."""
+    """``MultiThreshold`` of QONNX: the number of thresholds of the channel that a value reaches."""
     value, table = live(given[0]), constant_value(given[1], "thresholds")
     if table.ndim != 2:
         raise InputError("thresholds must be [channel][level], not another value")
@@ -129,12 +129,12 @@ def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value
     return net.quantised(sums_of(value), levels)
 
 
-# of both versions: value, scale, zero point, bits before, in the second the scale behind, bits behind
+# of both versions: value, scale, zero point, input width, (output scale,) output width
 _TRUNC_INPUTS = (5, 6)
 
 
 def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``Trunc`` of QONNX: without its lower bits, of a number that is whole in the scale it names."""
+    """``Trunc`` of QONNX: drops the lower bits of integers in a given scale."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
     value, (scale, zero, before, *more) = given[0], [_number(parameter, "parameter") for parameter in given[1:]]
@@ -166,7 +166,7 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     output = net.quantised(sums, levels)
     behind = more[0] if is_second else scale
     ratio = behind / levels.scale
-    # the zero point loses its lower bits too, in the second version
+    # the second version truncates the zero point too
     zero_behind = zero / unit if is_second else zero
     return replace(
         output, scale=output.scale * ratio, offset=(output.offset - levels.offset) * ratio - zero_behind * behind
@@ -174,17 +174,17 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
-    """Inputs at which ``rounded(round(x / scale + zero) / unit)`` reaches a result."""
+    """Lower bounds of the results of ``rounded(round(x / scale + zero) / unit)``."""
 
     def bound(result: int, _: int) -> Bound:
-        # the least whole number that gives it
+        # the least integer before truncation
         if mode == "FLOOR":
             least = result * unit
         elif mode == "CEIL":
             least = (result - 1) * unit + 1
         else:
             half = (2 * result - 1) * unit
-            # a half goes to even
+            # ties to even
             least = half // 2 if half % 2 == 0 and result % 2 == 0 else half // 2 + 1
         return (least - Fraction(1, 2) - zero) * scale, least % 2 != 0
 
@@ -198,10 +198,10 @@ def _ends(node: OnnxNode, bits: int) -> tuple[int, int]:
 
 
 def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``QuantizeLinear``: what it gives stands for what ``DequantizeLinear`` makes of that."""
+    """``QuantizeLinear``."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
-    # of a Clip behind it
+    # attributes of a Clip that was folded into it
     low, high = max(least, node.number("min", least)), min(most, node.number("max", most))
     if low >= high:
         raise InputError(f"integers must be clipped to two at least, not to {low}..{high}")
@@ -216,7 +216,7 @@ def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
-    """``DequantizeLinear``: of integers that stand for themselves already, or constants with a scale."""
+    """``DequantizeLinear`` of the results of a quantiser, of the model's integer input, or of constants."""
     value, scale = given[:2]
     if isinstance(value, Map):
         zero = _number(given[2], "zero point") if len(given) > 2 and given[2] is not None else Fraction(0)
@@ -224,7 +224,6 @@ def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         if value.codes is None:
             raise InputError("input must be that of a quantiser, not what its results stand for")
         if value.stage == INPUT and value.codes == INPUT_CODES:
-            # the codes of a model whose input has them
             if number <= 0:
                 raise InputError(f"scale must be greater than 0, not {float(number)}")
             return replace(value, scale=number, offset=-zero * number, codes=None)
@@ -233,7 +232,7 @@ def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         return replace(value, codes=None)
     if isinstance(value, Quantised):
         return value
-    # integers of fewer than 8 bits have types of their own
+    # types below 8 bits are not integers of numpy
     if not isinstance(value, np.ndarray) or (value.dtype.kind not in "iu" and value.dtype.name not in _LIMITS):
         raise InputError("input must be that of a quantiser or integers, not in floating point")
     if node.number("block_size", 0):
@@ -244,7 +243,7 @@ def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 
 
 def _along(value: Value | None, axes: int, axis: int) -> Any:
-    """A number for each place of an axis, in a shape that goes with the whole tensor."""
+    """Values along an axis, in a shape that broadcasts to a tensor with ``axes`` axes."""
     numbers = constant_value(value, "scale and zero point")
     shape = [-1 if place == axis % axes else 1 for place in range(axes)]
     return numbers.reshape(() if numbers.size == 1 else shape)

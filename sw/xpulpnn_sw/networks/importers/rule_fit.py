@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, ExactRequantisation, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
@@ -203,9 +204,6 @@ def distance(fit: Fit, channels: Sequence[Channel], results: range, area: int = 
     return moved, worst
 
 
-_BYTE = 8
-
-
 def fit_products(sums: Sums, levels: Levels) -> RuleFit:
     """Fit the rule of a layer with weights; its arrays include the weights."""
     weights = sums.weights
@@ -340,9 +338,9 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, 
         sorted((number * source.low, number * source.high)) for number, source in zip(whole, sums.sources, strict=True)
     ]
     least, most = (sum(end[place] for end in ends) for place in (0, 1))
-    if most - least >= 1 << _BYTE or max(map(abs, whole)) >= 1 << _BYTE:
+    if most - least >= 1 << BYTE_BITS or max(map(abs, whole)) >= 1 << BYTE_BITS:
         return None
     zero = -(sums.channels[0].b + unit * least) / unit
-    levels = replace(uniform_levels(unit, zero, 0, (1 << _BYTE) - 1, "ROUND"), high=most - least)
+    levels = replace(uniform_levels(unit, zero, 0, (1 << BYTE_BITS) - 1, "ROUND"), high=most - least)
     arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
     return RuleFit(arrays=arrays), levels

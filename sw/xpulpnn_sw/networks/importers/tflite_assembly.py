@@ -1,4 +1,4 @@
-"""Networks of TFLite models as they grow: scales become the numbers of a rule, rounded as TFLite rounds them."""
+"""Assembly of networks from TFLite models: factors are rounded as TFLite rounds them."""
 
 from dataclasses import dataclass, replace
 
@@ -15,17 +15,17 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 
 @dataclass(eq=False)
 class TfliteAssembly(NetworkAssembly):
-    """A network whose factors are rounded as TFLite's, not such that steps are exact."""
+    """A network assembly with TFLite's rounding of factors instead of exact steps."""
 
     is_fast: bool = False
 
     @property
     def last(self) -> str:
-        """The last layer so far."""
+        """Name of the last layer."""
         return self._builder.stages[-1].name if self._builder.stages else INPUT
 
     def finish(self) -> Described:
-        """The network, in which layers that read the one before do not say so, nor pools the sign of weights."""
+        """The network with implicit sources where layers read the one before, and no sign of weights of poolings."""
         stages, before = self._builder.stages, INPUT
         for number, stage in enumerate(stages):
             if stage.sources == (before,):
@@ -50,7 +50,7 @@ class TfliteAssembly(NetworkAssembly):
                     self.note(f"{sums.name}: halves of averages go up, not away from the code 0 as TFLite's")
                 arrays = away or arrays
         else:
-            # with the zero point of the inputs, which is around the map too
+            # the bias includes the zero point of the inputs, which is also the padding
             least, most, bias = zip(
                 *((channel.least, channel.most, int(channel.b / channel.a)) for channel in sums.channels), strict=True
             )
@@ -66,5 +66,5 @@ class TfliteAssembly(NetworkAssembly):
 
 
 def code_of_zero(value: Map | Levels) -> int:
-    """The code of 0."""
+    """The integer that represents 0."""
     return int(-value.offset / value.scale)

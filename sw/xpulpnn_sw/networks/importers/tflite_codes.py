@@ -1,4 +1,4 @@
-"""Codes of TFLite's tensors, and operators that look every code up in a table of 256."""
+"""Codes (quantised values) of TFLite tensors, and operators by lookup tables of 256 codes."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -13,7 +13,7 @@ from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
 from xpulpnn_sw.networks.importers.values import dims
 
-LEAST, GREATEST = -128, 127  # codes as TFLite has them
+LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
 
 
@@ -23,7 +23,7 @@ def _require(held: bool, what: str) -> None:
 
 
 def tensor_codes(tensor: TfliteTensor) -> Levels:
-    """The codes of a tensor as the network has them."""
+    """The codes of a tensor in the network, unsigned if the zero point is -128."""
     _require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
     _require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
     _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
@@ -45,19 +45,19 @@ TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 
 
 def short_factor(ratio: float) -> Fraction | None:
-    """The factor by which TFLite's default interpreter changes scales, of 8 bits; None beyond its range."""
+    """The 8-bit factor between scales in TFLite's default interpreter; None beyond its range."""
     return Fraction(round(ratio * _SHORT), _SHORT) if 1 / _SHORT <= ratio <= _LARGEST_SHORT else None
 
 
 def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
-    """The codes of the results for the codes -128..127, as TFLite computes them."""
+    """Codes of the results for all codes -128..127, as TFLite computes them."""
     (scale, zero), (unit, offset) = ((float(tensor.scales[0]), int(tensor.zeros[0])) for tensor in (source, output))
     steps = [code - zero for code in range(LEAST, GREATEST + 1)]
     if kind in _FUNCTIONS:
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
         codes = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
     else:
-        # in single precision, and infinite in damaged files
+        # single precision; infinite in damaged files
         with np.errstate(all="ignore"):
             slopes = [
                 float(np.float32(scale) * np.float32(factor) / np.float32(unit)) for factor in (1, options["Alpha"])
@@ -71,7 +71,7 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
 
 
 def _multiplied(value: int, factor: float) -> int:
-    """A product as TFLite rounds it: by a factor of 31 bits, then by a shift, halves away from 0."""
+    """A product rounded as in TFLite: by a 31-bit factor, then a shift, ties away from 0."""
     fraction, exponent = frexp(factor)
     whole = round(fraction * 2.0**_BITS)
     if whole == 1 << _BITS:

@@ -1,7 +1,4 @@
-"""TFLite files, read as a whole: tensors, operators and their options.
-
-Everything is read at once, so that a file that breaks off is known as such before anything is made of it.
-"""
+"""Reader of TFLite files: tensors, operators and options, all read at once so that truncated files are detected."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -18,7 +15,7 @@ from xpulpnn.errors import InputError, unreadable
 _IDENTIFIER = b"TFL3"
 _DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
 _WINDOW = ("Padding", "StrideH", "StrideW", "FusedActivationFunction")
-# class of the options of an operator, and those that are read
+# class of the options of an operator, and fields that are read
 _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "CONV_2D": ("Conv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, "DilationHFactor", "DilationWFactor")),
@@ -34,26 +31,26 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TfliteTensor:
-    """A tensor of the file."""
+    """A tensor of a TFLite graph."""
 
     name: str
     shape: tuple[int, ...]
-    type: str  # its elements, as TFLite calls them
-    scales: NDArray[np.float64]  # by channel or one; none if it is not quantised
+    type: str  # of elements, such as `INT8`
+    scales: NDArray[np.float64]  # by channel, or one; empty if it is not quantised
     zeros: NDArray[np.int64]  # zero points, as many
-    axis: int  # which dimension has the channels
-    data: NDArray[Any] | None  # its elements if they are in the file
+    axis: int  # of the channels
+    data: NDArray[Any] | None  # elements of a constant
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TfliteOperator:
-    """An operator of the file."""
+    """An operator of a TFLite graph."""
 
     index: int
-    kind: str  # the operation, as TFLite names it
-    inputs: tuple[int, ...]  # numbers of tensors; -1 for one that is left out
-    outputs: tuple[int, ...]  # numbers of tensors
-    options: Mapping[str, Any]  # numbers by the names of TFLite's schema, such as `StrideH`
+    kind: str  # such as `CONV_2D`
+    inputs: tuple[int, ...]  # indices of tensors; -1: left out
+    outputs: tuple[int, ...]  # indices of tensors
+    options: Mapping[str, Any]  # by the names of TFLite's schema, such as `StrideH`
 
     def __str__(self) -> str:
         return f"operator {self.index} ({self.kind})"
@@ -64,9 +61,9 @@ class TfliteModel:
     """The graph of a file."""
 
     tensors: tuple[TfliteTensor, ...]
-    operators: tuple[TfliteOperator, ...]  # in the order in which they compute
-    inputs: tuple[int, ...]  # numbers of the graph's own inputs
-    outputs: tuple[int, ...]  # numbers of the graph's own outputs
+    operators: tuple[TfliteOperator, ...]  # in order of execution
+    inputs: tuple[int, ...]  # indices of tensors
+    outputs: tuple[int, ...]  # indices of tensors
 
 
 def read_graph(path: Path) -> TfliteModel:
@@ -110,18 +107,18 @@ def _names(enumeration: Any) -> dict[int, str]:
 
 
 def _integers(values: Any) -> tuple[int, ...]:
-    """A vector, which is the number 0 where there is none."""
+    """A vector of a flatbuffer, which is the number 0 if it is missing."""
     return () if isinstance(values, int) else tuple(int(value) for value in values)
 
 
 def _tensor(tensor: Any, types: Mapping[int, str], buffers: list[Any]) -> TfliteTensor:
     kind, shape = types[tensor.Type()], _integers(tensor.ShapeAsNumpy())
     letters, parameters = (tensor.Name() or b"").decode(errors="replace"), tensor.Quantization()
-    # messages are lines
+    # names appear in messages of one line
     name = "".join(letter if letter.isprintable() else "?" for letter in letters)
     scales, zeros, axis = np.zeros(0), np.zeros(0, np.int64), 0
     if parameters is not None and parameters.ScaleLength():
-        # a damaged file may have what is no number
+        # damaged files may have NaN
         with np.errstate(invalid="ignore"):
             scales = parameters.ScaleAsNumpy().astype(np.float64)
         axis = parameters.QuantizedDimension()

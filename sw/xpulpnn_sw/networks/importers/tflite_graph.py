@@ -1,4 +1,4 @@
-"""Operators of a TFLite model that become layers: the others computed, merged with these or left out."""
+"""Selection of the operators of a TFLite model that become layers; others are folded into these or removed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,9 +9,9 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator
 
-# at the end: which result is the greatest does not depend on them
+# operators at the end that do not change which result is the greatest
 END_KINDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE")
-# shapes of maps with an open batch, as flattening has them: the file says them too
+# operators on shapes, for flattening with an unknown batch
 _SHAPES = ("SHAPE", "STRIDED_SLICE", "PACK", "CONCATENATION")
 _INTEGERS = ("INT32", "INT64")
 _RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
@@ -20,10 +20,7 @@ _VALID = 1
 
 
 def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[list[TfliteOperator], int, int]:
-    """The operators that become layers, and the tensors that are the input and the output then.
-
-    ``note`` is told what is left out.
-    """
+    """The operators that become layers, and indices of the input and output tensors; removed ones are reported."""
     operators, (first,), (last,) = list(model.operators), model.inputs, model.outputs
     if not operators:
         raise InputError("operators of the model must be one at least, not none")
@@ -48,14 +45,14 @@ def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
 
 
 def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
-    """Return whether the last operator changes how results are written down alone."""
+    """Return whether the last operator only changes the representation of results."""
     end = operators[-1]
     is_behind = len(operators) > 1 and operators[-2].kind in END_KINDS and operators[-2].outputs[:1] == end.inputs[:1]
     return end.kind in END_KINDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))
 
 
 def _with_gaps(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
-    """Convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` as ones whose filters have gaps."""
+    """Replace convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` by dilated ones."""
     merged: list[TfliteOperator] = []
     rest = list(operators)
     while rest:
@@ -86,7 +83,7 @@ def _merged(model: TfliteModel, operators: Sequence[TfliteOperator]) -> TfliteOp
     is_plain = options["Padding"] == _VALID and steps == [1, 1] == gaps
     if not (are_alike and is_plain and 1 <= axes <= len(gaps) and (around >= cut).all() and (cut >= 0).all()):
         raise InputError(f"{before}: blocks must be those of a convolution with gaps in its filters, not others")
-    # of sequences the last axis is that of columns
+    # the axis of a sequence is that of columns
     pads = [0, 0] * (len(gaps) - axes) + (around - cut).reshape(-1).tolist()
     gaps = [1] * (len(gaps) - axes) + distances.tolist()
     wider = {"DilationHFactor": gaps[0], "DilationWFactor": gaps[1], "Around": tuple(pads)}

@@ -1,9 +1,8 @@
-"""TFLite models of 8 bits as networks in integers.
+"""Importer of 8-bit TFLite models.
 
-Every value ``scale * (q - zero)`` keeps its code ``q``: as it is, signed, or plus 128, unsigned, if its zero point is
--128, which then is 0. Operators are read as those of ONNX that they correspond to. Zero points of inputs become values
-around the map and parts of biases; scales become a factor of each channel, with TFLite's 31 bits unless fewer are asked
-for.
+Values ``scale * (q - zero)`` keep their code ``q``, signed, or unsigned plus 128 if the zero point is -128. Operators
+are converted by the corresponding ones of ONNX. Zero points of inputs become padding and parts of biases; scales become
+a factor for each channel, with TFLite's 31 bits unless the fast rule is requested.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.assembly import INPUT
 from xpulpnn_sw.networks.importers.levels import Levels
@@ -44,24 +44,23 @@ from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operator
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, shaped
 from xpulpnn_sw.networks.network import Described, Scaling, by_colour
 
-_BYTE = 8  # bits of codes
 _SAMPLE_SHIFT = 16
-_MAP_AXES = 3  # rows, columns and channels, besides the batch
-# where activations clip, in the order of TFLite's numbers for fused ones
+_MAP_AXES = 3  # rows, columns and channels, without batch
+# ranges of activations, in the order of TFLite's enumeration
 _ENDS: Mapping[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),
     "RELU": (0, None),
     "RELU_N1_TO_1": (-1, 1),
     "RELU6": (0, 6),
 }
-_PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # modes of ONNX by TFLite's numbers
+_PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # ONNX modes by TFLite's enumeration
 
 
 def import_tflite(path: Path, options: ImportOptions) -> Described:
-    """The network of a TFLite file of 8 bits.
+    """Import an 8-bit TFLite file.
 
-    Samples of images are the codes of the input, less 128 if these are signed, unless the options say what samples
-    are. Sums are requantised by the exact rule, TFLite's with a single rounding, or fast, in 32 bits.
+    Samples of images are codes of the input, minus 128 if these are signed, unless the options give their range. Sums
+    are requantised by the exact rule, TFLite's with a single rounding, or in 32 bits with ``options.is_fast``.
     """
     model = read_graph(path)
     if options.quantise is not None:
@@ -84,7 +83,7 @@ class _Node(OnnxNode):
 
 
 class _Import:
-    """A model on its way into a network."""
+    """The conversion of a model."""
 
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
@@ -107,7 +106,7 @@ class _Import:
         }
 
     def network(self) -> Described:
-        """All operators as layers."""
+        """Convert all operators."""
         operators, first, self._output = layer_operators(self._model, self._note)
         try:
             start = self._values[first] = self._map(first, INPUT)
@@ -144,7 +143,7 @@ class _Import:
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _map(self, tensor: int, stage: str) -> Map:
-        """A tensor whose codes a layer computes."""
+        """The map of a tensor that ``stage`` writes."""
         own = self._model.tensors[tensor]
         levels, shape = tensor_codes(own), own.shape[1:]
         flat = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
@@ -155,18 +154,17 @@ class _Import:
         return self._model.tensors[operator.inputs[place]]
 
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
-        """An input that a layer or the network's input gives, zeros around it in memory unless it may be ``padded``."""
+        """An input that depends on the network's input, its padding in memory unless it may be ``padded``."""
         tensor = self._tensor(operator, place)
         value = self._values.get(operator.inputs[place])
         if value is None:
             raise InputError(f"input must be a result of an operator before, not {tensor.name}")
         if not padded:
-            # once for all that read it
             value = self._values[operator.inputs[place]] = self._assembly.with_padding(value)
         return value
 
     def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
-        """An input that is in the file."""
+        """A constant input."""
         tensor = self._tensor(operator, place)
         _require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
         if tensor.data is None:
@@ -174,7 +172,7 @@ class _Import:
         return tensor.data.astype(np.int64)
 
     def _levels(self, operator: TfliteOperator) -> Levels:
-        """The codes of the output; where its activation clips inside their range, they are numbered from there on."""
+        """The codes of the output, clipped by its activation and then renumbered from 0 on."""
         levels, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
         if operator.kind in _ENDS:
             name = operator.kind
@@ -190,13 +188,13 @@ class _Import:
         return levels if (low, high) == (levels.low, levels.high) else levels.within(low, high)
 
     def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
-        """The output of an operator whose sums these are."""
+        """The quantised output of an operator with these sums."""
         assert isinstance(sums, Sums)
         if sums.weights is not None:
-            sums = replace(sums, weight_bits=_BYTE)
+            sums = replace(sums, weight_bits=BYTE_BITS)
         sums = replace(sums, name=f"{sums.kernel}{operator.index}")
         output = self._assembly.quantised(sums, self._levels(operator))
-        # codes as memory has them, not as the model may
+        # the range of elements may exceed that of the model
         return self._output_of(operator, replace(output, low=0) if not output.signed else output)
 
     def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
@@ -207,7 +205,7 @@ class _Import:
         return shaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
-        """The number in memory of the code 0 of an operator's first input."""
+        """The number in memory for the code 0 of an operator's first input."""
         return code_of_zero(value) - int(self._tensor(operator, 0).zeros[0])
 
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
@@ -216,7 +214,7 @@ class _Import:
         _require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Given, **attributes: Any) -> Any:
-        """Computation of the corresponding operator of ONNX."""
+        """Apply the corresponding operator of ONNX."""
         options = operator.options
         if "Padding" in options:
             _require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
@@ -237,7 +235,7 @@ class _Import:
         return compute(self._assembly, node, given)
 
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
-        """Weights whose channels lie along ``axis``, with their axes in another order, channels first."""
+        """Weights with channels along ``axis``, their axes reordered to ``axes``."""
         values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
         _require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
         channels, count = values.shape[axis], len(tensor.scales)
@@ -277,12 +275,12 @@ class _Import:
         return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
 
     def _layer(self, compute: OnnxOperator, inputs: int, operator: TfliteOperator) -> Map:
-        """A layer of so many maps, without weights."""
+        """A layer of ``inputs`` maps, without weights."""
         given = [self._value(operator, place) for place in range(inputs)]
         return self._quantised(operator, self._computed(operator, compute, given))
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
-        """An average of codes, halves of which go away from the code 0."""
+        """An average of codes, which rounds ties away from the code 0."""
         self._check_same_codes(operator)
         value = self._value(operator, 0)
         sums = self._computed(operator, average_pool, [value])
@@ -292,7 +290,7 @@ class _Import:
         self._check_same_codes(operator)
         value = self._value(operator, 0, padded=True)
         pooled = self._output_of(operator, self._computed(operator, maximum_pool, [value]))
-        # an activation that clips further than memory does
+        # an activation may clip further
         return pooled if self._levels(operator).top is None else self._requantise(operator, pooled)
 
     def _mean(self, operator: TfliteOperator) -> Map:
@@ -309,7 +307,7 @@ class _Import:
         return self._quantised(operator, sums)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
-        """A map, the input or another, in other codes: averages of single elements."""
+        """A map, by default the input, requantised by an average over windows of one element."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
         flat, levels = shaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
         factor = short_factor(float(np.float32(value.scale) / np.float32(levels.scale)))
@@ -319,22 +317,20 @@ class _Import:
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
     def _table(self, operator: TfliteOperator) -> Map:
-        """A map whose codes are looked up, in thresholds: the table rises."""
+        """A monotonic lookup table, as thresholds."""
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
         _require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
         flat = shaped(value, value.shape)
-        # results begin at these inputs
         first = LEAST + self._first_code(operator, flat)
         steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + first
         sums = replace(identity(flat), name=f"table{operator.index}")
         return self._output_of(operator, self._assembly.lookup(sums, tensor_codes(output), steps))
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
-        """Maps beside each other: each in its place of a larger one, all of these added up."""
         shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]
         _require(operator.options["FusedActivationFunction"] == 0, "fused activation must be NONE")
-        # rows are the first axis of a map, and channels the last of what has fewer
+        # axis among rows, columns and channels
         of_map = axis % len(shape) + _MAP_AXES - len(shape)
         _require(axis % len(shape) > 0 <= of_map, f"axis must be 1..{len(shape) - 1}, not {axis}")
         maps = [self._value(operator, place) for place in range(len(operator.inputs))]
@@ -343,7 +339,7 @@ class _Import:
             maps[place] = source = shaped(source, source.shape)
             levels = tensor_codes(self._tensor(operator, place))
             if (source.signed, source.offset) != (levels.signed, levels.offset):
-                # numbered from where an activation clips on
+                # codes that were renumbered by an activation
                 sums = self._computed(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
                 maps[place] = self._assembly.quantised(replace(sums, name=f"codes{operator.index}"), levels)
         return self._output_of(operator, self._assembly.concatenated(maps, f"concat{operator.index}", of_map))

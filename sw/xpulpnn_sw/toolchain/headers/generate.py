@@ -1,4 +1,4 @@
-"""The text of the generated headers: ``xp_config.h`` and ``xpulpnn.h``."""
+"""Generator of the headers ``xp_config.h``, ``xpulpnn.h`` and ``xp_cluster_map.h``."""
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum, IntFlag
@@ -6,11 +6,12 @@ from enum import IntEnum, IntFlag
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa import cluster
 from xpulpnn.isa.csr import CSRS, NN_BASE, NN_GROUPS, PERFORMANCE_EVENTS, CsrGroup
+from xpulpnn.isa.fields import FUNCT3, FUNCT7, OPCODE
 from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sw.toolchain.build_options import ClusterLayout
-from xpulpnn_sw.toolchain.headers.intrinsics import FUNCT3, FUNCT7, OPCODE, RS2, Intrinsic, intrinsics, piece
+from xpulpnn_sw.toolchain.headers.intrinsics import RS2, Intrinsic, intrinsics, piece
 from xpulpnn_sw.toolchain.headers.pulp import GENERATOR, pulp_header
 
 _MAP = """\
@@ -23,7 +24,7 @@ _MAP = """\
 #endif
 """
 
-# addresses by the names they have in C; without a word before it, the block of the core itself
+# addresses by their names in C
 _PLACES = {
     "TCDM": cluster.TCDM_BASE,
     "L2": cluster.L2_BASE,
@@ -46,7 +47,7 @@ _NUMBERS = {
     "EU_SHARED_SW_TRIGGERS": cluster.SHARED_SW_TRIGGERS,
 }
 
-# enumerations with what their names begin with in C
+# enumerations with the prefix of their names in C
 _REGISTERS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
     ("CONTROL_", cluster.Control),
     ("TIMER_", cluster.Timer),
@@ -143,7 +144,7 @@ typedef struct {{
 #endif
 """
 
-_OUT_OF_RANGE = 999  # fits no slot of an instruction word
+_OUT_OF_RANGE = 999  # does not fit into any field
 _NN_LOAD = """\
 /* Fills an entry of the NN-RF: a Mac&Load whose sum is dropped. The selector needs an update bit, 8 or 16. */
 #define xp_nn_load(rs1, nnimm5) \\
@@ -177,9 +178,9 @@ _PAIR_LOAD = """\
 
 
 def _entry_loads(items: list[Intrinsic]) -> str:
-    """The macro that fills entries of the NN-RF, by means of the first accumulating Mac&Load among ``items``."""
+    """The macro that loads an entry of the NN-RF by the first accumulating Mac&Load of ``items``."""
     first = next((item.insn for item in items if item.insn.is_mac_load and item.insn.accumulates), None)
-    # that of pairs is there with equal widths
+    # only equal widths are needed
     if first is None or first.wgt_fmt is not None:
         return ""
     if first.is_pair:
@@ -192,11 +193,11 @@ def _entry_loads(items: list[Intrinsic]) -> str:
     )
 
 
-_T0 = 5  # number of the register
+_T0 = 5  # register t0
 
 
 def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> str:
-    """``xp_config.h``: which groups of instructions, element widths and counters the core has, and its cluster."""
+    """``xp_config.h``: extensions, element widths and counters of the core, and its cluster."""
     defines = [f"#define {macro} 1" for ext, macro in _MACROS.items() if ext in config.extensions]
     defines += [f"#define XP_HAVE_WIDTH_{width} 1" for width in sorted(config.widths, reverse=True)]
     if CsrGroup.PERFORMANCE in config.csr_groups:

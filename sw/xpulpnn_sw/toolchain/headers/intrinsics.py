@@ -1,41 +1,32 @@
-"""One inline function or macro of C for every instruction beyond RV32IMC.
+"""C intrinsics, inline functions or macros, for all instructions beyond RV32IMC.
 
-Registers are arguments; an accumulator is both argument and result. Operands that the word holds (immediates, loop
-numbers) must be constants, so these are macros; so are the accesses that increment their base, which is given by its
-address: ``xp_lw_post(&pointer, 4)``.
+Registers are arguments; an accumulator is both argument and result. Instructions with immediates are macros, since
+these must be constants, as are accesses that increment their base, which is passed by address:
+``xp_lw_post(&pointer, 4)``.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from xpulpnn.isa.fields import Field, FieldKind
+from xpulpnn.isa.fields import FUNCT3, FUNCT7, OPCODE, WORD_FIELDS, Field, FieldKind
 from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn, InsnClass
 
-_WORD_BITS = 32
 BRANCH_OFFSET, LOAD_OFFSET, STORE_OFFSET = "boff13", "imm12", "stimm12"
 
 
-class Slot(NamedTuple):
-    """A part of the word that ``.insn r`` takes as one number."""
-
-    low: int
-    width: int
-
-
-OPCODE, RD, FUNCT3, RS1, RS2, FUNCT7 = Slot(0, 7), Slot(7, 5), Slot(12, 3), Slot(15, 5), Slot(20, 5), Slot(25, 7)
+RD, RS1, RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
 _REGISTER_SLOTS = {"rd": RD, "rs1": RS1, "rs2": RS2, "rs3": RD}
 
 
 @dataclass(frozen=True, slots=True)
 class InsnPart:
-    """One number of a directive."""
+    """An operand of an ``.insn`` directive."""
 
     operand: str = ""  # register operand, or empty
-    constant: int = 0  # bits that are the same in every word of the row
-    names: tuple[str, ...] = ()  # operands that have bits here
-    immediates: tuple[str, ...] = ()  # those bits as C expressions, to be or-ed to the constant
+    constant: int = 0  # fixed bits of the row
+    names: tuple[str, ...] = ()  # immediate operands with bits here
+    immediates: tuple[str, ...] = ()  # these bits as C expressions, to be or-ed
 
     @property
     def expression(self) -> str:
@@ -45,12 +36,12 @@ class InsnPart:
 
 
 def immediate_fields(insn: Insn) -> list[Field]:
-    """The operands that are constants in C, in assembler order: immediates, loop numbers, offsets."""
+    """The operands other than registers, in assembler order."""
     return [token.field for token in insn.tokens if token.field.kind is not FieldKind.REGISTER]
 
 
 def _checked(field: Field, bits: str) -> str:
-    """C expression of ``bits``, or of a number no slot takes if the operand of this field is out of range."""
+    """C expression of ``bits``, or of an invalid number if the operand is out of range, so that the assembler fails."""
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
     if field.only:
@@ -63,37 +54,35 @@ def _checked(field: Field, bits: str) -> str:
     return f"XP_CHECKED({rule}, {bits})"
 
 
-def _piece_of(field: Field, slot: Slot) -> str | None:
+def _piece_of(field: Field, slot: Field) -> str | None:
+    ((slot_low, _, slot_width),) = slot.parts
     terms: list[str] = []
     for word_low, value_low, width in field.parts:
-        low, high = max(word_low, slot.low), min(word_low + width, slot.low + slot.width)
+        low, high = max(word_low, slot_low), min(word_low + width, slot_low + slot_width)
         if low < high:
             shift, mask = value_low + low - word_low, (1 << (high - low)) - 1
             term = f"XP_BITS({field.name}, {shift}, {mask})"
-            terms.append(f"{term} << {low - slot.low}" if low > slot.low else term)
+            terms.append(f"{term} << {low - slot_low}" if low > slot_low else term)
     return _checked(field, " | ".join(terms)) if terms else None
 
 
-def piece(insn: Insn, slot: Slot) -> InsnPart:
-    """Return the number that stands in a slot of the words of ``insn``."""
+def piece(insn: Insn, slot: Field) -> InsnPart:
+    """The number in a field of ``.insn r`` for words of ``insn``."""
     for token in insn.tokens:
         if _REGISTER_SLOTS.get(token.field.name) == slot:
             return InsnPart(operand=token.field.name)
-    fixed = insn.pattern[_WORD_BITS - slot.low - slot.width : _WORD_BITS - slot.low].replace("-", "0")
     parts = {field.name: _piece_of(field, slot) for field in immediate_fields(insn)}
     bits = {name: text for name, text in parts.items() if text is not None}
-    return InsnPart(constant=int(fixed, 2), names=tuple(bits), immediates=tuple(bits.values()))
+    return InsnPart(constant=slot.extract(insn.match), names=tuple(bits), immediates=tuple(bits.values()))
 
 
 def is_whole(field: Field) -> bool:
-    """Return whether the number of a directive for an operand is its value, so that a string can be put there."""
+    """Return whether an operand of ``.insn`` equals the value of the field, so that it may be a string."""
     if field.name in (LOAD_OFFSET, STORE_OFFSET):
         return True
     (low, value_low, width), *others = field.parts
-    # the number of a slot counts from the slot's lowest bit
-    return (
-        not (others or value_low or field.low) and width <= RS2.width and low in (RD.low, RS1.low, RS2.low, FUNCT7.low)
-    )
+    is_slot = low in {slot.shift for slot in (RD, RS1, RS2, FUNCT7)} and (1 << width) - 1 <= RS2.high
+    return is_slot and not (others or value_low or field.low)
 
 
 def directive(insn: Insn, register: Callable[[str], str], number: Callable[[InsnPart], str]) -> str:
@@ -103,7 +92,7 @@ def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Insn
     if BRANCH_OFFSET in fields:
         compared = next(field for name, field in fields.items() if name != BRANCH_OFFSET)
         bits = InsnPart(names=(compared.name,), immediates=(_checked(compared, f"XP_BITS({compared.name}, 0, 31)"),))
-        # labels are numbered after the operands: the register and the constant
+        # labels are numbered after the two operands
         return f".insn sb {start}, {register('rs1')}, x{number(bits)}, %l2"
     if STORE_OFFSET in fields:
         offset = number(InsnPart(names=(STORE_OFFSET,), immediates=(STORE_OFFSET,)))
@@ -124,10 +113,10 @@ def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Insn
 
 
 _PREFIXES = ("p.", "pv.")
-# what the name of a load or store says about its address: immediate or register increment, register offset
+# suffixes of loads and stores: immediate or register increment, register offset
 _FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
 
-# operations whose result is a signed number, next to the dot products with a signed factor
+# operations with a signed result, other than dot products with a signed factor
 _VOLATILE = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.QUANTISE, InsnClass.LOOP})
 _SIGNED = frozenset(
     ["abs", "min", "max", "clip", "exths", "extbs", "extract", "mac", "msu", "lb", "lh", "lw", "elw", "pv.extract"]
@@ -137,7 +126,7 @@ _SIGNED = frozenset(
 
 
 def c_name(insn: Insn) -> str:
-    """The C name: ``xp_``, mnemonic without ``p.`` or ``pv.`` and with dots as underscores, form of the address."""
+    """The C name: ``xp_``, the mnemonic without prefix and with underscores, and a suffix of loads and stores."""
     stem = insn.mnemonic
     for prefix in _PREFIXES:
         stem = stem.removeprefix(prefix)
@@ -156,7 +145,6 @@ def _address_form(insn: Insn) -> str:
 
 
 def is_signed(insn: Insn) -> bool:
-    """Return whether the result is a signed number."""
     return insn.op in _SIGNED or insn.a_signed or insn.b_signed
 
 
@@ -166,13 +154,12 @@ _SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """An instruction as C."""
+    """A C intrinsic of an instruction."""
 
     insn: Insn
 
     @property
     def name(self) -> str:
-        """The C name."""
         return c_name(self.insn)
 
     @property
@@ -181,7 +168,7 @@ class Intrinsic:
 
     @property
     def is_volatile(self) -> bool:
-        """Return whether it has effects beyond its result, or its result depends on more: memory, NN-RF, loop state."""
+        """Return whether it has side effects, or depends on memory, NN-RF or loop registers."""
         insn = self.insn
         return insn.uses_nnrf or insn.insn_class in _VOLATILE
 
@@ -210,14 +197,13 @@ class Intrinsic:
 
     @property
     def _base(self) -> str:
-        """The base register, where it is incremented, as an lvalue."""
+        """The incremented base register as an lvalue."""
         return "*xp_base" if self.insn.is_pair else "*(rs1)"
 
     def assembler_macro(self) -> list[str]:
-        """A macro for use inside asm statements, its operands strings in assembler order.
+        """A macro for use inside asm statements, with strings as operands in assembler order.
 
-        There is none where an operand has to be split over the word, and for branches and loops, which belong to the
-        code around them.
+        There is none for branches, loops, and operands that are split over the word.
         """
         insn = self.insn
         if insn.insn_class is InsnClass.LOOP or not all(is_whole(field) for field in immediate_fields(insn)):
@@ -232,8 +218,7 @@ class Intrinsic:
         return [f'#define XP_ASM_{self.name.removeprefix("xp_")}({names}) "{text}\\n\\t"']
 
     def _asm(self) -> list[str]:
-        """Lines of the asm statement; registers are variables ``xp_<name>``, an incremented base is what its
-        address points to."""
+        """The asm statement; registers are variables ``xp_<name>``."""
         insn = self.insn
         constants: list[tuple[str, str]] = []
 
@@ -270,7 +255,7 @@ class Intrinsic:
         return "int32_t" if is_signed(self.insn) else "uint32_t"
 
     def function(self) -> list[str]:
-        """Lines of an inline function of registers."""
+        """An inline function, for operands in registers."""
         arguments = ", ".join(f"{self._type if name == 'rd' else 'uint32_t'} xp_{name}" for name in self.parameters)
         result = self._type if self.has_result else "void"
         lines = [f"XP_INLINE {result} {self.name}({arguments}) {{"]
@@ -285,7 +270,7 @@ class Intrinsic:
         return lines
 
     def _sums(self) -> list[str]:
-        """Variables of a pair of registers for two sums, behind all that may call a function."""
+        """Variables for two sums in a pair of registers, declared after any function call."""
         lines = ["__typeof__(rs1) xp_base = (rs1);"] if self.insn.writes_base else []
         if not self.accumulator:
             return [*lines, *(f'register int32_t {name} __asm__("{register}");' for name, register in _SUMS.items())]
@@ -297,7 +282,6 @@ class Intrinsic:
         ]
 
     def macro(self) -> list[str]:
-        """Lines of a macro."""
         head = f"#define {self.name}({', '.join(self.parameters)})"
         body: list[str] = self._sums() if self.insn.is_pair else []
         for token in () if self.insn.is_pair else self.insn.tokens:
@@ -316,11 +300,10 @@ class Intrinsic:
 
     def lines(self) -> list[str]:
         """The definition."""
-        # constants, labels and the address of a base are no arguments of a function
         is_macro = self._constants or self.insn.writes_base
         return [*(self.macro() if is_macro else self.function()), *self.assembler_macro()]
 
 
 def intrinsics(insns: Iterable[Insn]) -> list[Intrinsic]:
-    """The instructions of ``insns`` that need one; that of a Mac&Load takes all selectors of the core."""
+    """Intrinsics of the instructions beyond RV32IMC; that of a Mac&Load accepts all selectors."""
     return [Intrinsic(insn) for insn in insns if insn.extension not in STOCK_EXTENSIONS and not insn.reloads_other]

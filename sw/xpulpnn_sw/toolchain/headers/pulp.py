@@ -1,4 +1,4 @@
-"""The header ``pulp_builtins.h``: the built-in functions of the PULP compilers over those of ``xpulpnn.h``.
+"""The header ``pulp_builtins.h``: built-in functions of the PULP compilers in terms of ``xpulpnn.h``.
 
 The public PULP-NN libraries (pulp-nn, pulp-nn-mixed) and the PULP runtimes call them. The number in a name counts the
 lanes: 2 half-words, 4 bytes, 8 nibbles, 16 crumbs. A built-in function whose instruction the core lacks is not defined.
@@ -20,7 +20,7 @@ def _macro(signature: str, body: str) -> str:
 
 
 def _on_vectors(fmt: ElemFmt, name: str, vectors: Sequence[str], numbers: Sequence[str], body: str, result: str) -> str:
-    """A function of vectors and numbers; a macro for the formats whose vectors C does not know."""
+    """An inline function of vectors and numbers, or a macro for formats without C vectors."""
     if fmt.width < _NARROWEST_ELEMENT:
         return _macro(f"{name}({', '.join([*vectors, *numbers])})", f"(({result}){body})")
     arguments = [f"v{fmt.lanes}s {item}" for item in vectors] + [f"int32_t {item}" for item in numbers]
@@ -28,13 +28,13 @@ def _on_vectors(fmt: ElemFmt, name: str, vectors: Sequence[str], numbers: Sequen
 
 
 _LANE_WISE = "add sub avg avgu min minu max maxu srl sra sll and or xor"
-_UNSIGNED = "avgu minu maxu srl"  # those of them whose results have unsigned lanes
+_UNSIGNED = "avgu minu maxu srl"  # with unsigned results
 
 
 def _vectors() -> Iterator[str]:
     for fmt in ElemFmt:
         lanes, letter, is_known = fmt.lanes, fmt.suffix, fmt.width >= _NARROWEST_ELEMENT
-        # nibbles and crumbs are passed as numbers
+        # nibbles and crumbs are passed in words
         signed, unsigned = (f"v{lanes}s", f"v{lanes}u") if is_known else ("int32_t", "uint32_t")
         for op in _LANE_WISE.split():
             name, result = "exor" if op == "xor" else op, unsigned if op in _UNSIGNED.split() else signed
@@ -54,7 +54,7 @@ def _vectors() -> Iterator[str]:
             body = f"xp_shuffle2_{letter}(y, lanes, x)"
             yield _on_vectors(fmt, f"shuffle{lanes}{letter}", lists[1], "", body, signed)
         for signs in ("up", "usp", "sup", "sp"):
-            # the pointer is incremented in place, and the update function has nothing left to do
+            # the pointer is incremented in place; the update function does nothing
             body = f"xp_mlsdot{signs}_{letter}(sum, &(pointer), XP_PULP_ENTRIES({_ENTRIES}))"
             yield _macro(f"mlsdot{signs}{lanes}_v3({_ENTRIES}, pointer, sum)", body)
 
@@ -67,7 +67,7 @@ _EXTRACTED = (
     "XP_CHOOSE(__builtin_constant_p((size) + (offset)), xp_{0}i(x, XP_CONSTANT((size) - 1), XP_CONSTANT(offset)), "
     "xp_{0}(x, ((size) - 1) << 5 | (offset)))"
 )
-# macros: name and arguments, value, and what stands in both in turn for the braces
+# macros: name and arguments, value, and replacements of the braces
 _MACROS = (
     ("{}si(x, y)", "xp_{}(x, y)", "min minu max maxu"),
     ("rotr(x, y)", "xp_ror(x, y)", "-"),
@@ -107,7 +107,6 @@ _MACROS = (
     ("OffsetedWriteHalf(value, base, offset)", "(XP_AT(int16_t, base, offset) = (value))", "-"),
     ("OffsetedWriteByte(value, base, offset)", "(XP_AT(int8_t, base, offset) = (value))", "-"),
 )
-# the definition of every built-in function, in a line
 BUILTINS = (
     *_vectors(),
     *(_macro(form.format(name), body.format(name)) for form, body, names in _MACROS for name in names.split()),
@@ -148,7 +147,7 @@ _NN_LOAD = """\
 #define __builtin_pulp_mlassignspr_v3(pointer) (pointer)
 """
 
-# what some macros are made of, by the function that it defines, with one that the core must have for it
+# helper functions with an intrinsic that the core must have for it
 _HELPERS = {
     "xp_pulp_pack4": ("xp_packhi_b", _PACK4),
     "xp_pulp_binsert": ("xp_insert", _INSERT),
