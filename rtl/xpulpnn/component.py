@@ -1,4 +1,4 @@
-"""Base of the hardware components and of their signatures; assignments by name and by case."""
+"""Base classes of hardware components and signatures, and helpers that write assignments."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Component(wiring.Component):
-    """Component with a configuration; ``ports`` are those that are no annotations of its class."""
+    """A component with a configuration; ``ports`` are the ports that are not annotations of its class."""
 
     def __init__(self, config: Any = None, ports: dict[str, wiring.Member] | None = None) -> None:
         self.config = config
@@ -31,7 +31,7 @@ class Component(wiring.Component):
 
 
 class PortSignature(wiring.Signature):
-    """Members are the annotations of the class, then those given; equal to one of its class with the same members."""
+    """A signature with the annotations of its class and ``members``; equal if class and members are equal."""
 
     def __init__(self, members: dict[str, wiring.Member] | None = None) -> None:
         super().__init__(vars(type(self)).get("__annotations__", {}) | (members or {}))
@@ -44,25 +44,22 @@ class PortSignature(wiring.Signature):
 
 
 def signals(shape: ShapeLike, names: str) -> list[Signal]:
-    """Signals of one shape, with these names."""
+    """Return a signal of this shape for each name in a text with spaces between them."""
     return [Signal(shape, name=name) for name in names.split()]
 
 
 def optional(interface: Any, name: str) -> Value:
-    """A member of an interface, or constant 0 where the configuration leaves the member out."""
+    """Return a member of an interface, or constant 0 where the configuration leaves the member out."""
     return getattr(interface, name, Const(0))
 
 
 def assign_by_name(target: Any, source: Any, *names: str, into: str = "", of: str = "") -> list[Any]:
-    """Statements that assign members of ``source`` to those of ``target`` with the same names.
-
-    In the target ``into`` stands before the names, in the source ``of``.
-    """
+    """Return assignments of ``source.<of><name>`` to ``target.<into><name>`` for each name."""
     return [getattr(target, into + name).eq(getattr(source, of + name)) for name in names]
 
 
 def pass_ports(m: Module, outer: Component, inner: Component, *, without: Collection[str] = ()) -> None:
-    """Connect the ports of ``inner``, ``without`` these, to those of ``outer`` with the same names."""
+    """Connect the ports of ``inner``, except those in ``without``, to the ports of ``outer`` with the same names."""
     for name, member in inner.signature.members.items():
         if name in without:
             continue
@@ -75,7 +72,7 @@ def pass_ports(m: Module, outer: Component, inner: Component, *, without: Collec
 
 
 def set_and_clear(m: Any, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:
-    """Let a register of one bit be 1 after ``sets``, which goes first, and 0 after ``clears``."""
+    """Set a one-bit register to 1 by ``sets`` and to 0 by ``clears``; ``sets`` wins."""
     with m.If(sets):
         m.d.sync += flag.eq(1)
     with m.Elif(clears):
@@ -83,7 +80,7 @@ def set_and_clear(m: Any, flag: Signal, sets: ValueLike, clears: ValueLike) -> N
 
 
 def follow_case(m: Module, target: Any, selector: ValueLike, values: Mapping[Any, ValueLike]) -> None:
-    """Let ``target`` have the value of the case that ``selector`` is, None being any other; else it is as before."""
+    """Assign to ``target`` the value of the case that ``selector`` matches; the key None is the default case."""
     with m.Switch(selector):
         for case, value in values.items():
             with m.Default() if case is None else m.Case(case):

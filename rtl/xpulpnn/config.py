@@ -30,9 +30,9 @@ XPULPV2_WIDTHS = frozenset({16, 8})
 
 EXT_DATA_BITS = 64
 IF_SET: Mapping[str, bool] = {"if_set": True}
-"""Metadata of a field that descriptions of a configuration leave out while it has its default value."""
+"""Metadata of a field that the description of a configuration omits while the field has its default value."""
 
-TCDM_SPACE = 1 << 20  # Addresses that belong to the TCDM.
+TCDM_SPACE = 1 << 20  # Bytes of the address range of the TCDM.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class DotpConfig:
     #: multipliers: One set of multipliers per width (XpulpNN paper, section IV-B), or one array serving every width;
     #:   ``signed`` is a set per width with plain signed products, for FPGAs with multipliers, and inferred adders.
     multipliers: Multipliers = "shared"
-    #: isolation: How the idle regions are kept quiet: not at all, by AND gates at their inputs, or by an operand
-    #:   register per region that is enabled only for its own width.
+    #: isolation: Gating of the inputs of idle regions: none, AND gates, or an operand register per region that is
+    #:   enabled only for its own width.
     isolation: Isolation = "none"
     #: adders: Sums left to the synthesis tool, with replicated multipliers one per width including the accumulator;
     #:   or explicit carry-save trees that share one final parallel-prefix adder with the accumulator.
@@ -62,7 +62,6 @@ class DotpConfig:
 
     @property
     def formats(self) -> tuple[ElemFmt, ...]:
-        """The element formats of ``widths``, widest first."""
         return tuple(fmt for fmt in ElemFmt if fmt.width in self.widths)
 
 
@@ -80,7 +79,7 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
     "requantise_exact": (Extension.XPULPRQ_EXACT, "requantise"),
     "debug": (Extension.SDEXT, "debug"),
 }
-"""Extension that each field adds, and the field without which it cannot be."""
+"""Extension that each field adds, and the field that must be true with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +92,8 @@ class CoreConfig:
     mac_load_cu: bool = False  #: Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
     #: qnt: Threshold quantisation (``pv.qnt``) to the widths 4 and 2; needs ``xpulpnn`` and one of these widths.
     qnt: bool = field(default=False, metadata=IF_SET)
-    #: mac_load_cross: Mac&Load of the nn form also with both update bits, which reload the activation it does not
-    #:   use; needs ``mac_load_nn``.
+    #: mac_load_cross: Mac&Load of the nn form also with both update bits, which reload the activation that the product
+    #:   does not use; needs ``mac_load_nn``.
     mac_load_cross: bool = field(default=False, metadata=IF_SET)
     #: mac_load_dot: Mac&Load of the nn form without accumulation (``pv.mldot*``); needs ``mac_load_nn``.
     mac_load_dot: bool = field(default=False, metadata=IF_SET)
@@ -122,8 +121,9 @@ class CoreConfig:
     shifter: Shifter = "steps"
     #: regfile: Storage of the general-purpose registers; ``array`` is for simulators, ``lut-ram`` for FPGAs.
     regfile: RegFileStorage = "flip-flops"
-    #: late_results: Everything but sums of words and logic is registered behind EX and written from WB, as loaded words
-    #:   are: the next instruction waits a cycle for it. For FPGAs; without ``qnt`` and multiplier ``dot-product``.
+    #: late_results: Results other than word additions and logic are registered behind EX and written from WB like
+    #:   loaded words: the next instruction waits a cycle for them. For FPGAs; without ``qnt`` and multiplier
+    #:   ``dot-product``.
     late_results: bool = field(default=False, metadata=IF_SET)
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
@@ -172,12 +172,10 @@ class CoreConfig:
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """The enabled extensions."""
         return BASE_EXTENSIONS | {extension for name, (extension, _) in _EXTENSIONS.items() if getattr(self, name)}
 
     @property
     def csr_groups(self) -> frozenset[CsrGroup]:
-        """The groups of CSRs that exist."""
         optional = {
             CsrGroup.HWLOOP: self.xpulpv2,
             CsrGroup.PERFORMANCE: self.performance_counters,
@@ -192,7 +190,7 @@ class CoreConfig:
 
     @property
     def idle_registers_rest(self) -> bool:
-        """True if words of the prefetch buffer that mean nothing, and bits of counters that stay, are not clocked."""
+        """True if unused words of the prefetch buffer and unchanged bits of counters are not clocked."""
         return self.mac_load_pair
 
     @property
@@ -207,18 +205,18 @@ class CoreConfig:
 
     @property
     def core(self) -> "CoreConfig":
-        """Itself, as a cluster has the configuration of its cores."""
+        """The configuration itself, so that code for clusters can also read ``core`` of a core's configuration."""
         return self
 
     @property
     def cores(self) -> int:
-        """Number of cores."""
+        """Number of cores: 1, for code that also handles clusters."""
         return 1
 
     @property
     def nnrf_entries(self) -> int:
-        """Words in the NN-RF: 6 with the nn form, 8 with the requantisation, 4 with Compute&Update alone, else 0; two
-        more, behind the places of all these, with Mac&Load of two products."""
+        """Words in the NN-RF: 6 with the nn form, 8 with requantisation, 4 with Compute&Update alone, else 0;
+        without the second pair of activations of Mac&Load of two products."""
         if self.mac_load_nn:
             return NNRF_ENTRIES + NNRF_PARAMETERS * self.requantise
         return NNRF_WEIGHTS if self.mac_load_cu else 0
@@ -236,7 +234,7 @@ class CoreConfig:
 
     @property
     def late_words(self) -> tuple[str, ...]:
-        """Names of the late results that are chosen in WB."""
+        """Names of the late results that WB selects from."""
         if not self.late_results:
             return ()
         dotp = ["late_dotp"] if self.widths else []
@@ -246,27 +244,27 @@ class CoreConfig:
 
     @property
     def has_late_formats(self) -> bool:
-        """True if the dot products of each format are a late result of their own."""
+        """True if each element format has its own late dot-product result."""
         return self.late_results and self.dotp.adders == "inferred" and self.dotp.multipliers == "signed"
 
     @property
     def has_whole_products(self) -> bool:
-        """True if the multiplier makes products of 64 bits in one cycle."""
+        """True if the multiplier computes a 64-bit product in one cycle."""
         return self.requantise_exact or self.multiplies_by_dotp
 
     @property
     def nn_wgt_addr_bits(self) -> int:
-        """Bits of a weight entry's number, and of that of the factor of requantisation if it is read like a weight."""
+        """Bits of a weight entry's number; one more if the requantisation factor is read through the weight port."""
         return (NNRF_WEIGHTS - 1).bit_length() + self.reads_factor
 
     @property
     def reads_factor(self) -> bool:
-        """True if the factor of requantisation comes from the NN-RF like a weight."""
+        """True if the requantisation factor is read through the weight port of the NN-RF."""
         return self.multiplies_by_dotp and self.requantise
 
     @property
     def dotp_operands_in_id(self) -> bool:
-        """True if the ID/EX register holds the dot-product factors; else the dot-product unit does, per region."""
+        """True if the ID/EX register holds the dot-product factors, False if the regions of the dot-product unit do."""
         return self.dotp.isolation != "register"
 
 
@@ -278,8 +276,8 @@ class ClusterConfig:
     cores: int = 8  #: Number of cores, 1 to 16.
     tcdm_bytes: int = 128 * 1024  #: Size of the shared memory, a power of two of at least one word per bank.
     banks: int = 16  #: Word-interleaved banks of the shared memory, a power of two.
-    #: arbiter: Who is granted a bank that several request: by a tree that a counter of grants steers, strictly the
-    #:   next after the last winner, or always the lowest number.
+    #: arbiter: Winner among requests for one bank: chosen by a tree that a counter of grants steers, strictly the next
+    #:   after the last winner, or always the lowest number.
     arbiter: Arbiter = "counter"
     bank_hash: bool = False  #: The bank is the word address exclusive-or its higher bits, instead of its low bits.
     broadcast: bool = False  #: Loads of one word at the same time are granted together.
@@ -298,7 +296,7 @@ class ClusterConfig:
     icache_shared_banks: int = 2
     dma: bool = True  #: The cluster has a DMA engine.
     dma_transfers: int = 16  #: Identifiers of DMA transfers, 1 to 16.
-    dma_priority: DmaPriority = "low"  #: Whether accesses of the DMA engine to the TCDM yield to those of the cores.
+    dma_priority: DmaPriority = "low"  #: DMA accesses to the TCDM yield to those of the cores (low) or not (equal).
     ext_data_bits: int = 64  #: Width of the DMA's external side: 64.
     memories: Memories = "behavioural"  #: Banks of the TCDM as arrays, or as ports of the top for memory macros.
     rvfi: bool = False  #: Adds the retirement ports of all cores and the observation of the banks; for verification.
@@ -327,22 +325,19 @@ class ClusterConfig:
 
     @property
     def icache_private_sets(self) -> int:
-        """Sets of each core's instruction cache."""
         return self.icache_private // (self.icache_ways * ICACHE_LINE_BYTES)
 
     @property
     def icache_shared_sets(self) -> int:
-        """Sets of each bank of the shared instruction cache."""
         return self.icache_shared // (self.icache_shared_banks * self.icache_ways * ICACHE_LINE_BYTES)
 
     @property
     def bank_words(self) -> int:
-        """Words of a bank."""
         return self.tcdm_bytes // (self.banks * WORD_BYTES)
 
     @property
     def masters(self) -> int:
-        """Ports of the TCDM: of the cores, four of the DMA engine, and the host's."""
+        """Number of TCDM ports: one per core, four of the DMA engine, one of the host."""
         return self.cores + (4 if self.dma else 0) + 1
 
 
@@ -362,15 +357,13 @@ PRESETS: Mapping[str, CoreConfig] = {
         multiplier="dot-product",
     ),
 }
-"""Named configurations: the XpulpV2 baseline, the paper's core (nn form), the C&U form, both forms; and the paper's
-core with the additions of XpulpNN 2, and with those of XpulpNN 3 too.
-"""
+"""Named configurations: XpulpV2 baseline; the paper's core with the nn form, Compute&Update, both; XpulpNN 2 and 3."""
 
 DEFAULT_PRESET = "xpulpnn2"
-"""The preset where neither a user nor a program names one, of cores and of the cores of clusters."""
+"""Preset of cores, also of those in clusters, where neither the user nor a program names one."""
 
 BOTH_FORMS = "xpulpnn-full"
-"""The preset where both forms of Mac&Load are needed: to repeat the papers, or to check every instruction."""
+"""Preset with both forms of Mac&Load, to repeat the papers or to check every instruction."""
 
 
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
@@ -380,13 +373,12 @@ CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
     "cluster2": ClusterConfig(core=PRESETS["xpulpnn2"]),
     "cluster3": ClusterConfig(core=PRESETS["xpulpnn3"]),
 }
-"""Named clusters: eight cores on 16 banks, on 32 (banking factor 4), with the XpulpV2 baseline as core, with the
-additions of XpulpNN 2, and with those of XpulpNN 3 too.
-"""
+"""Named clusters: eight cores on 16 banks, on 32 banks (banking factor 4), with XpulpV2 cores, with XpulpNN 2 cores,
+and with XpulpNN 3 cores."""
 
 
 def preset(name: str) -> CoreConfig:
-    """The preset called ``name``; raises :class:`ConfigError` for an unknown one."""
+    """Return the preset called ``name``; raise :class:`ConfigError` for an unknown name."""
     try:
         return PRESETS[name]
     except KeyError:

@@ -1,15 +1,15 @@
-"""Exceptions raised by the project. Every one is a user's mistake or a missing tool, never an internal fault.
+"""Exceptions raised by the project: mistakes of the user or missing tools, never internal faults.
 
-The text reads "`what` must be `rule`, not `value`"; the command line prints it as one line and exits with code 2.
+A message reads "`what` must be `rule`, not `value`"; the command line prints it as one line and exits with code 2.
 """
 
 
 class XpulpnnError(Exception):
-    """Base of all errors the command line reports in one line."""
+    """Base of all errors that the command line reports in one line."""
 
 
 def unreadable(path: object, error: OSError) -> str:
-    """Why a file cannot be read or written, in words."""
+    """Return a message that says why a file cannot be read or written."""
     if isinstance(error, FileNotFoundError):
         return f"{path} must be an existing file, and there is none of this name"
     if isinstance(error, IsADirectoryError):

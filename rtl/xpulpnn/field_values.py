@@ -1,4 +1,4 @@
-"""Fields of configurations as text, ``KEY=VALUE``, and choices among words."""
+"""Parser of ``KEY=VALUE`` settings for the fields of configurations."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Config = TypeVar("Config")
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise :class:`~xpulpnn.errors.ConfigError` for a word that is none of the choices."""
+    """Raise :class:`~xpulpnn.errors.ConfigError` if ``value`` is not one of ``choices``."""
     if value not in choices:
         raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value or 'empty'}")
 
@@ -21,7 +21,7 @@ _TRUTH = {"true": True, "1": True, "on": True, "false": False, "0": False, "off"
 
 
 def parse_value(name: str, text: str, kind: Any) -> Any:
-    """The value that ``text`` spells for a field of type ``kind``: bool, int, set of int, enum or ``Literal`` word.
+    """Parse ``text`` as the value of a field of type ``kind``: bool, int, set of int, enum or ``Literal`` word.
 
     Raises :class:`ConfigError` naming the field and the rule.
     """
@@ -43,15 +43,15 @@ def parse_value(name: str, text: str, kind: Any) -> Any:
 
 
 def check_choices(config: Any) -> None:
-    """Raise :class:`~xpulpnn.errors.ConfigError` for a field of ``Literal`` type with another value."""
+    """Raise :class:`~xpulpnn.errors.ConfigError` for a field of ``Literal`` type whose value is not allowed."""
     for item in fields(config):
         if get_origin(item.type) is Literal:
             require_choice(item.name, getattr(config, item.name), get_args(item.type))
 
 
 def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Path and type of every field by the names of its setting: its own, also after that of the configuration it is
-    in (``dotp.widths``)."""
+    """Map each setting name to the path and type of its field; fields of a nested configuration also have the nested
+    field's name as a prefix (``dotp.widths``)."""
     settings: dict[str, tuple[tuple[str, ...], Any]] = {}
     for item in fields(config):
         inner = getattr(config, item.name)
@@ -64,7 +64,7 @@ def _settings(config: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
 
 
 def with_setting(config: object, key: str, text: str) -> tuple[tuple[str, ...], Any]:
-    """Path and value of one ``KEY=VALUE`` setting of the command line, parsed by the type of its field.
+    """Return path and value of one ``KEY=VALUE`` setting of the command line, parsed by the type of its field.
 
     ``KEY`` may have hyphens for underscores; keys of :class:`~xpulpnn.config.DotpConfig` may be written with or without
     the prefix ``dotp.``.
@@ -87,5 +87,5 @@ def _changed(config: Any, changes: Mapping[tuple[str, ...], Any]) -> Any:
 
 
 def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
-    """``config`` with ``KEY=VALUE`` settings applied together; raises :class:`ConfigError`."""
+    """Return ``config`` with ``KEY=VALUE`` settings applied together; raise :class:`ConfigError` for a bad one."""
     return _changed(config, dict(with_setting(config, key, text) for key, text in settings.items()))

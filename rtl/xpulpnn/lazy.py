@@ -1,6 +1,6 @@
-"""Public names of a package that are loaded when they are first used.
+"""Public names of a package that are imported on first use.
 
-``xpulpnn.isa`` can so be imported without Amaranth, and the command line starts without what a subcommand does not use.
+Importing ``xpulpnn.isa`` thus needs no Amaranth, and the command line loads only the modules of its subcommand.
 """
 
 import re
@@ -11,8 +11,7 @@ from typing import Any
 
 
 def loader(initialiser: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of the package of a file ``__init__.py``, for the names that the stub beside it
-    imports."""
+    """Return ``__getattr__`` and ``__dir__`` of a package for the names in the stub beside its ``__init__.py``."""
     path = Path(initialiser)
     stub = path.with_suffix(".pyi").read_text()
     homes = {name: home for home, name in re.findall(r"^from (\S+) import \w+ as (\w+)$", stub, re.MULTILINE)}

@@ -1,7 +1,7 @@
-"""The one cache of the project: models, emitted designs, netlists, results of flows and of tables, step times.
+"""The cache of the project: models, emitted designs, netlists, results of flows and of tables, step times.
 
-It is ``$XPULPNN_CACHE``, else ``$XDG_CACHE_HOME/xpulpnn``, else ``~/.cache/xpulpnn``. Every entry is named after a hash
-of all that determines it, so that entries never go out of date, and emptying the cache costs time alone.
+Its folder is ``$XPULPNN_CACHE``, else ``$XDG_CACHE_HOME/xpulpnn``, else ``~/.cache/xpulpnn``. The name of an entry is
+a hash of everything that determines its contents, so entries never become stale and the cache can be emptied safely.
 """
 
 import fcntl
@@ -16,21 +16,21 @@ from xpulpnn.errors import ToolError
 
 CACHE_VARIABLE = "XPULPNN_CACHE"
 
-DEFAULT = "default"  # what `cache_place` returns where no variable says where the cache is to be
+DEFAULT = "default"  # source that `cache_place` returns where no variable sets the folder
 
 _FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers", "runs", "widths")
-"""Folders of the cache; compiled models are beside them."""
+"""Subfolders of the cache; compiled models are in the cache folder itself."""
 _FILES = ("*.so", "*.a", "*.lock", "building-*")
-"""Compiled models, the libraries of models and of programs, locks of builds, and folders of builds."""
+"""Compiled models, libraries of models and of programs, locks of builds, and folders of builds."""
 
-_started = 0.0  # time since the epoch, in seconds, before which entries do not count in this process
+_started = 0.0  # time in seconds since the epoch; this process ignores older entries
 
 
 def cache_place() -> tuple[Path, str]:
-    """Place of the cache and its source: a variable of the environment, or the default."""
+    """Return the folder of the cache and its source: the name of an environment variable, or ``DEFAULT``."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen), CACHE_VARIABLE
-    # the convention has relative paths ignored
+    # the XDG specification says that relative paths are ignored
     if (base := os.environ.get("XDG_CACHE_HOME", "")) and Path(base).is_absolute():
         return Path(base) / "xpulpnn", "XDG_CACHE_HOME"
     try:
@@ -40,7 +40,7 @@ def cache_place() -> tuple[Path, str]:
 
 
 def cache_directory() -> Path:
-    """Folder of the cache, made if need be; raises :class:`ToolError` if nothing can be written there."""
+    """Return the folder of the cache, created if missing; raise :class:`ToolError` if it is not writable."""
     folder, said_by = cache_place()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def cache_directory() -> Path:
 
 
 def ignore_before(started: float) -> None:
-    """Let only entries count in this process that were written since ``started``, seconds since the epoch."""
+    """Make this process ignore cache entries older than ``started``, in seconds since the epoch."""
     global _started
     _started = started
 
@@ -67,13 +67,13 @@ def counts(entry: Path) -> bool:
 
 @contextmanager
 def alone(lock: Path) -> Generator[None]:
-    """Wait until no other process makes the entry with this lock; what a killed one holds is free."""
+    """Hold the lock of a cache entry, waiting for other processes; the lock of a killed process is free."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            # whoever waits has the file open, whoever comes later finds the entry
+            # a waiting process has the file open; a later process finds the entry
             lock.unlink(missing_ok=True)
 
 
@@ -83,7 +83,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def cache_size() -> tuple[int, int]:
-    """Number of files in the cache and their bytes; nothing is made."""
+    """Return the number of files in the cache and their bytes, without creating the folder."""
     files = bytes_ = 0
     for entry in _entries(cache_place()[0]):
         for path in [entry] if entry.is_file() else entry.rglob("*"):
@@ -95,7 +95,7 @@ def cache_size() -> tuple[int, int]:
 
 
 def clean_cache() -> None:
-    """Remove every entry of the cache, and nothing else that may be in its folder."""
+    """Remove every entry of the cache and leave other files in its folder alone."""
     for entry in _entries(cache_place()[0]):
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)

@@ -25,23 +25,23 @@ from xpulpnn.emit.names import IDENTIFIER, port_name, snake_case
 from xpulpnn.emit.process import Note, no_note
 from xpulpnn.errors import InputError
 
-_COLUMNS = 110  # Width of comments.
+_COLUMNS = 110  # width of comments
 
 Reset = Literal["sync", "async-low"]
 RESETS: tuple[Reset, ...] = ("sync", "async-low")
-"""Reset of registers: synchronously by ``rst``, active high, or asynchronously by ``rst_n``, active low."""
+"""Reset of registers: synchronous by ``rst``, active high, or asynchronous by ``rst_n``, active low."""
 
 Separator = Literal["__", "_"]
-"""Between the name of an interface and that of its member in ports: ``instr__req`` or ``instr_req``."""
+"""Text between interface and member in the names of ports: ``instr__req`` or ``instr_req``."""
 
-_CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # Modules that are instantiated in RTLIL.
-_CACHED_MODULES = 1 << 10  # Modules whose text is cached for later designs.
-LICENCE = "Apache-2.0"  # SPDX identifier of the licence of emitted text.
+_CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # modules that are instantiated in RTLIL
+_CACHED_MODULES = 1 << 10  # modules whose text is cached for later designs
+LICENCE = "Apache-2.0"  # SPDX identifier of the licence of emitted text
 
 
 @dataclass(frozen=True, slots=True)
 class EmittedVerilog:
-    """Verilog of a component and all it contains."""
+    """The Verilog of a component and of all components in it."""
 
     header: str  #: Comment lines for the top of a file: generator, licence, command and configuration.
     #: modules: Text of each module by its name: one module per distinct component, submodules first, the top module
@@ -51,8 +51,8 @@ class EmittedVerilog:
     #:   ``configuration``, ``hierarchy`` (instance path to module name) and ``modules`` (component, ports, registers,
     #:   signals and instances of each).
     manifest: dict[str, Any]
-    #: rtlil: Amaranth's RTLIL of each module, of every component that shares it: what the text must be equal to.
-    #:   Instances bear the names of the emitted modules.
+    #: rtlil: Amaranth's RTLIL of each module, for equivalence checks: one text for every component that shares the
+    #:   module. Instances bear the names of the emitted modules.
     rtlil: dict[str, tuple[str, ...]]
 
     @property
@@ -61,12 +61,12 @@ class EmittedVerilog:
         return self.header + _contents(self.modules) + "".join(f"\n{text}" for text in self.modules.values())
 
     def files(self) -> dict[str, str]:
-        """The source as one file per module, by file names, submodules first."""
+        """Return the source as one file per module, by file names, submodules first."""
         return {f"{name}.v": f"{self.header}\n{text}" for name, text in self.modules.items()}
 
 
 def _contents(modules: Mapping[str, str]) -> str:
-    """Comment lines that list the modules with the first sentence about each; none for a single module."""
+    """Return comment lines that list the modules, each with the first sentence of its description."""
     entries = ["Modules, each behind those that it contains:"]
     for name, text in modules.items():
         about = " ".join(line[3:] for line in takewhile(lambda line: line.startswith("// "), text.split("\n")))
@@ -75,7 +75,7 @@ def _contents(modules: Mapping[str, str]) -> str:
 
 
 def plain(value: object) -> Any:
-    """A configuration as JSON types: dataclasses as objects, enums by name, sets as sorted lists."""
+    """Convert a configuration to JSON types: dataclasses to objects, enums to names, sets to sorted lists."""
     if is_dataclass(value) and not isinstance(value, type):
         values = {item.name: getattr(value, item.name) for item in fields(value)}
         omitted = {
@@ -102,14 +102,14 @@ def _module_text(
     about: str,
     note: Note,
 ) -> tuple[tuple[str, ...], ModuleText]:
-    """Clocks and resets of a module of this RTLIL, and its text; designs have many modules in common.
+    """Return the clocks and resets of a module and its text; cached, as designs have many modules in common.
 
-    ``ports`` are names and meanings, ``inside`` the modules instantiated, ``about`` and ``note`` comments on the module
-    and on its cases.
+    ``text`` is the RTLIL, ``ports`` are names and meanings, ``inside`` are the instantiated modules; ``about`` and
+    ``note`` are comments on the module and on its cases.
     """
     module, meanings = rtlil.parse(text), dict(ports)
     inputs = (wire.name[1:] for wire in module.wires.values() if wire.port == "input")
-    # Amaranth names them in any order
+    # Amaranth adds clocks and resets in no fixed order
     clocking = tuple(
         sorted((name for name in inputs if name not in meanings), key=lambda name: name.rpartition("_")[::2])
     )
@@ -118,7 +118,7 @@ def _module_text(
 
 
 class _Emission:
-    """Collects the modules of one call."""
+    """Collector of the modules of one call of :func:`emit`."""
 
     def __init__(self, top: wiring.Component, name: str, style: Style) -> None:
         self.top = top
@@ -131,9 +131,9 @@ class _Emission:
         self._converted: dict[Hashable, str] = {}
 
     def convert(self, component: wiring.Component, fragment: Fragment | None = None) -> str:
-        """Convert a component and everything inside it, children first, those that elaborate alike once.
+        """Emit a component after its children, equal components once, and return the name of its module.
 
-        ``fragment`` is the component if it has been elaborated. Returns the name of its module.
+        ``fragment`` is the elaborated component, if it has been elaborated already.
         """
         fragment = fragment or Fragment.get(component, None)
         hierarchy.flatten(component, fragment)
@@ -202,7 +202,7 @@ class _Emission:
         return name
 
     def instances(self, path: str, module: str) -> Iterator[tuple[str, str]]:
-        """Instance paths from ``path``, an instance of ``module``, downwards, and their modules."""
+        """Yield the path and module of the instance ``path`` of ``module`` and of all instances below it."""
         yield path, module
         for instance, inner in self.texts[module].instances if module in self.texts else ():
             yield from self.instances(f"{path}.{instance}", inner)
@@ -235,7 +235,7 @@ class _Emission:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Without garbage collection of cycles, which would search the growing graph of live values again and again."""
+    """Disable garbage collection, which would search the growing graph of live objects again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -256,7 +256,6 @@ def _settings(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _header(configuration: Any, command: str, style: Style) -> str:
-    """Comment lines that say where a text comes from."""
     lines = [f"Generated by xpulpnn {version('xpulpnn')} (xpulpnn.verilog); do not edit."]
     lines.append(f"SPDX-License-Identifier: {LICENCE}")
     for title, text in (("Command", command), ("Configuration", "; ".join(_settings(configuration)))):
@@ -279,19 +278,19 @@ def emit(
     both_edges: bool = False,
     separator: Separator = "__",
 ) -> EmittedVerilog:
-    """Verilog of ``component`` as module ``name``.
+    """Emit ``component`` as the Verilog module ``name``, with a module for each distinct component in it.
 
     The same component and configuration give the same bytes. Elaborates ``component``, which can be done once only.
 
-    ``config``, that of the component unless another is given, is echoed as ``configuration`` in the manifest and in the
-    header, which also names the ``command`` line. ``prefix`` begins the name of every module, so that designs with
-    different prefixes fit into one. Registers are reset at the clock edge by ``rst``, active high, or at once by
-    ``rst_n``, active low (``async-low``); with ``initial`` they have their reset values before the first reset too.
-    With ``both_edges`` every change of a clock is an edge: for simulators, which then have half the changes to follow;
-    it needs SystemVerilog. ``separator`` is that of the ports of ``component``.
+    ``config``, by default the component's, is written as ``configuration`` in the manifest and in the header, which
+    also shows the ``command`` line. ``prefix`` begins the name of every module, so that designs with different prefixes
+    can be compiled together. Registers are reset at the clock edge by ``rst``, active high, or at once by ``rst_n``,
+    active low (``async-low``); with ``initial`` they also have their reset values before the first reset. With
+    ``both_edges`` every change of a clock is an edge, which halves the changes that a simulator follows; it needs
+    SystemVerilog. ``separator`` is the text between interface and member in the port names of ``component``.
 
-    Raises :class:`InputError` if the prefix cannot begin an identifier, and :class:`ToolError` if the component has
-    something in it that Verilog is not written for.
+    Raises :class:`InputError` if the prefix cannot begin an identifier, and :class:`ToolError` if the component
+    contains something that cannot be written as Verilog.
     """
     if prefix and not IDENTIFIER.fullmatch(prefix):
         raise InputError(f"prefix must be letters, digits and underscores, a letter first, not {prefix}")

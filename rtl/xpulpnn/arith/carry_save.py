@@ -1,4 +1,4 @@
-"""Carry-save addition of many words, and Booth-recoded product rows to add."""
+"""Carry-save addition of many words, and partial products by Booth recoding."""
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
@@ -9,7 +9,7 @@ _DIGIT = 2  # bits of the multiplier per row (radix 4)
 
 
 def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
-    """Place of each digit that factor ``b`` is recoded to, its sign, and whether it is one or two."""
+    """Yield for each radix-4 Booth digit of ``b`` its lowest bit, its sign, and signals for magnitude one and two."""
     for place in range(0, len(b), _DIGIT):
         below = b[place - 1] if place else Const(0, 1)
         low, high = b[place], b[place + 1]
@@ -20,11 +20,11 @@ def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
 
 
 def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
-    """Words whose sum is ``a * b`` modulo ``2**len(a)``, for factors of the same, even width.
+    """Return words whose sum is ``a * b`` modulo ``2**len(a)``, for factors of the same, even width.
 
     Modified Booth recoding (O. L. MacSorley, High-speed arithmetic in binary computers, 1961): every two bits of ``b``
-    and the one below them select -2, -1, 0, 1 or 2 times ``a``. A negative row is inverted; its missing 1 at the place
-    of the row comes in an extra word after the rows.
+    and the bit below select -2, -1, 0, 1 or 2 times ``a``. A negative row is inverted; the last word holds the 1 that
+    each inverted row lacks at its lowest bit.
     """
     width = len(a)
     negative = Signal(width, name="negative")
@@ -43,11 +43,11 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
 
 
 def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Value]:
-    """Words whose sum is the product of ``a``, whose top bit is its sign, and ``b``, modulo ``2**(2 * len(b))``.
+    """Return words whose sum is the product of signed ``a`` and ``b``, modulo ``2**(2 * len(b))``.
 
-    The recoding of :func:`booth_rows`, which takes ``b`` as signed; with ``unsigned_top``, the top bit of an unsigned
-    ``b``, ``a`` is added once more above it. ``len(a)`` is ``len(b) + 1``. No row is extended by its sign: it ends with
-    the inverted sign and a 1, which with one more 1, in the last word, stand for all bits above.
+    Booth recoding as in :func:`booth_rows`, which takes ``b`` as signed; with ``unsigned_top``, the top bit of an
+    unsigned ``b``, one more row adds ``a`` above. ``len(a)`` is ``len(b) + 1``. Rows are not sign-extended: each ends
+    with the inverted sign and a 1, which with one more 1 in the last word stand for all higher bits.
     """
     width, length = len(b), len(a) + 1
     negative = Signal(2 * width, name="negative")
@@ -67,15 +67,15 @@ def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Val
 
 
 Row = tuple[int, Value]
-"""A word to add, and the level of the tree at which it arrives: 0 for words that are there at once."""
+"""A word to add, and its arrival level in the tree: 0 for words that are available at once."""
 
 
 def carry_save(m: Module, rows: Iterable[Value | Row], width: int, name: str) -> tuple[Row, Row]:
     """Reduce many words to two with the same sum modulo ``2**width``.
 
-    A tree of 3:2 compressors on whole words, each taking the three words that arrive first, so that the depth is that
-    of a Wallace tree for words that arrive together, and late words enter late. Columns in which words are constantly
-    0 cost nothing after synthesis.
+    A tree of 3:2 compressors on whole words, each taking the three words that arrive first. The depth is that of a
+    Wallace tree for words that arrive together, and late words enter late. Columns of constant zeros cost nothing after
+    synthesis.
     """
     leveled = [row if isinstance(row, tuple) else (0, row) for row in rows]
     queue = [(level, order, row) for order, (level, row) in enumerate(leveled)]

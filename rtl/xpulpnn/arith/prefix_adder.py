@@ -4,23 +4,24 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from xpulpnn.component import Component, In, Out, signals
 
-GROUP = 4  # places joined before the parallel network, which then has few enough nodes to be worth its area
-DENSE_GROUP = 2  # the same where the way through the adder is a long one
+GROUP = 4  # bits that ripple before the parallel network, which keeps the network small
+DENSE_GROUP = 2  # the same for adders on long paths
 
 
 def _every(period: int, bits: int, width: int) -> Const:
-    """The low ``period``-bit pattern ``bits`` repeated over ``width`` bits."""
+    """Return the low ``period`` bits of ``bits`` repeated over ``width`` bits."""
     return Const(sum(bits << place for place in range(0, width, period)) % (1 << width), width)
 
 
 def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value, group: int = GROUP) -> Value:
-    """Carry into every bit of a sum, the lowest one being ``carry``.
+    """Return the carry into every bit of a sum; ``carry`` is the carry into bit 0.
 
-    A sparse parallel prefix network: carries ripple through groups of ``group`` places, the carry out of each group
-    doubles its reach with each level, and the carries inside the groups ripple from it.
+    A sparse parallel-prefix network on generate (``starting``) and propagate (``passing``) bits: carries ripple through
+    groups of ``group`` bits, the carry out of each group doubles its reach with each level, and the carries inside a
+    group ripple from the carry into the group.
     """
     width = len(passing)
-    # Place i stands for bit i - 1, so that what leaves places 0 to i is the carry into bit i.
+    # Position i stands for bit i - 1, so that the carry out of positions 0 to i is the carry into bit i.
     starts, passes = signals(width, "carry_starts carry_passes")
     m.d.comb += [starts.eq(Cat(carry, starting)), passes.eq(Cat(Const(0, 1), passing))]
 
@@ -32,7 +33,7 @@ def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value, gro
         m.d.comb += beyond.eq(passes & through.shift_left(1)[:width])
         reach, through = further, beyond
 
-    # From here on both are 0 but at the top place of every group.
+    # Only the top position of every group is kept from here on.
     tops = _every(group, 1 << (group - 1), width)
     reach, through = reach & tops, through & tops
     step = group
@@ -54,19 +55,19 @@ def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value, gro
 class PrefixAdder(Component):
     """Sum of two words.
 
-    ``result = a + b`` modulo ``2**width``, with the carries of :func:`~xpulpnn.arith.prefix_adder.prefix_carries`. An
-    addition left to synthesis becomes a Brent-Kung network in Yosys, of almost twice the depth, which ABC then rewrites
-    into something deeper still. Combinational, no state.
+    ``result = a + b`` modulo ``2**width``, with the carries of :func:`~xpulpnn.arith.prefix_adder.prefix_carries`.
+    Yosys maps a plain addition to a Brent-Kung network of almost twice the depth, which ABC then makes even deeper.
+    Combinational, no state.
     """
 
     def __init__(self, width: int, *, group: int = GROUP, complements: bool = False) -> None:
-        self.width, self.group, self.complements = width, group, complements  # Bits of the words.
+        self.width, self.group, self.complements = width, group, complements
         self.module_variant = f"{width}"
         #: a, b: Addends.
         #: result: Sum.
         ports = {"a": In(width), "b": In(width), "result": Out(width)}
         if complements:
-            #: complement: The result is complemented, which takes no time; on request.
+            #: complement: The result is complemented, without delay; optional.
             ports["complement"] = In(1)
         super().__init__(ports=ports)
 

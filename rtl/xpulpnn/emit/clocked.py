@@ -1,4 +1,4 @@
-"""Writes registers, those that are alike as arrays, and memories."""
+"""Writes registers, memories, and arrays of similar registers."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from xpulpnn.emit.rtlil import MEMORY_READ, MEMORY_WRITE, REGISTER, Assign, Cell
 from xpulpnn.emit.tree import Node, merged, tree
 from xpulpnn.emit.values import Sig, Slice, bits, const_bits, runs, sig_width
 
-MIN_ELEMENTS = 8  # number of registers from which on an array with a loop reads better than each by itself
+MIN_ELEMENTS = 8  # a shorter array with a loop is harder to read than single registers
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _TOKEN = re.compile(r"\d+'h[0-9a-f]+|\w+|\W")
@@ -31,16 +31,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class ArrayOfRegisters:
-    """An array that stands for registers."""
-
-    name: str  # what the names of the elements begin with
-    first: int  # numbers of the elements
-    last: int  # numbers of the elements
+    name: str  # common beginning of the names of the elements
+    first: int
+    last: int
     loops: tuple[Loop, ...]  # assignments at a clock edge
 
 
 def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | None:
-    """The lines that all elements have in common, in terms of ``index``."""
+    """Return the lines that all elements have in common, in terms of ``index``; None if they differ otherwise."""
     tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
     if len({len(row) for row in tokens.values()}) > 1:
         return None
@@ -50,7 +48,7 @@ def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | N
 
 
 def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
-    """Loops over all elements, or over the even and the odd ones, of which the first may differ; none without."""
+    """Return loops over all elements, or over even and odd ones, the first of which may be separate."""
     numbers = sorted(texts)
     for step in (1, 2):
         loops: list[Loop] = []
@@ -68,7 +66,7 @@ def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
 
 
 def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
-    """One token of all elements in terms of ``index``."""
+    """Return one token of all elements in terms of ``index``; None if they differ otherwise."""
     if len({token for _, token in column}) == 1:
         return column[0][1]
     if all(token == f"{name}{number}" for number, token in column):
@@ -85,7 +83,7 @@ def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None
 
 @dataclass(slots=True)
 class _Block:
-    """Registers in one ``always`` block: at which event, with which reset, and what they do otherwise."""
+    """The registers of one ``always`` block, with its event, reset and statements."""
 
     event: str
     reset: Sig | None
@@ -94,8 +92,6 @@ class _Block:
 
 
 class Clocked:
-    """The registers and memories of a module."""
-
     def __init__(self, nets: Nets, note: Note) -> None:
         self._nets = nets
         self._cells = [cell for cell in nets.module.cells if cell.type == REGISTER]
@@ -109,7 +105,7 @@ class Clocked:
         self._find_arrays()
 
     def _find_arrays(self) -> None:
-        """Gather registers in arrays, whose elements they become."""
+        """Replace numbered registers with similar statements by arrays."""
         nets = self._nets
         index = "i" if nets.space.is_free("i") else "index"
         wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
@@ -135,14 +131,14 @@ class Clocked:
                 self.arrays[wire] = array, number
 
     def registers(self) -> list[dict[str, Any]]:
-        """Name, width and reset value of each register."""
+        """Return name, width and reset value of each register."""
         wires = [self._nets.wires[cell.result] for cell in self._cells]
         inits = [None if wire.init is None else int(wire.init, 2) for wire in wires]
         pairs = zip(wires, inits, strict=True)
         return [{"name": self._nets.names[wire.name], "width": wire.width, "reset": init} for wire, init in pairs]
 
     def declarations(self) -> list[str]:
-        """Memories, and registers that are not ports."""
+        """Return the declarations of memories and of registers that are not ports."""
         nets = self._nets
         lines = [
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
@@ -170,7 +166,7 @@ class Clocked:
         return guarded(head, loop.lines)
 
     def initial(self) -> list[str]:
-        """Values before the first clock edge."""
+        """Return the ``initial`` block, or nothing without initial values."""
         nets = self._nets
         single, loops = [], []
         if nets.style.initial:
@@ -194,11 +190,11 @@ class Clocked:
                 continue
             single += [f"{name}[{index}] = {verilog_literal(word)};" for index, word in enumerate(reversed(words))]
         lines = [*rows(single), *loops]
-        # initial values in declarations would be set before any process waits for their change
+        # an initial value in a declaration can be set before a process starts to wait for changes
         return ["initial begin", *(INDENT + line for line in lines), "end"] if lines else []
 
     def lines(self) -> list[str]:
-        """The blocks."""
+        """Return the ``always`` blocks."""
         blocks: list[_Block] = []
         for block in (block for wire, block in self._blocks.items() if wire not in self.arrays):
             for known in blocks:
@@ -227,7 +223,7 @@ class Clocked:
         statements = list(process or [Assign(Slice(register, 0, width), data)])
         first = statements[0]
         if isinstance(first, Assign) and first.value == (Slice(register, 0, width),):
-            # a register holds its value without being told so
+            # a register holds its value without an assignment
             del statements[0]
         reset: Sig | None = None
         resets: list[Assign] = []
@@ -244,7 +240,7 @@ class Clocked:
     def _event(self, cell: Cell) -> str:
         edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
         clock = self._nets.printer.sig(cell.ports["CLK"]).text
-        # clocks of other domains have a frequency of their own
+        # the clocks of other domains are independent
         edge = "edge" if self._nets.style.both_edges and clock == "clk" else edge
         return f"{edge} {clock}"
 
@@ -266,7 +262,7 @@ class Clocked:
         return lines
 
     def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], also: str = "") -> list[str]:
-        """A part of a word written if its enable, and another condition, holds."""
+        """Write a part of a word under its enable and the condition ``also``."""
         enable, low, width = part
         data = port.ports["DATA"]
         if width < sig_width(data):
@@ -279,7 +275,7 @@ class Clocked:
         return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
 
     def _read(self, port: Cell) -> list[str]:
-        """A word read, and those parts of it that ports which it sees write at the same time."""
+        """Read a word, bypassing the parts that transparent write ports write in the same cycle."""
         printer, register = self._nets.printer, port.result
         name = self._nets.names[register]
         lines = [f"{name} <= {printer.word(port)};"]
@@ -295,14 +291,14 @@ class Clocked:
 
 
 def _at(event: str, lines: list[str], *, is_single: bool = False) -> list[str]:
-    """Write the statements of an event; ``is_single`` if it is one statement on many lines."""
+    """Wrap the statements in an ``always`` block; ``is_single`` says that they are one statement on several lines."""
     if is_single or len(lines) == 1 or lines[0].startswith("for ("):
         return [f"always @({event})", *(INDENT + line for line in lines)]
     return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 
 
 def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
-    """Condition and constant if a last statement loads a whole register with that on a single-bit condition."""
+    """Return condition and constant if the statement assigns a constant to a whole register on a one-bit condition."""
     match statement:
         case Switch(selector, [(("1",), [Assign(target, value)])]):
             if sig_width(selector) == 1 and target.width == width and const_bits(value) is not None:
@@ -311,13 +307,13 @@ def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
 
 
 def _moved(node: Node, register: str) -> Node:
-    """The same with assignments to the register itself instead of to its next value."""
+    """Redirect the assignments from the next value of a register to the register."""
     if isinstance(node, Assign):
         return Assign(Slice(register, node.target.low, node.target.width), node.value)
     return node.with_bodies(lambda body: [_moved(inner, register) for inner in body])
 
 
 def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:
-    """The bits that enable a write port, with lowest bit and width of the part of the word that each is for."""
+    """Yield each enable bit of a write port, with lowest bit and width of the part of the word that it enables."""
     enables = port.ports["EN"]
     return runs(sig_width(enables), lambda place: bits(enables, place, 1))

@@ -1,4 +1,4 @@
-"""Writes the processes that drive nets at once."""
+"""Writes combinational processes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,28 +12,24 @@ from xpulpnn.emit.rtlil import Assign, process_target, statement_sigs
 from xpulpnn.emit.tree import PRIORITY_WIDTH, ChoiceNode, Node, covers_all, disjoint, merged, tree, without_repeats
 from xpulpnn.emit.values import Sig, Slice, sig_width, wires_of
 
-_MAX_ARMS = 3  # conditions in one conditional expression, beyond which `if` reads better
+_MAX_ARMS = 3  # conditions in one conditional expression; `if` reads better for more
 
 
 @dataclass(slots=True)
 class _Block:
-    """Processes in one ``always`` block."""
-
     targets: list[str]
     nodes: list[Node]
     sources: set[str]
 
 
 class Combinational:
-    """The combinational processes of a module."""
-
     def __init__(self, nets: Nets, arrays: Mapping[str, tuple[ArrayOfRegisters, int]], note: Note) -> None:
         self._nets, self._arrays = nets, arrays
         self._print = ProcessPrinter(nets, "=", note)
         self.targets: set[str] = set()
 
     def pieces(self) -> list[TextPiece]:
-        """One statement for each process or group of processes."""
+        """Return a statement for each process or group of processes."""
         pieces: list[TextPiece] = []
         blocks: list[_Block] = []
         for process in self._nets.module.processes:
@@ -69,10 +65,8 @@ class Combinational:
         width = sig_width(node.selector)
         return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
 
-    # As an expression
-
     def _element(self, nodes: list[Node], target: str) -> str | None:
-        """The element of an array that a value selects, if a process chooses just that."""
+        """Return an indexed array element if that is all that the process selects."""
         first, last = nodes[0], nodes[-1]
         if len(nodes) > 2 or isinstance(last, Assign) or last.selector is None or last.default:
             return None
@@ -100,7 +94,7 @@ class Combinational:
         return f"({self._nets.printer.sig(last.selector).operand} == {rest}) ? {other} : {word}"
 
     def _expression(self, nodes: list[Node], target: str) -> str | None:
-        """The value that a process leaves, as one expression, if that is short."""
+        """Return the final value of the process as one expression; None if it is long."""
         if _arms(nodes) > _MAX_ARMS:
             return None
         text = self._left(nodes, target)
@@ -110,7 +104,7 @@ class Combinational:
         return text if text is not None and len(head) + len(text) < lines * COLUMNS else None
 
     def _left(self, nodes: Sequence[Node], target: str) -> str | None:
-        """Text of what is left in the net after the statements, which must set all of it."""
+        """Return the expression that the statements assign to all of the net; None if they leave bits unassigned."""
         if not nodes:
             return None
         *before, last = nodes
@@ -130,10 +124,8 @@ class Combinational:
         rest = self._left([*before, *last.default], target)
         return None if rest is None else "".join(parts) + rest
 
-    # Several in one block
-
     def _gathered(self, blocks: Sequence[_Block]) -> list[_Block]:
-        """The same processes, those that ask the same questions in one block unless one needs the other's result."""
+        """Merge processes that test the same conditions, unless one depends on the other."""
         reads = self._dependencies()
         gathered: list[_Block] = []
         for block in blocks:
@@ -165,7 +157,7 @@ class Combinational:
             reads[process_target(process)] = _wires(*statement_sigs(process))
         for name, sig in (*self._nets.aliases.items(), *self._nets.fields.items()):
             reads.setdefault(name, _wires(sig))
-        # what an instance drives may follow anything that it reads
+        # an output of an instance may depend on any of its inputs
         for cell in self._nets.module.cells:
             if cell.is_submodule:
                 inputs, outputs = _wires(*self._nets.netlist.inputs(cell)), self._nets.netlist.cell_outputs(cell)
@@ -175,7 +167,7 @@ class Combinational:
 
 
 def _arms(nodes: Sequence[Node]) -> int:
-    """Conditions in an expression for the statements."""
+    """Count the conditions in an expression for the statements."""
     choices = [node for node in nodes if isinstance(node, ChoiceNode)]
     return sum(len(choice.arms) + sum(map(_arms, choice.bodies())) for choice in choices)
 

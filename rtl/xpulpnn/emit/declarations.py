@@ -1,7 +1,7 @@
-"""Members of classes as their source declares them: types, and meanings from the ``#:`` comments.
+"""Types of class members, and their meanings from ``#:`` comments in the source.
 
-``"rdata": In(32),  #: Read data.`` says what ``rdata`` is. A comment on lines of its own names its members first and
-goes on three spaces further in: ``#: addr, we: As in OBI.``
+``"rdata": In(32),  #: Read data.`` gives the meaning of ``rdata``. A comment on lines of its own begins with the names
+of its members, and continuation lines are indented by three spaces: ``#: addr, we: As in OBI.``
 """
 
 import ast
@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 
 _MARK = "#:"
-_FURTHER = "   "  # Between the mark and the text of a line that continues a comment.
+_FURTHER = "   "  # between the mark and the text of a continuation line
 
 
 @cache
 def declared_meanings(kind: type) -> dict[str, str]:
-    """Meanings of the members of a class by their names, in the order of the source."""
+    """Return the meanings of the members of a class by their names, in the order of the source."""
     meanings: dict[str, str] = {}
     node = _class_node(kind)
     if node is None:
@@ -40,7 +40,7 @@ def declared_meanings(kind: type) -> dict[str, str]:
 
 
 def declared_type(kind: type, name: str) -> str:
-    """Type of a member and its default, as they are written; nothing for members that are made in a loop."""
+    """Return the type and default of a member as written in the source; empty for members that a loop creates."""
     node = _class_node(kind)
     for _, declared, declaration in _declarations(node) if node else ():
         if declared == name:
@@ -50,7 +50,7 @@ def declared_type(kind: type, name: str) -> str:
 
 
 def _declarations(node: ast.ClassDef) -> Iterator[tuple[range, str, ast.AST]]:
-    """Lines, name and declaration of each annotated member and each entry of a dictionary with names as keys."""
+    """Yield lines, name and declaration of each annotated member and of each dictionary entry with a constant key."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
             yield range(inner.lineno, (inner.end_lineno or inner.lineno) + 1), inner.target.id, inner
@@ -77,7 +77,7 @@ def _class_node(kind: type) -> ast.ClassDef | None:
 
 @cache
 def _comments(module: str) -> list[tuple[int, str]]:
-    """Line and text of every ``#:`` comment."""
+    """Return line and text of every ``#:`` comment."""
     lines = iter(_source(module).splitlines(keepends=True))
     tokens = tokenize.generate_tokens(lambda: next(lines, ""))
     comments = [token for token in tokens if token.type == tokenize.COMMENT and token.string.startswith(_MARK)]

@@ -1,7 +1,7 @@
 """Verilog expressions for RTLIL values and operators.
 
-RTLIL operators have an explicit result width, Verilog's take theirs from the context. Operands come here with the width
-of the operation (:mod:`~xpulpnn.emit.fold`), so that an operator means the same in every context of its width.
+RTLIL operators have an explicit result width, Verilog's depend on the context. :mod:`~xpulpnn.emit.fold` has given the
+operands the width of the operation, so that an operator means the same in every context of that width.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,10 @@ _CHAINED_SIGNS = frozenset((BITWISE | ARITHMETIC)[kind] for kind in CHAINED)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """An expression."""
-
     text: str  # Verilog source
-    primary: bool = True  # A name, select, literal, concatenation or one of them inverted: needs no parentheses
-    signed: bool = False  # A signed expression; an unsigned operand beside it would change its meaning
-    operator: str = ""  # its outermost operator, if it has two operands
+    primary: bool = True  # a name, select, literal, concatenation or an inverted one of them: needs no parentheses
+    signed: bool = False  # a signed expression; an unsigned operand beside it would change its meaning
+    operator: str = ""  # the outermost operator, if it has two operands
 
     @property
     def operand(self) -> str:
@@ -34,19 +32,19 @@ class Text:
         return self.text if self.primary else f"({self.text})"
 
     def left_of(self, operator: str) -> str:
-        """The expression as left operand of an operator."""
+        """Return the expression as left operand of ``operator``."""
         return self.text if self.operator == operator and operator in _CHAINED_SIGNS else self.operand
 
 
 def verilog_literal(bits: str) -> str:
-    """A sized literal: hexadecimal, binary when it has one bit or bits that do not matter."""
+    """Return a sized literal: binary for a single bit or with don't-care bits, else hexadecimal."""
     if len(bits) > 1 and set(bits) <= {"0", "1"}:
         return f"{len(bits)}'h{int(bits, 2):x}"
     return f"{len(bits)}'b{bits.replace('-', '?')}"
 
 
 def self_width(cell: Cell) -> int:
-    """The width Verilog gives an operator on its own."""
+    """Return the width that Verilog gives an operator outside of any context."""
     if cell.type in COMPARISONS or cell.type in REDUCTIONS:
         return 1
     if cell.type in SHIFTS or cell.type in UNARY:
@@ -57,15 +55,13 @@ def self_width(cell: Cell) -> int:
 
 
 class Printer:
-    """Writes values and operators."""
-
     def __init__(self, name: Callable[[Slice], str], enumerations: Enumerations) -> None:
         self._name, self._enumerations = name, enumerations
-        self.inlined: dict[str, Cell] = {}  # operators by their nets, where these are read
+        self.inlined: dict[str, Cell] = {}  # operators that are written at the places that read their nets
         self.memories: dict[str, str] = {}
 
     def sig(self, sig: Sig, enumeration: Enumeration | None = None) -> Text:
-        """A value, which may be one of an enumeration."""
+        """Return the text of a value, which may be a member of ``enumeration``."""
         constant = const_bits(sig)
         label = self._enumerations.label(enumeration, constant) if constant is not None else None
         if label is not None:
@@ -79,7 +75,7 @@ class Printer:
         return Text(parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}")
 
     def condition(self, sig: Sig, *, negated: bool = False) -> str:
-        """A bit that is tested, for 0 if ``negated``."""
+        """Return the text of a tested bit, inverted if ``negated``."""
         chunk = sig[0]
         cell = self.inlined.get(chunk.wire) if isinstance(chunk, Slice) else None
         if cell is not None and cell.type == "$not":
@@ -95,7 +91,7 @@ class Printer:
         return Text(self._name(chunk))
 
     def cell(self, cell: Cell, enumeration: Enumeration | None = None) -> Text:
-        """An operator."""
+        """Return the text of an operator."""
         kind, ports = cell.type, cell.ports
         if kind == MEMORY_READ:
             return Text(self.word(cell))
@@ -126,22 +122,22 @@ class Printer:
         raise ToolError(f"operator must be one that Verilog has too, not {kind}")
 
     def word(self, port: Cell) -> str:
-        """The word of a memory that a port addresses."""
+        """Return the text of the memory word that a port addresses."""
         return f"{self.memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
 
     def _unary(self, operator: str, sig: Sig) -> Text:
         if operator != "~" and len(sig) > 1 and all(chunk.width == 1 for chunk in sig):
-            # bits with the operator between them
+            # single bits joined by the operator
             parts = [self._chunk(chunk) for chunk in reversed(sig)]
             text = f" {operator} ".join(part.left_of(operator) for part in parts)
             return Text(text, primary=False, operator=operator)
         text = self.sig(sig)
         if operator != "~" and text.text.startswith("~"):
-            # one operator after another would be read as one
+            # adjacent operator characters would be read as one operator
             return Text(f"{operator}({text.text})", primary=False)
         return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
 
     def _side(self, cell: Cell, port: str, enumeration: Enumeration | None = None) -> str:
         text = self.sig(cell.ports[port], enumeration)
-        # a system function's argument has a width of its own
+        # the argument of a system function has its own width
         return f"$signed({text.text})" if cell.flag(f"{port}_SIGNED") else text.operand

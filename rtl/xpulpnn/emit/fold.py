@@ -1,4 +1,4 @@
-"""Simplifies single operators: constant operands, operands of other widths, signs that make no difference.
+"""Simplifies single operators: constant operands, operands of other widths, redundant signs.
 
 Afterwards every operator whose operands Verilog would extend has operands of its own width, so that its text means the
 same in every context.
@@ -12,7 +12,7 @@ from xpulpnn.emit.operators import BITWISE, COMPARISONS, REDUCTIONS
 from xpulpnn.emit.rtlil import Cell
 from xpulpnn.emit.values import Const, Sig, Slice, bits, const_bits, joined, resized, sig_width
 
-_MAX_PIECES = 2  # parts of a value up to which it reads better than a mask
+_MAX_PIECES = 2  # a mask reads better than more parts
 
 _IDENTITY = {"$and": Const("1"), "$or": Const("0"), "$xor": Const("0")}
 _ABSORBING = {"$and": Const("0"), "$or": Const("1")}
@@ -21,7 +21,7 @@ _OPERATIONS = {"$and": and_, "$or": or_, "$xor": xor}
 
 
 def normalise(cell: Cell) -> None:
-    """Give operands the width of the operation, and forget signs that it does not need then."""
+    """Give operands the width of the operation, and drop signs that then make no difference."""
     kind, ports = cell.type, cell.ports
     signed = cell.flag("A_SIGNED")
     if kind in BITWISE or kind in ("$add", "$sub", "$mux"):
@@ -65,7 +65,7 @@ def _range(sig: Sig, signed: bool) -> tuple[int, int]:
 
 
 def _known_comparison(cell: Cell) -> bool | None:
-    """The result of a comparison that operand widths alone decide."""
+    """Return the result of a comparison if the ranges of its operands decide it."""
     a_min, a_max = _range(cell.ports["A"], cell.flag("A_SIGNED"))
     b_min, b_max = _range(cell.ports["B"], cell.flag("B_SIGNED"))
     always, never = {
@@ -79,7 +79,7 @@ def _known_comparison(cell: Cell) -> bool | None:
 
 
 def known_result(cell: Cell) -> Sig | None:
-    """The result of an operator that only renames, extends or moves bits, or whose result is constant."""
+    """Return the result of an operator that only renames, extends or moves bits or is constant; else None."""
     kind, ports = cell.type, cell.ports
     if kind in COMPARISONS:
         known = _known_comparison(cell)
@@ -105,9 +105,9 @@ def known_result(cell: Cell) -> Sig | None:
 
 
 def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
-    """Take together two literals, one at an operator and one at that which drives its operand ``port``.
+    """Merge a literal operand of ``cell`` with a literal operand of ``driver``, the driver of its operand ``port``.
 
-    One of two bitwise operations of a kind is left; of a value that is masked and compared the bits themselves are.
+    Two bitwise operations of one type become one; a comparison of a masked value becomes a comparison of its bits.
     """
     other = "AB"[port == "A"]
     literal = const_bits(cell.ports[other])
@@ -133,7 +133,7 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:
-    """The value that a ``cell`` inverts back, if ``driver`` does it too; a comparison becomes the opposite one."""
+    """Return the value inverted twice, if ``driver`` is an inverter; make an inverted comparison the opposite one."""
     if driver.type == "$not":
         return driver.ports["A"]
     if driver.type in _OPPOSITE:
@@ -144,7 +144,7 @@ def inverted(cell: Cell, driver: Cell) -> Sig | None:
 
 
 def _tested_bit(cell: Cell) -> Sig | None:
-    """A bit compared with the value that makes the comparison true."""
+    """Return the bit that the result of a one-bit comparison equals."""
     if cell.type not in ("$eq", "$ne") or sig_width(cell.ports["A"]) != 1 or sig_width(cell.ports["B"]) != 1:
         return None
     true_value = "1" if cell.type == "$eq" else "0"
@@ -175,7 +175,7 @@ def _single(sig: Sig) -> Iterator[Const | Slice]:
 
 
 def _bitwise(cell: Cell) -> Sig | None:
-    """The result if no bit of it needs a gate and it is not in too many pieces."""
+    """Return the result if no bit needs a gate and it has few pieces."""
     identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
     a, b = cell.ports["A"], cell.ports["B"]
     result: list[Const | Slice] = []

@@ -1,4 +1,4 @@
-"""Takes an elaborated component apart into one flat module per component.
+"""Splits an elaborated component into one flat module per component.
 
 Amaranth derives the ports of a submodule from the nets that cross its boundary, so their number and names depend on
 the surroundings. Here each component is converted on its own with the ports of its signature, and its parent
@@ -19,8 +19,6 @@ from xpulpnn.errors import ToolError
 
 @dataclass(frozen=True, slots=True)
 class ModulePort:
-    """One flattened port of a component."""
-
     name: str
     direction: str
     width: int
@@ -30,7 +28,7 @@ class ModulePort:
 
 
 def component_ports(component: wiring.Component) -> tuple[ModulePort, ...]:
-    """The flattened ports in declaration order."""
+    """Return the flattened ports in declaration order."""
     ports = []
     for path, member, value in component.signature.flatten(component):
         direction, cast = "input" if member.flow is wiring.In else "output", Value.cast(value)
@@ -39,14 +37,14 @@ def component_ports(component: wiring.Component) -> tuple[ModulePort, ...]:
 
 
 def component_of(fragment: Fragment) -> wiring.Component | None:
-    """The component that was elaborated to a fragment; None for a bare module."""
+    """Return the component that was elaborated to a fragment; None for a plain module."""
     origins = fragment.origins or ()
     return next((origin for origin in origins if isinstance(origin, wiring.Component)), None)
 
 
 def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
-    """RTLIL of an elaborated component as a module of its own."""
-    # the fragment gets its origin anew
+    """Return the RTLIL of an elaborated component as a module of its own."""
+    # the conversion sets the origin again
     fragment.origins = None
     vars(component)["elaborate"] = lambda platform: fragment
     try:
@@ -56,15 +54,15 @@ def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
 
 
 _LIBRARY = tuple(f"_{base.__name__}__" for base in wiring.Component.__mro__)
-"""Beginnings of the names of attributes that Amaranth's classes keep to themselves."""
+"""Prefixes of the private attributes of Amaranth's classes."""
 
 
 def likeness(component: wiring.Component, fragment: Fragment, children: list[tuple[str, str | None]]) -> Hashable:
-    """Return a key that components share if they elaborate alike; None if nothing is like this one.
+    """Return a key that is equal for components that elaborate to the same module; None if the component is unique.
 
-    Two components count as alike if they have the same type, attributes and ports, the same children under the same
-    names (``children``, with their modules), and statements that read the same. A component with an attribute that
-    cannot be pickled, another signal in the place of a port, a clock domain or a memory of its own is like none.
+    Equal components have the same type, attributes and ports, the same children under the same names (``children``,
+    with their modules), and statements with the same text. A component with an attribute that cannot be pickled,
+    another signal in the place of a port, or a clock domain or memory of its own is unique.
     """
     members, values = component.signature.members, vars(component)
     own = {name: value for name, value in values.items() if name not in members and not name.startswith(_LIBRARY)}
@@ -83,15 +81,15 @@ def likeness(component: wiring.Component, fragment: Fragment, children: list[tup
 
 
 def renamed(fragment: Fragment) -> tuple[Fragment, str]:
-    """A fragment in its own domain again, and the domain that its surroundings have put it into."""
+    """Undo the renaming of the main domain of a fragment and return it with the domain's outer name."""
     domain = fragment.domain_renames.get("sync", "sync")
     return fragment if domain == "sync" else Fragment.get(DomainRenamer({domain: "sync"})(fragment), None), domain
 
 
 def instance(module: str, clocking: Iterable[str], component: wiring.Component, sync: str = "sync") -> Instance:
-    """An instance of the module of a component, with the clocks and resets that Amaranth added to its ports.
+    """Return an instance of the module of a component, with the clocks and resets that Amaranth added to its ports.
 
-    The main domain of the component is the domain ``sync`` of its surroundings.
+    The main domain of the component is connected to the domain ``sync``.
     """
     ports = (port for port in component_ports(component) if port.width)
     connections: dict[str, Any] = {f"{port.direction[0]}_{port.name}": port.value for port in ports}
@@ -102,10 +100,9 @@ def instance(module: str, clocking: Iterable[str], component: wiring.Component, 
 
 
 def flatten(component: wiring.Component, fragment: Fragment) -> None:
-    """Make what bare modules hold a part of the component around them."""
+    """Merge the plain modules inside a component into it."""
     subfragments = []
     for index, (child, name, src_loc) in enumerate(fragment.subfragments):
-        # a submodule without a signature of its own becomes a part of the module around it
         if isinstance(child, Instance | MemoryInstance) or component_of(child) is not None:
             subfragments.append((child, name, src_loc))
             continue

@@ -1,4 +1,4 @@
-"""Style, lines and order of the text: choices of the caller, breaks of lines, nets declared before they are read."""
+"""Style options, line breaks, and the order in which nets are declared before they are read."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,24 +7,22 @@ from textwrap import wrap
 
 @dataclass(slots=True)
 class TextPiece:
-    """A statement outside of clocked blocks."""
-
-    wire: str  # the net that it assigns where it is declared; empty if it is another kind of statement
+    wire: str  # the assigned net; empty if the statement is not an assignment
     lines: list[str]  # its text; the first line of an assignment begins with `assign`
     sources: set[str]  # the nets that it reads
     declares: bool = False
-    declaration: str = ""  # what comes before the `=` if it does
+    declaration: str = ""  # text before the `=` of a declaration with assignment
 
 
 def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece]:
-    """The same statements; those that assign one of ``candidates`` become its declaration, where that can be.
+    """Order statements so that nets in ``candidates`` are declared by their assignments where no loop prevents it.
 
-    Nets with numbers are not put in their order: ABC's area and delay depend on the order of the text.
+    Independent statements keep their order, as the area and delay that ABC reaches depend on the order of the text.
     """
     makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
     result: list[TextPiece] = []
     state: dict[int, bool] = {}
-    # explicit stack: chains of nets are longer than Python's recursion limit in large modules
+    # an explicit stack, as chains of nets exceed Python's recursion limit in large modules
     stack: list[tuple[TextPiece | None, Iterator[TextPiece]]] = [(None, iter(pieces))]
     while stack:
         current, needs = stack[-1]
@@ -39,7 +37,7 @@ def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece
             needed = [maker for name, maker in makers.items() if name in following.sources]
             stack.append((following, iter(needed)))
         elif not state[id(following)]:
-            # a loop: declared before all statements instead
+            # a combinational loop: the net is declared before all statements
             makers.pop(following.wire, None)
     for piece in result:
         if piece.wire in makers:
@@ -54,24 +52,24 @@ _ASYNCHRONOUS = "Asynchronous reset, active low."
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Choices that leave the function alone."""
+    """Options of the text that do not change the function."""
 
-    prefix: str = ""  # begins the name of every module
-    reset: str = "sync"  # when and at which level registers are reset
-    initial: bool = True  # whether registers have initial values
-    both_edges: bool = False  # whether every change of the clock is an edge
+    prefix: str = ""  # beginning of the name of every module
+    reset: str = "sync"  # kind of reset: sync or async-low
+    initial: bool = True  # registers have initial values
+    both_edges: bool = False  # every change of the clock is an edge
     separator: str = "__"  # between the parts of a port's name
 
     def inverts(self, name: str) -> bool:
-        """Return whether the port for a clock or reset that Amaranth calls ``name`` has the opposite level."""
+        """Return whether the port of an Amaranth clock or reset signal has the opposite level."""
         return self.reset == "async-low" and name.rpartition("_")[2] == "rst"
 
     def clocking_name(self, name: str) -> str:
-        """Name of the port for a clock or reset that Amaranth calls ``name``."""
+        """Return the port name of an Amaranth clock or reset signal."""
         return f"{name}_n" if self.inverts(name) else name
 
     def clocking_meaning(self, name: str) -> str:
-        """Return the meaning of the port for a clock or reset."""
+        """Return the meaning of the port of an Amaranth clock or reset signal."""
         domain, _, kind = name.rpartition("_")
         text = _ASYNCHRONOUS if self.inverts(name) else _CLOCKING[kind]
         return text + (f" Domain {domain}." if domain else "")
@@ -79,21 +77,21 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """The facts of a module that its parent needs."""
+    """Ports of a module that its parent needs to know."""
 
     outputs: frozenset[str]
-    clocking: tuple[str, ...] = ()  # the ports that its clock domains brought
+    clocking: tuple[str, ...] = ()  # clock and reset ports
 
 
 INDENT = "    "
-COLUMNS = 116  # width beyond which a line is broken, without its indentation
+COLUMNS = 116  # maximal width of a line without its indentation
 
 _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5, " + ": 6, " - ": 6}
-"""Places where a line may be broken, the better ones first: before these operators, or after a comma."""
+"""Places where a line may be broken, and their ranks, best first: before an operator, or after a comma."""
 
 
 def comment(text: str) -> list[str]:
-    """``text`` as comment lines; its lines after the first are the items of a list."""
+    """Return ``text`` as comment lines; its lines after the first are list items."""
     head, *items = text.split("\n")
     lines = wrap(head, COLUMNS - 3, break_on_hyphens=False)
     for item in items:
@@ -102,12 +100,12 @@ def comment(text: str) -> list[str]:
 
 
 def declared_range(width: int) -> str:
-    """The range of a declaration, with the space after it; empty for a single bit."""
+    """Return the range of a declaration, with a space after it; empty for a single bit."""
     return f"[{width - 1}:0] " if width > 1 else ""
 
 
 def broken_lines(line: str) -> list[str]:
-    """A statement on as many lines as it needs, broken where it is nested least."""
+    """Break a statement into lines that fit, at the least nested places."""
     margin = line[: len(line) - len(line.lstrip())]
     if len(line) - len(margin) <= COLUMNS or line.lstrip().startswith("//"):
         return [line]
@@ -124,7 +122,7 @@ def broken_lines(line: str) -> list[str]:
 
 
 def _place(line: str, begin: int, end: int) -> int | None:
-    """The best place between two columns to break a line."""
+    """Return the best place between two columns to break a line."""
     best: tuple[int, int, int, int] | None = None
     depth = 0
     for place, letter in enumerate(line[:end]):
@@ -139,7 +137,7 @@ def _place(line: str, begin: int, end: int) -> int | None:
 
 
 def rows(statements: Iterable[str]) -> list[str]:
-    """Short statements side by side on as few lines as they need."""
+    """Put short statements side by side on as few lines as possible."""
     lines: list[str] = []
     for statement in statements:
         if lines and len(lines[-1]) + len(statement) + 1 <= COLUMNS - len(INDENT):

@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 
 
 def plain_text(text: str) -> str:
-    """Text without the marks of reStructuredText, on one line."""
+    """Return the text on one line, without reStructuredText markup."""
     return " ".join(_ROLE.sub(r"\1", text).replace("``", "").split())
 
 
@@ -30,11 +30,10 @@ def summary(component: wiring.Component) -> str:
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:
-    """Meaning of every flattened port that a docstring covers.
+    """Return the meaning of every flattened port that has a documented prefix.
 
-    A port takes the text of the longest documented prefix of its path. Behind it stands what the signature of that
-    member says of the rest: ``insn__payload__word`` is what the component says of ``insn`` and the signature of
-    ``insn`` of ``payload.word``. Of an array the number is told between them.
+    The meaning of ``insn__payload__word`` joins the component's text on ``insn``, the longest documented prefix, and
+    the text of the signature of ``insn`` on ``payload.word``. The indices of an array stand between them.
     """
     meanings = {}
     for port in component_ports(component):
@@ -45,10 +44,10 @@ def member_meanings(component: wiring.Component) -> dict[str, str]:
 
 
 def _texts(described: object, signature: wiring.Signature, names: list[str]) -> Iterator[str]:
-    # what Amaranth's own signatures say is written for those who use them in Python
+    # Amaranth's own signatures are documented for Python users
     if type(described).__module__.partition(".")[0] == "amaranth":
         return
-    # ports that are made from a table have theirs in a mapping
+    # ports that are created from a table are documented in a mapping
     documented = dict(getattr(described, "PORT_MEANINGS", {}))
     for kind in reversed(type(described).__mro__):
         if kind.__module__.partition(".")[0] not in ("amaranth", "builtins"):
@@ -68,7 +67,7 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
 
 
 def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signature | None:
-    """The signature of the member at a path, whose numbers are places in arrays; None if it is a port."""
+    """Return the signature at a path, whose numbers are array indices; None for a port."""
     for name in (name for name in names if not name.isdecimal()):
         member = signature.members[name]
         if not member.is_signature:
@@ -78,7 +77,7 @@ def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signa
 
 
 def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]]:
-    """Fields of every flattened port that is a structure, and the values of enumerations, by port name."""
+    """Return the fields and enumeration values of every structured port, by port name."""
     fields = {}
     for port in component_ports(component):
         rows = list(_fields(port.shape))
@@ -88,7 +87,7 @@ def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]
 
 
 def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]]:
-    """Leaf fields of a shape from bit 0 up: dotted name, lowest bit, width, names of the values."""
+    """Yield the leaf fields of a shape from bit 0 up: dotted name, lowest bit, width, names of the values."""
     if isinstance(shape, data.Layout) or (isinstance(shape, type) and issubclass(shape, data.Struct)):
         layout: Any = data.Layout.cast(shape)
         for key, field in layout:
@@ -101,7 +100,7 @@ def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]
 
 
 def field_texts(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Each field of a structured port in words, such as ``7:4 result: 0 ADD, 1 SHIFT``."""
+    """Return each field of a structured port as text, such as ``7:4 result: 0 ADD, 1 SHIFT``."""
     parts: list[str] = []
     for row in rows:
         top = row["lsb"] + row["width"] - 1

@@ -17,18 +17,16 @@ from xpulpnn.emit.values import Sig, Slice, runs
 
 @dataclass(frozen=True, slots=True)
 class ModuleText:
-    """A module's text from its parameter list on, and the names declared in it."""
+    """The text of a module from its parameter list on, and the names declared in it."""
 
     text: str
     summary: tuple[str, ...]
     registers: list[dict[str, Any]]  # name, width and value after reset of each
-    signals: list[dict[str, Any]]  # name and width of each other net that bears a name from the source
+    signals: list[dict[str, Any]]  # name and width of each other net with a name from the source
     instances: tuple[tuple[str, str], ...]
 
 
 class ModuleWriter:
-    """Writes one module."""
-
     def __init__(
         self,
         module: Module,
@@ -39,12 +37,11 @@ class ModuleWriter:
         note: Note = no_note,
     ) -> None:
         self._known, self._note = known, note
-        self._meanings = meanings  # of the ports, in their order
+        self._meanings = meanings  # in the order of the ports
         netlist = Netlist(module, {name: interface.outputs for name, interface in known.items()})
         self._nets = Nets(netlist, list(meanings), clocking, style)
 
     def write(self, summary: str) -> ModuleText:
-        """The text of the module."""
         nets = self._nets
         meanings = [self._meanings[port[1:]] for port in nets.ports]
         nets.settle()
@@ -55,7 +52,7 @@ class ModuleWriter:
         pieces = [self._instance(cell) for cell in submodules]
         pieces += [self._operator(cell) for cell in operators if cell.result not in nets.inlined]
         pieces += combinational.pieces()
-        # naming a part of a net when it is first read adds to the nets that are shown
+        # the first read of a part of a net can add a net to those that are shown
         after = clocked.lines()
         unpacked = self._unpacked()
         pieces += self._aliases()
@@ -84,7 +81,7 @@ class ModuleWriter:
             wire = nets.wires[port]
             kind = "reg" if port in procedural else "wire"
             comma = "," if index < len(nets.ports) - 1 else ""
-            # neighbours of the same meaning share the comment
+            # adjacent ports with the same meaning share a comment
             rows += [INDENT + line for line in comment(meaning) if meaning != before[index]]
             rows.append(f"{INDENT}{wire.port} {kind} {declared_range(wire.width)}{nets.names[port]}{comma}")
         return [*rows, ");"]
@@ -98,7 +95,7 @@ class ModuleWriter:
         return [name for name in names if name not in hidden and not is_private(name)]
 
     def _declarations(self, clocked: Clocked, combinational: Combinational, body: Sequence[TextPiece]) -> list[str]:
-        """Nets that are not declared where they are assigned."""
+        """Declare the nets that no assignment declares."""
         nets = self._nets
         elsewhere = self._hidden() | {piece.wire for piece in body if piece.declares} | clocked.targets
         kinds: dict[str, list[str]] = {}
@@ -141,7 +138,7 @@ class ModuleWriter:
         return nets.piece(cell.result, text, nets.sources(nets.netlist.inputs(cell)))
 
     def _aliases(self) -> list[TextPiece]:
-        """Further names of values, as far as something reads them: what reads them may be another of them."""
+        """Assign further names of values that something reads, which may read other names in turn."""
         nets, pieces = self._nets, []
         done = set(nets.unpacked_fields)
         while True:
@@ -151,7 +148,7 @@ class ModuleWriter:
                 done.add(name)
                 sig = nets.aliases.get(name) or nets.fields[name]
                 if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in nets.inlined:
-                    # a part bears its own name, so it is written as the select it stands for
+                    # a part has its own name, so the select is written
                     text = nets.select(sig[0])
                 else:
                     own = nets.enumerations.of((Slice(name, 0, nets.wires[name].width),))
@@ -163,7 +160,7 @@ class ModuleWriter:
                 return pieces
 
     def _unpacked(self) -> list[TextPiece]:
-        """Assignments of structures to nets of their fields."""
+        """Assign packed structures to nets of their fields."""
         nets, pieces = self._nets, []
         for assignment in nets.unpack():
             names = [nets.names[nets.part_names[field]] for field in assignment.fields]
@@ -173,7 +170,7 @@ class ModuleWriter:
         return pieces
 
     def _unused(self, clocked: Clocked) -> list[str]:
-        """One net that reads what nothing else does."""
+        """Declare a net that reads every bit that nothing else reads."""
         nets = self._nets
         hidden = {*nets.inlined, *nets.next_state}
         parts = []

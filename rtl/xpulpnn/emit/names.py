@@ -1,4 +1,4 @@
-"""Identifiers: Verilog names of RTLIL nets that need no escaping, and of the values of enumerations."""
+"""Verilog identifiers that need no escaping, for RTLIL nets and enumeration values."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -42,24 +42,24 @@ _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def snake_case(name: str) -> str:
-    """``DotpUnit`` -> ``dotp_unit``."""
+    """Convert ``DotpUnit`` to ``dotp_unit``."""
     return _UPPER.sub("_", name).lower()
 
 
 def is_private(wire: str) -> bool:
-    """Return whether a net has no name of ours."""
+    """Return whether Amaranth generated the name of a net."""
     return wire[0] == "$" or wire[1] == "$"
 
 
 def field_base(wire: str) -> str | None:
-    """The structured signal of which a net is a part (``\\ctrl`` for ``\\ctrl.mode``), if it is one."""
+    """Return the structured signal that contains a net (``ctrl`` for ``ctrl.mode``); None if the net is no field."""
     match = _FIELD.search(wire)
     return wire[: match.start()] if match else None
 
 
 @lru_cache(1 << 16)
 def plain_name(wire: str) -> str:
-    """A net's name as in the source: without Amaranth's counter, fields joined by underscores."""
+    """Return the source name of a net: without Amaranth's counter, fields joined by underscores."""
     base = field_base(wire) or wire
     text = _COUNTER.sub("", base[1:]) + wire[len(base) :]
     name = _ILLEGAL.sub("_", text).strip("_") or "n"
@@ -67,16 +67,16 @@ def plain_name(wire: str) -> str:
 
 
 def port_name(name: str, separator: str = "__") -> str:
-    """A port's name in Verilog: as in the source, with an underscore after a reserved word.
+    """Return the Verilog name of a port: the source name, with an underscore appended to a reserved word.
 
-    ``separator`` is between the name of an interface and that of its member, where Amaranth has two underscores.
+    ``separator`` replaces Amaranth's two underscores between the name of an interface and that of its member.
     """
     name = name.replace("__", separator)
     return f"{name}_" if name in KEYWORDS else name
 
 
 class NameSpace:
-    """Hands out unique identifiers of one module."""
+    """Allocator of unique identifiers for one module."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
@@ -85,11 +85,10 @@ class NameSpace:
                 raise ToolError(f"port must be a Verilog identifier, not {name}")
 
     def is_free(self, name: str) -> bool:
-        """Return whether nothing has that name."""
         return name not in self._taken
 
     def take(self, name: str) -> str:
-        """``name``, with a number appended if something has that name."""
+        """Reserve and return ``name``, with a number appended if it is taken."""
         unique, number = name, 1
         while unique in self._taken or unique in KEYWORDS:
             number += 1
@@ -99,7 +98,7 @@ class NameSpace:
 
 
 class Enumerations:
-    """The enumerations of one module: which nets have one, and which of their values the text names."""
+    """The enumerations of one module: their nets, and the values that the text names."""
 
     def __init__(self, wires: Mapping[str, Wire], aliases: Mapping[str, Sig], space: NameSpace) -> None:
         self._space = space
@@ -114,14 +113,14 @@ class Enumerations:
                 self._of.setdefault(sig[0], wire.enumeration)
 
     def of(self, *sigs: Sig) -> Enumeration | None:
-        """The enumeration of the first of some values that has one."""
+        """Return the enumeration of the first value that has one."""
         for sig in sigs:
             if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0] in self._of:
                 return self._of[sig[0]]
         return None
 
     def label(self, enumeration: Enumeration | None, bits: str) -> str | None:
-        """The name of a value, which will be declared; None if it has none."""
+        """Return the name of a value, and declare it; None if it has no name."""
         if enumeration is None:
             return None
         known = self._used.setdefault(enumeration, {})
@@ -133,7 +132,7 @@ class Enumerations:
         return known[bits]
 
     def declarations(self) -> list[str]:
-        """A constant for every value that the text names, under a comment with all values of its enumeration."""
+        """Declare a constant for every named value, under a comment with all values of its enumeration."""
         lines: list[str] = []
         for enumeration, names in ((key, names) for key, names in self._used.items() if names):
             values = ", ".join(f"{int(bits, 2)} {member}" for bits, member in enumeration.members)

@@ -1,4 +1,4 @@
-"""Simplifies one module before it is written: narrows operators, folds comparisons, picks names for nets."""
+"""Simplifies one module before it is written: narrows operators, folds comparisons, names nets."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -26,7 +26,7 @@ _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | 
 
 
 def _overlaid(statements: list[Statement]) -> Sig | None:
-    """Return the value that assignments leave one after the other; None if anything depends on a condition."""
+    """Return the value that unconditional assignments leave; None if a statement is conditional."""
     value: Sig = ()
     for statement in statements:
         if not isinstance(statement, Assign):
@@ -56,18 +56,18 @@ class Netlist:
         self._merge_replicas()
 
     def sigs(self) -> Iterator[Sig]:
-        """Every value that something reads, further names aside."""
+        """Yield every value that a cell or process reads."""
         for cell in self.module.cells:
             yield from self.inputs(cell)
         for process in self.module.processes:
             yield from statement_sigs(process)
 
     def cell_outputs(self, cell: Cell) -> frozenset[str]:
-        """Ports of a cell that drive nets."""
+        """Return the ports of a cell that drive nets."""
         return self.outputs[cell.type[1:]] if cell.is_submodule else frozenset({cell.result_port})
 
     def inputs(self, cell: Cell) -> list[Sig]:
-        """The values that a cell reads."""
+        """Return the values that a cell reads."""
         outputs = self.cell_outputs(cell)
         return [sig for port, sig in cell.ports.items() if port not in outputs]
 
@@ -103,7 +103,7 @@ class Netlist:
                 table[name] = new(sig)
 
     def _settle_processes(self) -> None:
-        """Turn processes without a condition into values."""
+        """Turn unconditional processes into values."""
         substitute: dict[str, Sig] = {}
         processes = []
         for process in self.module.processes:
@@ -116,17 +116,17 @@ class Netlist:
         self._rewrite(substitute)
 
     def _define(self, wire: str, value: Sig, substitute: dict[str, Sig]) -> None:
-        """Let a net be another name of a value, and a value alone if it has no name of ours."""
+        """Make a net an alias of a value; a net without a source name is replaced by the value."""
         if not is_private(wire):
             self.aliases[wire] = value
-        # an anonymous net takes over the name of its whole value: whoever reads the name must read that net; a
-        # constant needs no name
+        # an anonymous net takes the name of its whole value, so readers of the name must read that net; a constant
+        # needs no name
         whole = len(value) == 1 and isinstance(value[0], Slice) and is_private(value[0].wire)
         if is_private(wire) or whole or all(isinstance(chunk, Const) for chunk in value):
             substitute[wire] = value
 
     def _fold(self) -> bool:
-        """Replace operators whose result needs no operator by that result; tells whether there were any."""
+        """Replace operators that need no gate by their results; return whether any was replaced."""
         substitute: dict[str, Sig] = {}
         cells = []
         drivers = {cell.result: cell for cell in self.module.cells if cell.is_operator}
@@ -149,7 +149,7 @@ class Netlist:
         return changed
 
     def _driver(self, sig: Sig, drivers: Mapping[str, Cell]) -> Cell | None:
-        """The operator whose whole result, which has no name of ours, a value is."""
+        """Return the operator whose whole result the value is, if the result has no source name."""
         if len(sig) != 1 or not isinstance(sig[0], Slice) or not is_private(sig[0].wire):
             return None
         driver = drivers.get(sig[0].wire)
@@ -176,7 +176,7 @@ class Netlist:
             cell.ports["Y"] = (Slice(wire.name, 0, width),)
 
     def _needed(self) -> Counter[str]:
-        """Count the low bits of each net that something reads."""
+        """Count the low bits of each net that are read."""
         needed: Counter[str] = Counter()
         for sig in (*self.sigs(), *self.aliases.values()):
             for chunk in sig:
@@ -185,7 +185,7 @@ class Netlist:
         return needed
 
     def _narrow(self) -> None:
-        """Drop anonymous results and result bits nobody reads, and operand bits that cannot matter."""
+        """Drop unread anonymous results and result bits, and operand bits without effect."""
         changed = True
         while changed:
             changed = self._drop_unread()
@@ -201,7 +201,7 @@ class Netlist:
                 changed |= self._trim_operands(cell)
 
     def _drop_unread(self) -> bool:
-        """Drop operators and processes on which no output, register or instance depends, and other names of them."""
+        """Drop operators and processes that no output, register or instance depends on, and their aliases."""
         sources: dict[str, list[str]] = {name: wires_of(sig) for name, sig in self.aliases.items()}
         stack = [name for name, wire in self.wires.items() if wire.port == "output"]
         for cell in self.module.cells:
@@ -228,7 +228,7 @@ class Netlist:
         return dropped
 
     def _merge_replicas(self) -> None:
-        """Let one operator stand for those that give the bits of ``{32{a == b}}``: Amaranth makes one for each."""
+        """Merge the equal operators that Amaranth makes for the bits of ``{32{a == b}}``."""
         drivers = {cell.result: cell for cell in self.module.cells if cell.is_operator and is_private(cell.result)}
 
         @cache
@@ -254,12 +254,12 @@ class Netlist:
         self._drop_unread()
 
     def merge(self, twins: Mapping[str, str], *tables: dict[str, Sig]) -> None:
-        """Let the readers of some nets read others that are equal to them, in further tables of values too."""
+        """Replace each key net by its equal value net wherever it is read, in further ``tables`` of values too."""
         self.module.cells = [cell for cell in self.module.cells if not (cell.is_operator and cell.result in twins)]
         self._rewrite({twin: (Slice(name, 0, self.wires[name].width),) for twin, name in twins.items()}, *tables)
 
     def share(self, names: Mapping[Sig, str]) -> None:
-        """Let readers of a composed value use the net that has it under a name."""
+        """Make readers of a concatenated or sliced value read the net that names it."""
         self._replace(lambda sig: (Slice(names[sig], 0, sig_width(sig)),) if sig in names else sig)
 
     def _trim_operands(self, cell: Cell) -> bool:
@@ -287,7 +287,7 @@ _WORDS = {
 
 
 class Purposes:
-    """Purposes of the anonymous nets of a module."""
+    """Names for anonymous nets, derived from their drivers and readers."""
 
     def __init__(self, netlist: Netlist, names: Mapping[str, str], aliases: Mapping[str, Sig]) -> None:
         self._netlist = netlist
@@ -319,7 +319,7 @@ class Purposes:
             self._readers.setdefault(wire, []).append((target, decides))
 
     def name(self, wire: str) -> str:
-        """A name for a net without one."""
+        """Return a name for an anonymous net: the nearest named reader and the kind of the driver."""
         seen, level, decides = {wire}, [wire], False
         while level:
             following = []

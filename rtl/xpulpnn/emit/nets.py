@@ -1,4 +1,4 @@
-"""Nets of a module that the text shows, and their names there."""
+"""Nets of a module that the text shows, and their names."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -24,20 +24,18 @@ from xpulpnn.emit.rtlil import (
 from xpulpnn.emit.unpack import Unpacked, unpacked
 from xpulpnn.emit.values import Sig, Slice, wires_of
 
-_MAX_OPERATORS, _MAX_DEPTH = 12, 4  # operators in one expression, and in one another: a net reads better beyond
+_MAX_OPERATORS, _MAX_DEPTH = 12, 4  # operators in one expression, and their nesting depth; a net reads better beyond
 _MAX_CHAINED = 60  # operators in an AND-OR selection of one of several words
 _MAX_COPIES = 3  # places where a single operator is repeated rather than given a net
 
 
 class _Size(NamedTuple):
-    """Size of an expression."""
-
     operators: int
-    depth: int  # operators in one another; a chain such as ``a | b | c`` is one
+    depth: int  # nesting depth of operators; 1 for a chain such as ``a | b | c``
 
 
 class Nets:
-    """Names of one module."""
+    """Names of the nets of one module."""
 
     def __init__(self, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style) -> None:
         self.module, self.netlist, self.style = netlist.module, netlist, style
@@ -62,7 +60,7 @@ class Nets:
         self.inlined, self.memories = self.printer.inlined, self.printer.memories
 
     def settle(self) -> None:
-        """Decide on everything."""
+        """Choose inlined operators and the names of all nets."""
         submodules = [cell for cell in self.module.cells if cell.is_submodule]
         for cell in submodules:
             self.names[cell.name] = self.space.take(plain_name(cell.name))
@@ -79,19 +77,17 @@ class Nets:
         self._name_rest()
 
     def is_inverted(self, wire: str | None) -> bool:
-        """Return whether a port has the opposite level of the net that it stands for."""
+        """Return whether the port of a net has the opposite level."""
         return wire is not None and wire in self.clocking and self.style.inverts(wire[1:])
 
     def whole(self, sig: Sig) -> str | None:
-        """The net of which a value is every bit."""
+        """Return the net whose every bit is the value; None for parts and concatenations."""
         if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width == self.wires[sig[0].wire].width:
             return sig[0].wire
         return None
 
-    # Names
-
     def _name_connections(self, cell: Cell) -> None:
-        """Call the nets at a submodule's ports after both, and forget further names of its operands."""
+        """Name the nets at the ports of a submodule after instance and port, and drop aliases of its inputs."""
         instance = self.names[cell.name]
         for port, sig in cell.ports.items():
             same = [
@@ -109,7 +105,7 @@ class Nets:
                 self.names[wire] = self.space.take(f"{instance}_{port}")
 
     def _adopt_aliases(self) -> None:
-        """Give anonymous nets the name under which the source knows their whole value, or a part of a name."""
+        """Give anonymous nets the source name of their whole value, or of a field."""
         ports_first = sorted(self.aliases, key=lambda name: name not in self.ports)
         for table, names in ((self.aliases, ports_first), (self.fields, list(self.fields))):
             for name in names:
@@ -160,14 +156,14 @@ class Nets:
         return self.space.take(plain_name(name))
 
     def driven(self) -> list[str]:
-        """Nets with a driver, in the order of the RTLIL."""
+        """Return the driven nets, in the order of the RTLIL."""
         driven = {process_target(process) for process in self.module.processes}
         for cell in self.module.cells:
             driven.update(wires_of(*(cell.ports.get(port, ()) for port in self.netlist.cell_outputs(cell))))
         return [name for name in self.wires if name in driven]
 
     def shown(self) -> list[str]:
-        """Nets that may be declared: driven ones, and other names of values."""
+        """Return the nets that may be declared: driven nets and aliases."""
         return list(dict.fromkeys([*self.driven(), *self.aliases, *self.shown_fields]))
 
     def _slice(self, chunk: Slice) -> str:
@@ -184,7 +180,7 @@ class Nets:
         return self.names[name]
 
     def unpack(self) -> list[Unpacked]:
-        """Take structures apart of which most fields are read; those fields need no further definition."""
+        """Assign structures of which most fields are read to nets of all their fields; return the assignments."""
         read: dict[str, set[Slice]] = {}
         for name in self.shown_fields:
             chunk, *others = self.fields[name]
@@ -205,16 +201,16 @@ class Nets:
         return assignments
 
     def select(self, chunk: Slice) -> str:
-        """Text of a slice of its net that is read."""
+        """Return the text of a slice that is read, without a field name."""
         self.note_read(chunk)
         return self.target(chunk)
 
     def note_read(self, chunk: Slice) -> None:
-        """Remember that something reads these bits."""
+        """Mark these bits as read."""
         self.read[chunk.wire] |= ((1 << chunk.width) - 1) << chunk.low
 
     def condition(self, sig: Sig) -> str:
-        """Text of a bit that is tested, a reset too."""
+        """Return the text of a tested bit or reset."""
         wire = self.whole(sig)
         if wire is not None and self.is_inverted(wire):
             self.note_read(Slice(wire, 0, 1))
@@ -222,13 +218,13 @@ class Nets:
         return self.printer.condition(sig)
 
     def forget(self, name: str) -> None:
-        """Leave out a net that only gives something a further name."""
+        """Drop an alias."""
         self.aliases.pop(name, None)
         if name in self.shown_fields:
             self.shown_fields.remove(name)
 
     def target(self, chunk: Slice) -> str:
-        """Text of a slice of its net."""
+        """Return the text of a slice of a net."""
         name = self.names[chunk.wire]
         if chunk.width == self.wires[chunk.wire].width:
             return name
@@ -236,13 +232,13 @@ class Nets:
         return f"{name}[{high}:{chunk.low}]" if chunk.width > 1 else f"{name}[{high}]"
 
     def field_of(self, chunk: Slice) -> str:
-        """Name of the field that a part of a structure is; empty for other parts."""
+        """Return the field name of a part of a structure; empty for other parts."""
         name = self.part_names.get(chunk, "")
         base = field_base(name) if name else None
         return "" if base is None else name[len(base) :].lstrip(".")
 
     def sources(self, sigs: Iterable[Sig]) -> set[str]:
-        """The nets that the text of some values reads."""
+        """Return the nets that the text of the values reads."""
         wires: set[str] = set()
         stack = list(sigs)
         while stack:
@@ -257,14 +253,12 @@ class Nets:
         return wires
 
     def piece(self, wire: str, text: str, sources: set[str]) -> TextPiece:
-        """The assignment of a whole net."""
+        """Return the assignment of a whole net."""
         declaration = f"wire {declared_range(self.wires[wire].width)}{self.names[wire]}"
         return TextPiece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
 
-    # Which nets disappear
-
     def _uses(self) -> Counter[str]:
-        """Count the places that read each net; blocks of registers ask for the same condition in one place."""
+        """Count the places that read each net; blocks of registers share the test of a condition."""
         shown = [self.fields[name] for name in self.shown_fields]
         uses = Counter(
             chunk.wire
@@ -284,7 +278,7 @@ class Nets:
         return uses
 
     def _claim_next_states(self) -> None:
-        """Move processes that compute nothing but a register's next state into the register's block."""
+        """Move processes that only compute a register's next state into the register's block."""
         uses = self._uses()
         processes = {process_target(process): process for process in self.module.processes}
         for cell in (cell for cell in self.module.cells if cell.type == REGISTER):
@@ -293,7 +287,7 @@ class Nets:
                 self.next_state[wire] = processes[wire]
 
     def _choose_inlined(self) -> None:
-        """Write operators where they are read: up to a readable size if once, single ones also if a few times."""
+        """Choose operators to write in place: any readable size if read once, single operators if read a few times."""
         self.inlined.clear()
         uses = self._uses()
         sizes: dict[str, _Size] = {}
@@ -304,7 +298,6 @@ class Nets:
             held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}
 
         def measure(name: str) -> _Size:
-            """Size of the text of a net where it is read; none for a net with a name."""
             if name in sizes:
                 return sizes[name]
             sizes[name] = _Size(0, 0)
@@ -326,11 +319,11 @@ class Nets:
                 self.inlined[name] = cell
 
     def _twins(self) -> dict[str, str]:
-        """Anonymous nets that would be declared although another is equal to them, and that one."""
+        """Map anonymous nets that would be declared to an equal declared net."""
         cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ}
 
         def expression(sig: Sig) -> Hashable:
-            """What is written for a value, in terms of declared nets."""
+            """Return the structure of a value's text in terms of declared nets."""
             return tuple(
                 (operator(chunk.wire), chunk.low, chunk.width)
                 if isinstance(chunk, Slice) and chunk.wire in self.inlined and chunk.wire in cells
@@ -352,7 +345,6 @@ class Nets:
 
     @staticmethod
     def _fits(cell: Cell, size: _Size, uses: int) -> bool:
-        """Return whether an operator is better written where it is read."""
         if uses <= 1:
             operators = _MAX_CHAINED if cell.type == "$or" else _MAX_OPERATORS
             return size.operators <= operators and size.depth <= _MAX_DEPTH

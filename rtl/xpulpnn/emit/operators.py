@@ -1,4 +1,4 @@
-"""The operators of RTLIL that the emission knows, with Verilog's signs for them."""
+"""RTLIL operators that can be emitted, with the Verilog operators."""
 
 BITWISE = {"$and": "&", "$or": "|", "$xor": "^"}
 ARITHMETIC = {"$add": "+", "$sub": "-", "$mul": "*"}

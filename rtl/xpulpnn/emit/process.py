@@ -9,27 +9,25 @@ from xpulpnn.emit.rtlil import Assign
 from xpulpnn.emit.tree import PRIORITY_WIDTH, Case, ChoiceNode, Node, covers_all, disjoint, grouped, is_empty
 from xpulpnn.emit.values import Sig, bits, sig_width, wires_of
 
-_NOTE = 16  # Columns below which a note that is cut off says too little
-Path = tuple[tuple[str, ...], ...]  # the way to a case: for each choice on it the patterns, of which one matched
+_NOTE = 16  # minimal columns of a shortened note
+Path = tuple[tuple[str, ...], ...]  # patterns of the case matched at each enclosing choice
 
 Note = Callable[[Path], Sequence[str]]
-"""Purpose of a case, such as instructions: names, as many of which are shown as there is room for."""
+"""Returns names that explain a case, such as instructions; the text shows as many as fit."""
 
 
 def no_note(path: Path) -> Sequence[str]:
-    """For components that have nothing to say about their cases."""
+    """Return no names, for components without notes on their cases."""
     return ()
 
 
 class ProcessPrinter:
-    """Writes statements."""
-
     def __init__(self, nets: Nets, operator: str, note: Note) -> None:
         self._nets, self._printer, self._enumerations = nets, nets.printer, nets.enumerations
         self._operator, self._note = operator, note
 
     def lines(self, nodes: Sequence[Node], path: Path = ()) -> list[str]:
-        """The statements, not indented."""
+        """Return the statements, not indented."""
         return [line for node in nodes for line in self._node(node, path)]
 
     def _node(self, node: Node, path: Path) -> list[str]:
@@ -85,13 +83,13 @@ class ProcessPrinter:
         return [*result, "endcase"]
 
     def _test(self, selector: Sig, pattern: str) -> str | None:
-        """The test whether a value matches a pattern, if what it asks for lies side by side."""
+        """Return the test of a value against a pattern; None if the tested bits are not contiguous."""
         tested = pattern.strip("-")
         if "-" in tested:
             return None
         low = len(pattern) - len(pattern.rstrip("-"))
         part = selector if len(tested) == len(pattern) else bits(selector, low, len(tested))
-        # no part can be taken of the text of an operator
+        # the text of an operator cannot be sliced
         if part != selector and not self._printer.inlined.keys().isdisjoint(wires_of(part)):
             return None
         if len(tested) == 1:
@@ -103,8 +101,8 @@ class ProcessPrinter:
 
 
 def guarded(head: str, lines: Sequence[str]) -> list[str]:
-    """``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
-    # the else after an if within an if would belong to the inner one
+    """Put ``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
+    # an else behind a nested if would belong to the inner if
     if len(lines) == 1 and not lines[0].startswith("if ("):
         line = f"{head} {lines[0]}"
         return [line] if len(line) <= COLUMNS else [head, INDENT + lines[0]]
@@ -112,7 +110,7 @@ def guarded(head: str, lines: Sequence[str]) -> list[str]:
 
 
 def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> list[str]:
-    """``lines`` as a case, with what it is for."""
+    """Return ``lines`` as a case with the labels, and ``names`` as its comment."""
     *first, last = _rows(labels)
     if not lines:
         return [*first, f"{last}: ;"]
@@ -127,7 +125,7 @@ def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> 
 
 
 def _noted(line: str, names: Sequence[str]) -> str:
-    """A line with as many names behind it as fit, a few at least."""
+    """Append a comment with as many names as fit, unless too few fit."""
     begin = f"{line} // " if line else "// "
     text = begin + " ".join(names)
     if len(text) > COLUMNS:
@@ -137,14 +135,14 @@ def _noted(line: str, names: Sequence[str]) -> str:
 
 
 def _rows(labels: list[str]) -> list[str]:
-    """Label lines, the last one without its colon."""
+    """Return rows of labels, the last one without its colon."""
     per_line = max(1, 100 // (max(map(len, labels)) + 2))
     rows = [labels[start : start + per_line] for start in range(0, len(labels), per_line)]
     return [", ".join(row) + ("," if row is not rows[-1] else "") for row in rows]
 
 
 def if_else(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
-    """A choice between two bodies, of which the second may be empty."""
+    """Return an ``if`` statement; ``otherwise`` may be empty."""
     result = guarded(f"if ({condition})", then)
     if not otherwise:
         return result
@@ -159,7 +157,7 @@ def if_else(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
 
 
 def _is_single(lines: list[str]) -> bool:
-    """Return whether lines that start with ``if`` are that one statement and nothing after it."""
+    """Return whether lines that start with ``if`` are one statement."""
     return all(line[0] == " " or line.startswith(("if", "end", "else")) for line in lines) and (
         sum(line.startswith("if (") for line in lines) == 1
     )

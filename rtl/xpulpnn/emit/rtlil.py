@@ -35,7 +35,7 @@ REGISTER = "$dff"
 MEMORY_READ = "$memrd_v2"
 MEMORY_WRITE = "$memwr_v2"
 
-_RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}  # ports that drive the net of a cell, of others it is Y
+_RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}  # output ports of cells whose output is not Y
 
 
 @dataclass(slots=True)
@@ -53,46 +53,42 @@ class Cell:
 
     @property
     def is_submodule(self) -> bool:
-        """True for an instance of a module."""
         return self.type[0] == "\\"
 
     @property
     def has_result(self) -> bool:
-        """True for an operator, register or read port: it drives one net."""
+        """True for cells that drive one net: operators, registers and memory read ports."""
         return not self.is_submodule and self.type != MEMORY_WRITE
 
     @property
     def is_clocked(self) -> bool:
-        """True if it drives a net at a clock edge: a register, or a read port with one."""
+        """True for registers and clocked memory read ports."""
         return self.type == REGISTER or (self.type == MEMORY_READ and self.flag("CLK_ENABLE"))
 
     @property
     def is_operator(self) -> bool:
-        """True if it drives one net with what it reads now."""
+        """True for cells that drive one net combinationally."""
         return self.has_result and not self.is_clocked
 
     @property
     def result_port(self) -> str:
-        """Name of the port of a cell with a result that drives it."""
         return _RESULTS.get(self.type, "Y")
 
     @property
     def result(self) -> str:
-        """The net that an operator, register or read port drives."""
+        """Name of the net that an operator, register or read port drives."""
         return wires_of(self.ports[self.result_port])[0]
 
 
 @dataclass(slots=True)
 class Assign:
-    """One assignment of a process."""
-
     target: Slice
     value: Sig
 
 
 @dataclass(slots=True)
 class Switch:
-    """A choice of a process: the first case with a matching pattern runs; no pattern matches everything."""
+    """A switch of a process: the first case with a matching pattern runs; a case without patterns always matches."""
 
     selector: Sig
     cases: list[tuple[tuple[str, ...], list["Assign | Switch"]]] = field(default_factory=list)
@@ -102,7 +98,7 @@ Statement = Assign | Switch
 
 
 def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """The statements of a process, those in choices too."""
+    """Yield the statements of a process, nested ones included."""
     for statement in statements:
         yield statement
         if isinstance(statement, Switch):
@@ -111,7 +107,7 @@ def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def statement_sigs(statements: Iterable[Statement]) -> list[Sig]:
-    """Every value a process reads."""
+    """Return every value that a process reads."""
     return [
         statement.value if isinstance(statement, Assign) else statement.selector
         for statement in all_statements(statements)
@@ -119,7 +115,7 @@ def statement_sigs(statements: Iterable[Statement]) -> list[Sig]:
 
 
 def process_target(process: list[Statement]) -> str:
-    """The net a process drives; its first statement assigns all of it."""
+    """Return the net that a process drives; its first statement assigns all bits."""
     first = process[0]
     assert isinstance(first, Assign)
     return first.target.wire
@@ -137,7 +133,7 @@ class Memory:
 
 @dataclass(slots=True)
 class Module:
-    """One RTLIL module. ``connects`` gives further names to values that are driven elsewhere."""
+    """One RTLIL module. ``connects`` holds aliases of values that are driven elsewhere."""
 
     wires: dict[str, Wire] = field(default_factory=dict)
     memories: dict[str, Memory] = field(default_factory=dict)
@@ -195,7 +191,6 @@ class _Parser:
             if keyword == "wire":
                 self._wire(" ".join(rest), attributes)
             elif keyword == "connect":
-                # a net without a bit has no value
                 if self.module.wires[rest[0]].width:
                     self.module.connects[rest[0]] = _parse_sig(rest[1], self.module.wires)
             elif keyword == "cell":
@@ -256,5 +251,4 @@ class _Parser:
 
 
 def parse(text: str) -> Module:
-    """Read the single module of an RTLIL text."""
     return _Parser(text).parse()

@@ -1,4 +1,4 @@
-"""Processes as trees of choices, which processes that ask the same questions can share."""
+"""Processes as trees of choices, and merging of processes with the same conditions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ Patterns = tuple[str, ...]
 
 @dataclass(slots=True)
 class ChoiceNode:
-    """``case``: the first arm with a matching pattern, else the default; without a selector ``if`` and ``else if``."""
+    """A ``case`` whose first arm with a matching pattern runs, else the default; without selector an ``if`` chain."""
 
     selector: Sig | None
-    arms: "list[tuple[Any, list[Node]]]"  # patterns, or without a selector the bit that is tested, and what it leads to
+    arms: "list[tuple[Any, list[Node]]]"  # patterns, or without a selector the tested bit, and the body
     default: "list[Node]" = field(default_factory=list)
 
     def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "ChoiceNode":
-        """The same questions before other statements."""
+        """Return the choice with each body replaced by ``new(body)``."""
         return ChoiceNode(self.selector, [(test, new(body)) for test, body in self.arms], new(self.default))
 
     def bodies(self) -> "list[list[Node]]":
-        """All that may be executed."""
+        """Return every body, the default last."""
         return [*(body for _, body in self.arms), self.default]
 
 
@@ -32,12 +32,12 @@ Node = Assign | ChoiceNode
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
-    """Return whether nothing is ever assigned."""
+    """Return whether no assignment is reachable."""
     return all(not isinstance(node, Assign) and all(map(is_empty, node.bodies())) for node in nodes)
 
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
-    """The same process of one net without assignments of a value that the net has already."""
+    """Drop assignments of a value that the net of a process already has."""
     remaining: list[Node] = []
     for node in nodes:
         if isinstance(node, Assign):
@@ -54,10 +54,10 @@ def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None)
 
 
 def tree(statements: Sequence[Statement]) -> list[Node]:
-    """The statements as nodes; choices that lead nowhere are left out.
+    """Convert statements to nodes, without empty choices.
 
-    What a choice assigns is left out too where a statement behind it assigns the same bits anyway: Yosys 0.70 takes the
-    statement for one before the choice.
+    Assignments in a choice that a later unconditional statement overwrites are dropped too: Yosys 0.70 executes that
+    statement before the choice.
     """
     return _without_overwritten(_tree(statements), ())
 
@@ -68,7 +68,7 @@ def _tree(statements: Sequence[Statement]) -> list[Node]:
 
 
 def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[Node]:
-    """Statements without what those in ``later``, which follow in any case, assign again."""
+    """Drop assignments of bits that the slices in ``later`` always overwrite."""
     remaining: list[Node] = []
     behind = list(later)
     for node in reversed(nodes):
@@ -83,7 +83,7 @@ def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[
 
 
 def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
-    """An assignment of those bits that are not assigned later."""
+    """Restrict an assignment to the bits that are not assigned later."""
     target = node.target
     free = set(range(target.low, target.low + target.width))
     free.difference_update(*(range(other.low, other.low + other.width) for other in later))
@@ -116,12 +116,12 @@ def _node(statement: Statement) -> list[Node]:
 
 
 def overlap(left: str, right: str) -> bool:
-    """Return whether a word matches both patterns."""
+    """Return whether some word matches both patterns."""
     return all(a == b or "-" in (a, b) for a, b in zip(left, right, strict=True))
 
 
 def merged(left: Sequence[Node], right: Sequence[Node]) -> list[Node] | None:
-    """Both of two trees with different targets, in one where they ask the same questions; None if they never do."""
+    """Merge two trees with different targets where they test the same conditions; None if they never do."""
     if _questions(left) == 0 and _questions(right) == 0:
         return [*left, *right]
     nodes = _merge(left, right)
@@ -153,12 +153,11 @@ def _merge(left: Sequence[Node], right: Sequence[Node]) -> list[Node]:
 
 
 def _shared(left: Node, right: Node) -> Node | None:
-    """One choice if both tell the same cases apart, or if they can be told apart in a common one."""
+    """Merge two choices with the same or compatible cases; None if that is impossible."""
     if isinstance(left, Assign) or isinstance(right, Assign) or left.selector != right.selector:
         return None
     shorter, longer = sorted((left, right), key=lambda choice: len(choice.arms))
     same = [test for test, _ in shorter.arms] == [test for test, _ in longer.arms[: len(shorter.arms)]]
-    # one chain of conditions, too, if the shorter begins the longer
     if same and (len(shorter.arms) == len(longer.arms) or (left.selector is None and is_empty(shorter.default))):
         arms = []
         for index, (test, body) in enumerate(longer.arms):
@@ -167,7 +166,7 @@ def _shared(left: Node, right: Node) -> Node | None:
         return ChoiceNode(left.selector, arms, _merge(left.default, right.default))
     if left.selector is None or not is_empty(left.default) or not is_empty(right.default):
         return None
-    # only cases that exclude all different ones can be put among them in any order
+    # cases in any order are equivalent only if their patterns are disjoint
     table = dict(left.arms)
     for patterns, body in right.arms:
         if any(_collide(known, patterns) for known in table if known != patterns):
@@ -176,11 +175,11 @@ def _shared(left: Node, right: Node) -> Node | None:
     return ChoiceNode(left.selector, list(table.items()))
 
 
-Case = tuple[Patterns, list[str]]  # Patterns and the lines they select
+Case = tuple[Patterns, list[str]]  # patterns and the lines that they select
 
 PRIORITY_WIDTH = 17
-"""Width of a selector from which on a case may rely on the order of its patterns; in narrower ones, where the text
-stays short, patterns exclude each other, as linters want it."""
+"""Smallest selector width for which a case may rely on the order of its patterns; linters require disjoint patterns,
+which are short enough for narrower selectors."""
 
 
 def _subtract(pattern: str, taken: str) -> list[str]:
@@ -195,7 +194,7 @@ def _subtract(pattern: str, taken: str) -> list[str]:
 
 
 def disjoint(cases: Sequence[Case]) -> list[Case]:
-    """The same choice with patterns that exclude each other; unreachable cases vanish."""
+    """Make the patterns of the cases disjoint; unreachable cases vanish."""
     result: list[Case] = []
     taken: list[str] = []
     for patterns, lines in cases:
@@ -216,9 +215,9 @@ def _collide(patterns: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def grouped(cases: Sequence[Case], default: list[str]) -> list[Case]:
-    """The same choice, cases with the same lines under one label where the order allows it, default apart.
+    """Put cases with the same lines under one label where the order allows it.
 
-    Cases that do what the default does are left out unless a later one would take their words.
+    Cases with the lines of the default are dropped unless a later case matches their words.
     """
     groups: list[tuple[list[str], list[str]]] = []
     for patterns, lines in cases:

@@ -1,12 +1,12 @@
-"""Chooses the fields into which the text takes a packed structure apart: one net each, in one assignment."""
+"""Chooses how a packed structure is assigned to nets of its fields at once."""
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from xpulpnn.emit.values import Slice
 
-_MIN_FIELDS = 3  # fields that are read, from which on one assignment reads better than a select for each
-_MIN_SHARE = 0.5  # of the fields of an assignment that must be read
+_MIN_FIELDS = 3  # selects read better for fewer read fields
+_MIN_SHARE = 0.5  # minimal share of read fields in an assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Unpacked:
 
 
 def unpacked(structure: Slice, fields: Iterable[Slice], read: Set[Slice]) -> list[Unpacked]:
-    """Assignments that give every field in ``read`` a net; none if selects read better.
+    """Return assignments that give every field in ``read`` a net; none if selects read better.
 
-    A field that is read as a whole and has fields that are read is taken apart in an assignment of its own.
+    A field that is read whole and has fields that are read gets an assignment of its own.
     """
     own = [field for field in fields if field.width < structure.width]
     inner = [field for field in own if not any(_contains(other, field) for other in own)]
@@ -45,5 +45,4 @@ def unpacked(structure: Slice, fields: Iterable[Slice], read: Set[Slice]) -> lis
 
 
 def _contains(outer: Slice, inner: Slice) -> bool:
-    """Return whether a field is a part of another."""
     return outer.width > inner.width and outer.low <= inner.low and inner.low + inner.width <= outer.low + outer.width

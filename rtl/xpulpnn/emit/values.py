@@ -1,4 +1,4 @@
-"""Values of RTLIL: literals and parts of nets side by side."""
+"""RTLIL values: concatenations of literals and slices of nets."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,19 +8,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """Literal bits, most significant first."""
-
     bits: str
 
     @property
     def width(self) -> int:
-        """Number of bits."""
         return len(self.bits)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """``width`` bits of ``wire`` from bit ``low`` up."""
+    """Bits ``low`` to ``low + width - 1`` of ``wire``."""
 
     wire: str
     low: int
@@ -31,17 +28,16 @@ Sig = tuple[Const | Slice, ...]  # a value: chunks, most significant first
 
 
 def sig_width(sig: Sig) -> int:
-    """Number of bits of a value."""
     return sum(chunk.width for chunk in sig)
 
 
 def wires_of(*sigs: Sig) -> list[str]:
-    """The net of every chunk of some values."""
+    """Return the net of every slice in the values."""
     return [chunk.wire for sig in sigs for chunk in sig if isinstance(chunk, Slice)]
 
 
 def bits(sig: Sig, low: int, width: int) -> Sig:
-    """Bits ``low`` up to ``low + width - 1`` of a value, fewer if it is narrower."""
+    """Return bits ``low`` to ``low + width - 1`` of a value, fewer if it is narrower."""
     chunks: list[Const | Slice] = []
     for chunk in reversed(sig):
         skip = min(low, chunk.width)
@@ -59,20 +55,20 @@ def bits(sig: Sig, low: int, width: int) -> Sig:
 
 
 def runs(width: int, kind: Callable[[int], Any]) -> Iterator[tuple[Any, int, int]]:
-    """Neighbouring places below ``width`` of the same kind: the kind, the lowest of them, and their number."""
+    """Yield the runs of adjacent bits below ``width`` with the same ``kind``: kind, lowest bit, length."""
     for value, places in groupby(range(width), kind):
         low, *others = places
         yield value, low, 1 + len(others)
 
 
 def const_bits(sig: Sig) -> str | None:
-    """The bits of a constant value; ``None`` if anything drives it."""
+    """Return the bits of a constant value; None if a net drives part of it."""
     texts = [chunk.bits for chunk in sig if isinstance(chunk, Const)]
     return "".join(texts) if len(texts) == len(sig) else None
 
 
 def resized(sig: Sig, width: int, signed: bool) -> Sig:
-    """A value cut or extended to ``width`` bits."""
+    """Truncate or extend a value to ``width`` bits."""
     missing = width - sig_width(sig)
     if missing <= 0:
         return bits(sig, 0, width)
@@ -81,7 +77,7 @@ def resized(sig: Sig, width: int, signed: bool) -> Sig:
 
 
 def joined(sig: Sig) -> Sig:
-    """The same value with adjacent literals and adjacent bits of one net in one chunk."""
+    """Merge adjacent literals, and adjacent slices of one net."""
     chunks: list[Const | Slice] = []
     for chunk in sig:
         last = chunks[-1] if chunks else None

@@ -1,4 +1,4 @@
-"""The compressed rows and what they stand for (guide, "RV32C")."""
+"""Compressed instructions and their 32-bit equivalents (guide, "RV32C")."""
 
 from typing import NamedTuple
 
@@ -42,13 +42,13 @@ _BASE = {insn.mnemonic: insn for insn in (*INTEGER_ROWS, *SYSTEM_ROWS)}
 
 
 class Expansion(NamedTuple):
-    """The 32-bit row that a compressed row stands for, and the source of each of its operands."""
+    """The 32-bit instruction that equals a compressed one, and the source of each of its operands."""
 
     insn: Insn
     sources: dict[str, str]
 
     def word(self, values: dict[str, int]) -> int:
-        """The 32-bit word for the operand ``values`` of the compressed instruction."""
+        """Return the 32-bit word for the operand ``values`` of the compressed instruction."""
         word = self.insn.match
         for token in self.insn.tokens:
             source = self.sources[token.field.name]
@@ -61,21 +61,20 @@ EXPANSIONS = {
     for name, _, _, expansion in _ROWS
     for mnemonic, *operands in [expansion.split()]
 }
-"""The meaning of each compressed mnemonic. Jumps differ from their expansion in the link: it is pc + 2."""
+"""Expansion of each compressed mnemonic. Jumps differ from their expansions in the link, which is pc + 2."""
 
 COMPRESSED_ROWS = tuple(
     Insn(name, pattern, operands, Extension.RV32C, EXPANSIONS[name].insn.op) for name, pattern, operands, _ in _ROWS
 )
-"""RV32C."""
 
 
 def compressed_insn(half: int) -> Insn | None:
-    """The row of a 16-bit word, or None if it is reserved."""
+    """Return the row of a 16-bit word, or None if the word is reserved."""
     return next((insn for insn in COMPRESSED_ROWS if insn.matches(half)), None)
 
 
 def expand_compressed(half: int) -> int:
-    """The 32-bit word that does what the compressed word does; raises :class:`EncodingError` if it is reserved."""
+    """Return the 32-bit equivalent of a compressed word; raise :class:`EncodingError` if it is reserved."""
     insn = compressed_insn(half)
     if insn is None:
         raise EncodingError(f"compressed word must be a legal RV32C encoding, not 0x{half:04x}")

@@ -24,16 +24,16 @@ MCAUSE_CODE_BITS = 5
 MCAUSE_INTERRUPT_BIT = XLEN - 1
 MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
 
-MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # Bits of mcountinhibit that stop mcycle and minstret.
-MTVEC_VECTORED = 1  # Mode bit of mtvec: interrupts go to entries of a table, exceptions to its first.
+MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # bits of mcountinhibit that stop mcycle and minstret
+MTVEC_VECTORED = 1  # mode bit of mtvec: interrupts enter through a table, exceptions at its first entry
 
 DCSR_STEP_BIT, DCSR_STOPCOUNT_BIT, DCSR_STEPIE_BIT, DCSR_EBREAKM_BIT = 2, 10, 11, 15
 DCSR_CAUSE_LSB, DCSR_CAUSE_BITS, DCSR_VERSION_LSB = 6, 3, 28
-TRIGGERS = 2  # At most, with debug mode.
+TRIGGERS = 2  # largest number of triggers
 TDATA1_LOAD_BIT, TDATA1_STORE_BIT, TDATA1_EXECUTE_BIT, TDATA1_M_BIT, TDATA1_ACTION_LSB = 0, 1, 2, 6, 12
 TDATA1_DMODE_BIT, TDATA1_TYPE_LSB = 27, 28
-ADDRESS_TRIGGER = 2  # Field type of tdata1: mcontrol.
-DEBUG_VERSION = 4  # Field xdebugver of dcsr: the specification of 2019, 0.13.2.
+ADDRESS_TRIGGER = 2  # field type of tdata1: mcontrol
+DEBUG_VERSION = 4  # field xdebugver of dcsr: the specification of 2019, 0.13.2
 
 MTVEC_BASE_LSB = 8
 MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
@@ -49,7 +49,7 @@ class CsrAccess(Enum):
 
 
 class CsrGroup(Enum):
-    """When a CSR exists."""
+    """Condition under which a CSR exists."""
 
     BASE = "always"
     HWLOOP = "with XpulpV2"
@@ -74,7 +74,7 @@ class ResetSource(Enum):
 ALL_BITS = WORD_MASK
 
 CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycles", "tcdm_contention")
-"""Events that only the surroundings of the core know: its input ``ext_events``, bit by bit."""
+"""Bits of the input ``ext_events`` of the core, by bit number."""
 
 PERFORMANCE_EVENTS = (
     *("cycles", "instructions", "load_use_stalls", "jump_register_stalls", "fetch_stalls", "loads", "stores", "jumps"),
@@ -88,40 +88,40 @@ PERFORMANCE_EVENTS = (
 class Csr:
     """One control and status register."""
 
-    address: int  # 12-bit address
+    address: int
     name: str
-    access: CsrAccess  # effect of reads and writes
+    access: CsrAccess
     reset: int = 0  # value after reset, or its constant part
-    writable: int = 0  # mask of the bits that a write changes; the others keep their reset value
-    group: CsrGroup = CsrGroup.BASE  # when the register exists
-    source: ResetSource = ResetSource.CONSTANT  # where the rest of the reset value comes from
+    writable: int = 0  # mask of the bits that a write changes; the other bits keep their reset value
+    group: CsrGroup = CsrGroup.BASE
+    source: ResetSource = ResetSource.CONSTANT  # source of the rest of the reset value
 
 
 class DebugCause(IntEnum):
-    """Why debug mode was entered: field ``cause`` of dcsr."""
+    """Reason for entering debug mode: field ``cause`` of dcsr."""
 
     EBREAK = 1  # ebreak, with ebreakm
     TRIGGER = 2  # a trigger
-    HALT_REQUEST = 3  # the request of the debug module, which may be there when the core starts
-    STEP = 4  # an instruction has been executed or has trapped, with step
+    HALT_REQUEST = 3  # a halt request of the debug module, also one at the start of the core
+    STEP = 4  # step, after an instruction that was executed or has trapped
 
 
 _RW, _RO, _WI, _WO = CsrAccess
-NN_BASE = 0x7D0  # Address of word 0 of the NN-RF.
+NN_BASE = 0x7D0  # address of word 0 of the NN-RF
 NN_GROUPS = {
     CsrGroup.NN_ACTIVATION: range(NNRF_ACTIVATIONS),
     CsrGroup.NN_WEIGHT: range(FIRST_WEIGHT, NNRF_ENTRIES),
     CsrGroup.NN_PARAMETER: range(FIRST_PARAMETER, SECOND_PAIR),
     CsrGroup.NN_PAIR: range(SECOND_PAIR, NNRF_WORDS),
 }
-"""Words of the NN-RF by their group."""
+"""NN-RF entries of each CSR group."""
 
 _LOOP_BASES = (0x7C0, 0x7C4)
 _LOOP_FIELDS = (("lpstart", ALL_BITS - 1), ("lpend", ALL_BITS - 1), ("lpcount", ALL_BITS))
 _COUNTERS = (("cycle", 0x00), ("cycleh", 0x80), ("instret", 0x02), ("instreth", 0x82))
 _MACHINE_COUNTERS, _MACHINE_EVENTS, _USER_COUNTERS, _PCCR = 0xB00, 0x320, 0xC00, 0x780
 _HIGH = 0x80
-_NO_COUNTERS = range(3, 32)  # Numbers of the counters that the privileged specification wants to exist, here as zeros.
+_NO_COUNTERS = range(3, 32)  # numbers of the counters that the privileged specification requires; here they read as 0
 
 CSRS: tuple[Csr, ...] = (
     Csr(0x300, "mstatus", _RW, reset=MACHINE_MODE << MSTATUS_MPP_LSB, writable=MSTATUS_MIE | MSTATUS_MPIE),
@@ -190,21 +190,21 @@ CSRS: tuple[Csr, ...] = (
     Csr(0x7B2, "dscratch0", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
     Csr(0x7B3, "dscratch1", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
 )
-"""All registers; an address that is not here is illegal to read or write."""
+"""Every CSR; reading or writing any other address is illegal."""
 
-TRIGGER_STATE = ("tselect", "tdata1", "tdata2")  # Registers that a debugger may change at any time.
+TRIGGER_STATE = ("tselect", "tdata1", "tdata2")  # CSRs that a debugger may change at any time
 
-MISA_X = 1 << 23  # Bit of misa that is 0 in a core without any Xpulp extension.
+MISA_X = 1 << 23  # bit of misa that is 0 in a core without any Xpulp extension
 
 ZERO_CSRS = tuple(csr for csr in CSRS if csr.access is _WI and not csr.reset and csr.source is ResetSource.CONSTANT)
-"""Registers that are always 0, whatever is written."""
+"""CSRs that always read as 0 and ignore writes."""
 
 CSR_BY_NAME = {csr.name: csr for csr in CSRS}
 CSR_BY_ADDRESS = {csr.address: csr for csr in CSRS}
 
 
 def csr_address(name: str) -> int:
-    """The address of the CSR called ``name``; raises :class:`EncodingError` for an unknown name."""
+    """Return the address of the CSR called ``name``; raise :class:`EncodingError` for an unknown name."""
     try:
         return CSR_BY_NAME[name.lower()].address
     except KeyError:

@@ -1,24 +1,21 @@
-"""External debugging as a debugger and a halted hart see it (RISC-V Debug Specification 0.13.2).
-
-Plain numbers and enumerations, for gates, simulators and golden models alike.
-"""
+"""Constants of external debugging for debuggers and halted harts (RISC-V Debug Specification 0.13.2)."""
 
 from enum import IntEnum, IntFlag
 
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES
 
-DEBUG_BASE = 0x1A11_0000  # Address of the debug module's memory: that of the PULP platforms.
+DEBUG_BASE = 0x1A11_0000  # address of the debug module's memory, as on the PULP platforms
 DEBUG_BYTES = 0x1000
 MAX_HARTS = 32
 PROGRAM_WORDS, DATA_WORDS = 8, 2
-SCRATCH_CSRS = 1  # Scratch registers for debuggers, of two: loads across word boundaries overwrite dscratch1.
+SCRATCH_CSRS = 1  # dscratch registers free for debuggers; loads across word boundaries overwrite dscratch1
 DSCRATCH0, DSCRATCH1 = 0x7B2, 0x7B3
 
 DMI_ADDRESS_BITS = 7
 
 
 class DmiOp(IntEnum):
-    """Operation of an access through the transport, and its outcome."""
+    """Operation of an access through the DMI, and its outcome."""
 
     NOP = SUCCESS = 0
     READ = 1
@@ -58,11 +55,11 @@ class Control(IntFlag):
     DMACTIVE = 1
 
 
-HARTSELLO_LSB, HARTSELHI_LSB, HARTSEL_HALF = 16, 6, 10  # Places of the two halves of hartsel in dmcontrol, their width.
+HARTSELLO_LSB, HARTSELHI_LSB, HARTSEL_HALF = 16, 6, 10  # positions and width of the halves of hartsel
 
 
 class Status(IntEnum):
-    """Places of what dmstatus says of any selected hart; what it says of all of them is one bit above."""
+    """Bit positions of the any... bits of dmstatus; each all... bit is one position higher."""
 
     HALTED = 8
     RUNNING = 10
@@ -79,7 +76,7 @@ AUTOEXECPROGBUF_LSB = 16
 
 
 class CommandError(IntEnum):
-    """Outcome of an abstract command, the field cmderr of abstractcs."""
+    """Outcome of an abstract command: field cmderr of abstractcs."""
 
     NONE = 0
     BUSY = 1
@@ -92,7 +89,7 @@ CMDERR_BITS = 3
 
 
 class Command(IntFlag):
-    """Bits of the command Access Register, beside type, size and number of the register."""
+    """Bits of the Access Register command, without type, size and register number."""
 
     POSTINCREMENT = 1 << 19
     POSTEXEC = 1 << 18
@@ -101,12 +98,12 @@ class Command(IntFlag):
 
 
 COMMAND_TYPE_LSB, COMMAND_SIZE_LSB, COMMAND_SIZE_BITS, COMMAND_WORD = 24, 20, 3, 2
-FIRST_REGISTER = 0x1000  # Number of x0 in a command; those of CSRs are below.
+FIRST_REGISTER = 0x1000  # number of x0 in a command; the numbers of CSRs are lower
 LAST_REGISTER = FIRST_REGISTER + REGISTERS - 1
 
 
 class Sbcs(IntFlag):
-    """Bits of sbcs, beside the size of accesses and the error."""
+    """Bits of sbcs, without access size and error."""
 
     BUSYERROR = 1 << 22
     BUSY = 1 << 21
@@ -120,7 +117,7 @@ SBCS_ACCESS_LSB, SBCS_ACCESS_BITS, SBCS_ERROR_LSB = 17, 3, 12
 
 
 class SbError(IntEnum):
-    """Outcome of an access to the bus, the field sberror of sbcs."""
+    """Outcome of a system bus access: field sberror of sbcs."""
 
     NONE = 0
     BAD_ADDRESS = 2
@@ -132,23 +129,23 @@ SBERROR_BITS = 3
 
 
 class Place(IntEnum):
-    """Offsets in the memory that halted harts execute and write."""
+    """Byte offsets in the memory that halted harts execute and write."""
 
-    HALTED = 0x100  # word of each hart, written when it has halted and when a command has ended
+    HALTED = 0x100  # a word per hart, written on halting and at the end of a command
     GOING = 0x180  # written when the transfer of a command is done
-    RESUMING = 0x200  # word of each hart, written when it resumes
-    EXCEPTION = 0x280  # written when a command has met an exception
+    RESUMING = 0x200  # a word per hart, written on resuming
+    EXCEPTION = 0x280  # written when a command raises an exception
     ABSTRACT = 0x344  # code of an abstract command, directly before the program buffer
     PROGRAM = 0x360
     DATA = 0x384  # behind the ebreak that follows the program buffer
-    FLAGS = 0x400  # word of each hart, which says what it is to do
+    FLAGS = 0x400  # a word per hart with the orders to it, see Flag
     ROM = 0x800
 
 
 ABSTRACT_WORDS = (Place.PROGRAM - Place.ABSTRACT) // WORD_BYTES
 
 
-TRAP_OFFSET = WORD_BYTES  # Bytes from the entry of the ROM to where exceptions go.
+TRAP_OFFSET = WORD_BYTES  # bytes from the entry of the ROM to the entry of exceptions
 
 
 class Flag(IntFlag):
@@ -170,5 +167,5 @@ class TapRegister(IntEnum):
 IR_BITS = 5
 DTMCS_VERSION, DTMCS_ABITS_LSB, DTMCS_STAT_LSB, DTMCS_IDLE_LSB = 1, 4, 10, 12
 DTMCS_DMIRESET, DTMCS_DMIHARDRESET = 1 << 16, 1 << 17
-IDLE_CYCLES = 5  # Cycles in Run-Test/Idle that an access needs: two crossings between clocks that are alike.
-IDCODE = 0x1003_2001  # Version, part and manufacturer, of which there is none.
+IDLE_CYCLES = 5  # cycles in Run-Test/Idle that an access needs: two crossings between clocks of equal period
+IDCODE = 0x1003_2001  # version, part and manufacturer; no manufacturer is registered

@@ -1,4 +1,4 @@
-"""Operand fields of instruction words: where the bits lie, which values are legal, encode and extract.
+"""Operand fields of instruction words: bit positions, legal values, encoding and extraction.
 
 The names are the operand tokens of the instruction table. A field is written as two equally long lists of bit ranges,
 the bits of the value and the instruction bits they come from, so each line reads like the row of a manual.
@@ -17,7 +17,7 @@ class FieldKind(Enum):
 
     REGISTER = "register"
     IMMEDIATE = "immediate"
-    TARGET = "target"  # Byte distance from the pc of the instruction.
+    TARGET = "target"  # byte distance from the pc of the instruction
     CSR = "csr"
     LOOP = "loop"
     FENCE = "fence"
@@ -29,7 +29,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 
 
 def _fits(value: int, text: str) -> bool:
-    """Return whether the bits of a value fit a pattern."""
+    """Return whether the bits of a value match a pattern of ``0``, ``1`` and ``-``."""
     bits = f"{value:0{len(text)}b}"
     return len(bits) == len(text) and all(mark in ("-", bit) for mark, bit in zip(text, bits, strict=True))
 
@@ -40,13 +40,13 @@ class Field:
 
     name: str  # key of the value in :meth:`xpulpnn.isa.insn.Insn.decode`
     kind: FieldKind
-    value_bits: str  # bit ranges of the value and of the word, in the same order; value bits not named are 0
+    value_bits: str  # bit ranges of the value, in the order of ``word_bits``; other value bits are 0
     word_bits: str
     signed: bool = False  # the most significant value bit is a sign
-    # added to the field: 8 for three-bit register fields, bits of the value that the pattern of the instruction fixes
+    # added to the field: 8 for three-bit register fields, or value bits that the pattern of the instruction fixes
     base: int = 0
     not_both: int = 0  # bits of the value that must not all be set
-    only: tuple[str, ...] = ()  # patterns of the value bits, of which one must fit
+    only: tuple[str, ...] = ()  # patterns of the value bits, one of which must match
     parts: tuple[tuple[int, int, int], ...] = field(init=False, repr=False)  # lowest word bit, value bit, width
     low: int = field(init=False, repr=False)
     high: int = field(init=False, repr=False)
@@ -64,7 +64,7 @@ class Field:
         object.__setattr__(self, "high", low + size - step)
 
     def extract(self, word: int) -> int:
-        """The value held by ``word``, extended as the field says."""
+        """Return the value held by ``word``, sign-extended if the field is signed."""
         value = 0
         for low, position, width in self.parts:
             value |= (word >> low & (1 << width) - 1) << position
@@ -72,7 +72,7 @@ class Field:
         return value - (self.high - self.low + self.step) if value > self.high else value
 
     def insert(self, value: int) -> int:
-        """Instruction bits of ``value``; bits outside the field are dropped."""
+        """Return the instruction bits of ``value``; bits outside the field are dropped."""
         value -= self.base
         word = 0
         for low, position, width in self.parts:
@@ -80,7 +80,6 @@ class Field:
         return word
 
     def accepts(self, value: int) -> bool:
-        """Return whether the field can hold ``value``."""
         if self.not_both and value & self.not_both == self.not_both:
             return False
         if self.only and not any(_fits(value, text) for text in self.only):
@@ -95,13 +94,13 @@ class Field:
 
     @property
     def values(self) -> list[int]:
-        """The legal values."""
         return [value for value in range(self.low, self.high + 1, self.step) if self.accepts(value)]
 
     @property
     def legal(self) -> tuple[str, ...]:
-        """Patterns of the values of a restricted field, most significant bit first; none if it takes all."""
-        # the two bits are the upper ones of their field
+        """Patterns of the legal values of a restricted field, bit by bit from the top; empty if every value is
+        legal."""
+        # the two bits of not_both are the upper bits of their field
         return self.only or (("0----", "10---") if self.not_both else ())
 
     @property
@@ -116,7 +115,7 @@ class Field:
         return f"{self.low}..{self.high}{multiple}{f' with at most one of the update bits {bits}' if bits else ''}"
 
     def show(self, value: int) -> str:
-        """``value`` as it appears in an error message."""
+        """Return ``value`` as written in an error message."""
         return f"x{value}" if self.kind is FieldKind.REGISTER else str(value)
 
 
@@ -154,15 +153,15 @@ WORD_FIELDS = {
         Field("lpcnt12", _IMM, "11:0", "31:20"),
         Field("nnimm5", _IMM, "4:0", "24:20", not_both=0b11000),
         Field("uimm1", _IMM, "0", "20"),
-        # weight, pair of activations and entry to load of a Mac&Load of two products
+        # weight, pair of activations and loaded entry of a Mac&Load of two products
         Field("w", _IMM, "1:0", "22:21"),
         Field("p", _IMM, "0", "20"),
         Field("t", _IMM, "3:2 1:0", "30:29 24:23", only=("00--", "010-", "100-")),
     )
 } | {
-    # both update bits of the selector are in the pattern, as are the bits above the number of a lane
+    # the pattern holds both update bits of the selector, and the bits above a lane number
     "nnimm5'": Field("nnimm5", _IMM, "2:0", "22:20", base=0b11000),
-    # the first register of an even one and the next
+    # the first register of an even-odd pair
     "rd2": Field("rd", _REG, "4:1", "11:8"),
     "lane2": Field("lane", _IMM, "1:0", "29:28"),
     "lane3": Field("lane", _IMM, "2:0", "30:28"),
@@ -171,8 +170,6 @@ WORD_FIELDS = {
     "lane3'": Field("lane", _IMM, "2:0", "29:27"),
     "lane4'": Field("lane", _IMM, "3:0", "30:27"),
 }
-"""Fields of 32-bit instructions by token."""
-
 HALF_FIELDS = {
     "rd": Field("rd", _REG, "4:0", "11:7"),
     "rs1": Field("rs1", _REG, "4:0", "11:7"),
@@ -195,7 +192,6 @@ HALF_FIELDS = {
         Field("cssp8", _IMM, "5:2 7:6", "12:9 8:7"),
     )
 }
-"""Fields of compressed instructions by token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,20 +199,19 @@ class Token:
     """A field as one instruction uses it."""
 
     field: Field
-    excluded: int | None = None  # A value the instruction does not take (`rd-0`, `ciw10-0`)
+    excluded: int | None = None  # a value that the instruction does not take (`rd-0`, `ciw10-0`)
     updated: bool = False  # the register is both read and written (`rd~`)
 
     @property
     def restricted(self) -> bool:
-        """Return whether the field can hold bits that the instruction excludes."""
+        """True if the field can hold bits that the instruction excludes."""
         return self.excluded is not None or bool(self.field.legal)
 
     def accepts(self, value: int) -> bool:
-        """Return whether ``value`` fits the field and is not excluded."""
         return self.field.accepts(value) and value != self.excluded
 
     def encode(self, value: int) -> int:
-        """Instruction bits of ``value``; raises :class:`EncodingError` for a value the instruction cannot hold."""
+        """Return the instruction bits of ``value``; raise :class:`EncodingError` if it is illegal."""
         if not self.accepts(value):
             rule = self.field.rule
             if self.excluded is not None:
@@ -231,17 +226,16 @@ class Operand:
 
     value: Token | None  # the register or immediate outside the parentheses
     base: Token | None = None  # the base register, if it is a field
-    fixed_base: int | None = None  # number of the base register, if it is implied
+    fixed_base: int | None = None  # number of an implied base register
     increment: bool = False  # the base is written back
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The fields of the operand."""
         return tuple(token for token in (self.value, self.base) if token is not None)
 
     @property
     def is_memory(self) -> bool:
-        """Return whether the operand is written with parentheses."""
+        """True if the operand is written with parentheses."""
         return self.base is not None or self.fixed_base is not None
 
 
@@ -258,7 +252,7 @@ def _token(text: str, fields: dict[str, Field]) -> Token:
 
 @cache
 def parse_operands(text: str, size: int) -> tuple[Operand, ...]:
-    """Operands of a table row of ``size`` bytes, in assembler order."""
+    """Parse the operands of a table row of ``size`` bytes, in assembler order."""
     fields = WORD_FIELDS if size == 4 else HALF_FIELDS
     operands: list[Operand] = []
     for part in text.split(",") if text else ():

@@ -1,4 +1,4 @@
-"""Contract enumerations shared by gates, golden models and software."""
+"""Enumerations shared by gates, golden models and software."""
 
 from enum import Enum, IntEnum
 
@@ -25,12 +25,12 @@ class ElemFmt(IntEnum):
 
     @classmethod
     def of_width(cls, width: int) -> "ElemFmt":
-        """The format of ``width``-bit elements; raises ``KeyError`` for other widths."""
+        """Return the format of ``width``-bit elements; raise ``KeyError`` for other widths."""
         return {fmt.width: fmt for fmt in cls}[width]
 
 
 class Op2Mode(IntEnum):
-    """Second operand of a SIMD instruction: lane by lane, scalar replication, replicated immediate."""
+    """Source of the second operand of a SIMD instruction: lanes, one replicated lane, replicated immediate."""
 
     VECTOR, SC, SCI = range(3)
 
@@ -58,14 +58,12 @@ class Extension(Enum):
     XPULPML_CROSS = "XpulpMLcross"  # Mac&Load of the nn form that reloads the activation it does not use
     XPULPML_DOT = "XpulpMLdot"  # Mac&Load of the nn form without accumulation
     XPULPML_PAIR = "XpulpMLpair"  # Mac&Load of two activations with one weight, two sums
-    XPULPML_MIXED = "XpulpMLmixed"  # the same with weights of half or a quarter of the activations' width
+    XPULPML_MIXED = "XpulpMLmixed"  # Mac&Load of two activations with weights of half or a quarter of their width
     XPULPRQ = "XpulpRq"  # requantisation by a factor, a summand and a shift
-    XPULPRQ_EXACT = "XpulpRqx"  # the same with a product of 64 bits, rounded once, and a zero point
+    XPULPRQ_EXACT = "XpulpRqx"  # requantisation with a product of 64 bits, rounded once, and a zero point
 
 
 BASE_EXTENSIONS = frozenset(
     {Extension.RV32I, Extension.RV32M, Extension.RV32C, Extension.ZICSR, Extension.ZIFENCEI, Extension.PRIV}
 )
-"""Extensions present in every core."""
-
-STOCK_EXTENSIONS = BASE_EXTENSIONS | {Extension.SDEXT}  # Extensions that stock compilers know.
+STOCK_EXTENSIONS = BASE_EXTENSIONS | {Extension.SDEXT}  # extensions that stock compilers know

@@ -1,4 +1,4 @@
-"""One row of the instruction table, with everything that follows from it."""
+"""A row of the instruction table, and the properties derived from it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 
 
 class InsnClass(IntEnum):
-    """Classes of instructions that the pipeline executes in the same way; every row has one."""
+    """Class of instructions with the same treatment in the pipeline; every row has one."""
 
     ALU = 0
     MULTIPLY = 1
@@ -31,10 +31,10 @@ class InsnClass(IntEnum):
 
 LOAD_OPS = frozenset({"lb", "lh", "lw", "lbu", "lhu", "elw"})
 STORE_OPS = frozenset({"sb", "sh", "sw"})
-NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF.
-PAIR_OPS = frozenset({"pv.mlsduo", "pv.mlduo"})  # Mac&Load of a weight with two activations.
+NN_FORM_OPS = frozenset({"pv.mlsdot", "pv.mldot"})  # Mac&Load with both factors from the NN-RF
+PAIR_OPS = frozenset({"pv.mlsduo", "pv.mlduo"})  # Mac&Load of a weight with two activations
 MAC_LOAD_OPS = NN_FORM_OPS | PAIR_OPS | {"pv.cusdot"}
-EXACT_OPS = frozenset({"pv.rqxu", "pv.rqxs"})  # Requantisation with a product of 64 bits.
+EXACT_OPS = frozenset({"pv.rqxu", "pv.rqxs"})  # requantisation with a product of 64 bits
 REQUANTISE_OPS = frozenset({"pv.rqu", "pv.rqs"}) | EXACT_OPS
 DOT_PRODUCT_OPS = frozenset(f"pv.{form}dot{signs}" for form in ("", "s") for signs in ("up", "usp", "sp"))
 HIGH_PRODUCT_OPS = frozenset({"mulh", "mulhsu", "mulhu"})
@@ -89,7 +89,7 @@ _PROPERTIES = {
     | HALF_PRODUCT_OPS
     | REQUANTISE_OPS,
 }
-"""Operations for which a property of the row holds."""
+"""Operations that have each property of a row."""
 
 
 def pattern(
@@ -101,7 +101,7 @@ def pattern(
     rs1: str = "-----",
     rd: str = "-----",
 ) -> str:
-    """The 32 characters of a word pattern from its fields, bit 31 first; ``-`` is a free bit."""
+    """Return the 32-character pattern of a word from its fields, bit 31 first; ``-`` is a free bit."""
     text = f"{funct7}{rs2}{rs1}{funct3}{rd}{opcode}"
     assert len(text) == 32, text
     return text
@@ -109,7 +109,7 @@ def pattern(
 
 @dataclass(frozen=True, slots=True)
 class Insn:
-    """An instruction: mnemonic and operand form, bit pattern, and what the operation is."""
+    """An instruction: mnemonic and operand form, bit pattern, and operation."""
 
     #: mnemonic, operands: Spelling of the row; together they identify it.
     mnemonic: str
@@ -136,7 +136,7 @@ class Insn:
     match: int = field(init=False, repr=False, compare=False)
     tokens: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: The fields of the operands.
     restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: Fields with excluded values.
-    insn_class: InsnClass = field(init=False, repr=False, compare=False)  #: Its class in the pipeline.
+    insn_class: InsnClass = field(init=False, repr=False, compare=False)  #: Class of the instruction in the pipeline.
     #: is_load: Memory is loaded into rd; false for Mac&Load, which loads into the NN-RF.
     is_load: bool = field(init=False, repr=False, compare=False)
     is_store: bool = field(init=False, repr=False, compare=False)  #: Memory is written.
@@ -148,22 +148,22 @@ class Insn:
     is_nn_form: bool = field(init=False, repr=False, compare=False)
     #: is_pair: Mac&Load of two products, a weight with both activations of a pair; the sums are in rd and the next.
     is_pair: bool = field(init=False, repr=False, compare=False)
-    uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes its result.
+    uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes the result.
     multiplies_high: bool = field(init=False, repr=False, compare=False)  #: The upper half of a product is written.
-    #: multiplies_late: mulh* or a shifted product of half-words, which WB writes on the arrays of dot products.
+    #: multiplies_late: mulh* or a shifted product of half-words, written in WB with multiplier ``dot-product``.
     multiplies_late: bool = field(init=False, repr=False, compare=False)
-    divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes its result.
-    #: reloads_other: Mac&Load that reloads the activation it does not use: both update bits are set.
+    divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes the result.
+    #: reloads_other: Mac&Load with both update bits set: reloads the activation that its product does not use.
     reloads_other: bool = field(init=False, repr=False, compare=False)
-    #: loads_parameter: It loads a parameter of the requantisation into the NN-RF.
+    #: loads_parameter: Loads a parameter of requantisation into the NN-RF.
     loads_parameter: bool = field(init=False, repr=False, compare=False)
-    #: requantises: It multiplies, adds, shifts, clips and puts the result into a lane of rd.
+    #: requantises: Multiplies, adds, shifts and clips, and puts the result into a lane of rd.
     requantises: bool = field(init=False, repr=False, compare=False)
-    #: is_exact: It requantises by a product of 64 bits, rounded once.
+    #: is_exact: Requantises by a product of 64 bits, rounded once.
     is_exact: bool = field(init=False, repr=False, compare=False)
-    #: is_early: With late results, the next instruction has the result at once: sums of words, and logic.
+    #: is_early: With late results, the next instruction can use the result without a stall: sums of words, and logic.
     is_early: bool = field(init=False, repr=False, compare=False)
-    #: has_late_step: With late results, it takes a cycle more.
+    #: has_late_step: With late results, the instruction takes one more cycle.
     has_late_step: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -188,12 +188,11 @@ class Insn:
 
     @property
     def needs(self) -> tuple[Extension, ...]:
-        """The extensions that a core must have to have the row."""
+        """Extensions that a core must have to execute the row."""
         return (self.extension,) if self.also is None else (self.extension, self.also)
 
     @property
     def key(self) -> tuple[str, str]:
-        """Mnemonic and operands, which identify the row."""
         return self.mnemonic, self.operands
 
     @property
@@ -208,29 +207,29 @@ class Insn:
     def reads(self) -> frozenset[str]:
         """Register fields read: ``rs1`` [19:15], ``rs2`` [24:20], ``rd`` [11:7] (accumulators and ``rs3``).
 
-        Of compressed rows only the fields of their own operands, not the registers they imply.
+        Compressed rows read the fields of their own operands; registers that they imply are not included.
         """
         names = {token.field.name for token in self._registers() if token.updated or token.field.name != "rd"}
         return frozenset("rd" if name == "rs3" else name for name in names)
 
     @property
     def writes_rd(self) -> bool:
-        """Return whether the instruction writes the register in field rd."""
+        """True if the instruction writes the register in field rd."""
         return any(token.updated or token.field.name == "rd" for token in self._registers())
 
     @property
     def writes_base(self) -> bool:
-        """Return whether the instruction writes its base register (post-increment, Mac&Load)."""
+        """True if the instruction writes its base register (post-increment, Mac&Load)."""
         return any(operand.increment for operand in self.forms)
 
     @property
     def uses_nnrf(self) -> bool:
-        """Return whether the instruction reads or writes the NN-RF."""
+        """True if the instruction reads or writes the NN-RF."""
         return self.is_mac_load or self.loads_parameter or self.requantises
 
     @property
     def accumulates(self) -> bool:
-        """Return whether a product or sum of products is added to (or subtracted from) rd."""
+        """True if a product or sum of products is added to, or subtracted from, rd."""
         return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.mlsduo", "pv.cusdot", "mac", "msu"))
 
     def matches(self, word: int) -> bool:
@@ -240,16 +239,16 @@ class Insn:
         )
 
     def decode(self, word: int) -> dict[str, int]:
-        """Values of the operand fields of ``word`` by field name, extended and scaled as the fields say."""
+        """Return the values of the operand fields of ``word`` by field name, extended and scaled as the fields say."""
         return {token.field.name: token.field.extract(word) for token in self.tokens}
 
     def takes(self, values: Mapping[str, int]) -> bool:
-        """Return whether these are operands of the instruction, all or some, with values that they can hold."""
+        """Return whether ``values`` are legal values of some or all operands of the instruction."""
         tokens = {token.field.name: token for token in self.tokens}
         return values.keys() <= tokens.keys() and all(tokens[name].accepts(value) for name, value in values.items())
 
     def encode(self, **values: int) -> int:
-        """The word with the given operand values; bits without meaning are 0.
+        """Return the word with the given operand values; don't-care bits are 0.
 
         Raises :class:`EncodingError` for a missing or unknown operand and for a value out of range.
         """

@@ -1,7 +1,4 @@
-"""Facts about the machine that gates, simulators, software and harness share, and the cycles of instructions.
-
-The facts are plain numbers and enumerations; what instructions and CSRs are is beside.
-"""
+"""Facts about the machine that gates, simulators, software and test benches share, and instruction timing."""
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -9,7 +6,7 @@ from enum import Enum, IntEnum
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.retirement import WaitCause
 
-XLEN = 32  # Bits of a register, an address and a memory word.
+XLEN = 32  # bits of a register, an address and a memory word
 
 BYTE_BITS = 8
 HALF_BYTES, WORD_BYTES = 2, 4
@@ -19,43 +16,43 @@ ADDRESS_SPACE = 1 << XLEN
 REGISTERS = 32
 
 LENGTH_BITS = 2
-LENGTH_MASK = (1 << LENGTH_BITS) - 1  # Low bits of an instruction, all set in one of four bytes; any other takes two.
+LENGTH_MASK = (1 << LENGTH_BITS) - 1  # low bits of an instruction, all set in 4-byte instructions only
 
 
 def instruction_size(word: int) -> int:
-    """Bytes of the instruction whose lowest half-word is that of ``word``."""
+    """Return the bytes of the instruction whose lowest half-word is that of ``word``."""
     return WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
 
 
 NNRF_ACTIVATIONS, NNRF_WEIGHTS = 2, 4
 NNRF_ENTRIES = NNRF_ACTIVATIONS + NNRF_WEIGHTS
-"""Words of the NN-RF with the nn form of Mac&Load; with Compute&Update alone there are the weights only."""
+"""Words of the NN-RF with the nn form of Mac&Load; with Compute&Update alone it has only the weights."""
 
 FIRST_WEIGHT = NNRF_ACTIVATIONS
-"""Number of weight 0 in the NN-RF: activations come first (guide, "The NN register file")."""
+"""Number of weight 0 in the NN-RF, behind the activations (guide, "The NN register file")."""
 
 NNRF_PARAMETERS = 2
 FIRST_PARAMETER = NNRF_ENTRIES
-"""Entries of the NN-RF behind the weights, with the requantisation only: the factor kappa, then the summand lambda."""
+"""Number of the first requantisation parameter, the factor kappa; the summand lambda follows."""
 
 SECOND_PAIR = FIRST_PARAMETER + NNRF_PARAMETERS
 """Number of the first of two more activations, with Mac&Load of two products only."""
 
-NNRF_WORDS = SECOND_PAIR + NNRF_ACTIVATIONS  # Numbers that entries of an NN-RF can have.
+NNRF_WORDS = SECOND_PAIR + NNRF_ACTIVATIONS  # largest number of NN-RF entries
 
 ACTIVATION_SELECT, WEIGHT_SELECT_LSB, WEIGHT_SELECT = 0b00001, 1, 0b011
 RELOADS_ACTIVATION, RELOADS_WEIGHT = 0b01000, 0b10000
-"""Selector of a Mac&Load (guide, "Rules of both forms"): the entries it multiplies, and which one it reloads."""
+"""Selector of a Mac&Load: the entries it multiplies, and the entry it reloads (guide, "Rules of both forms")."""
 
-INCREMENT = 4  # Bytes a Mac&Load advances its base register, whatever the format.
-QUANTISED_PIXELS = 2  # Pixels of pv.qnt, each with a threshold to load for every bit of its code.
+INCREMENT = 4  # bytes by which a Mac&Load advances its base register, whatever the format
+QUANTISED_PIXELS = 2  # pixels of pv.qnt; each loads a threshold for every bit of its code
 
 
 class ExceptionCause(IntEnum):
     """Exception codes of mcause (guide, "Exceptions and interrupts")."""
 
-    INSTRUCTION_ACCESS_FAULT = 1  # instruction of which a word was answered with instr.err, when it would be executed
-    ILLEGAL_INSTRUCTION = 2  # illegal instruction, forbidden access to a CSR
+    INSTRUCTION_ACCESS_FAULT = 1  # instruction fetch that was answered with instr.err, at its execution
+    ILLEGAL_INSTRUCTION = 2  # illegal instruction, or forbidden access to a CSR
     BREAKPOINT = 3  # ebreak, c.ebreak
     LOAD_ACCESS_FAULT = 5  # load or Mac&Load that was answered with data.err
     STORE_ACCESS_FAULT = 7  # store that was answered with data.err
@@ -63,7 +60,7 @@ class ExceptionCause(IntEnum):
 
 
 class Interrupt(IntEnum):
-    """Interrupt lines with a name, which are their bits in mie and mip and their codes in mcause."""
+    """Named interrupt lines: their bits in mie and mip and their codes in mcause."""
 
     SOFTWARE = 3
     TIMER = 7
@@ -71,7 +68,7 @@ class Interrupt(IntEnum):
 
 
 IRQ_LINES = 32
-FIRST_CUSTOM_IRQ = 16  # Lines from here up are free for the platform.
+FIRST_CUSTOM_IRQ = 16  # lines from here up are free for the platform
 
 IRQ_PRIORITY = (
     *reversed(range(FIRST_CUSTOM_IRQ, IRQ_LINES)),
@@ -79,35 +76,34 @@ IRQ_PRIORITY = (
     Interrupt.SOFTWARE.value,
     Interrupt.TIMER.value,
 )
-"""Usable interrupt lines, the most urgent first."""
+"""Usable interrupt lines, highest priority first."""
 
-IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)  # The usable lines as bits of mie and mip.
-MACHINE_MODE = 3  # Code of the only privilege mode.
+IRQ_BITS = sum(1 << line for line in IRQ_PRIORITY)  # usable lines as bits of mie and mip
+MACHINE_MODE = 3  # code of the only privilege mode
 
 VECTOR_BYTES = 4
-VECTORS = 32  # Entries of the vector table.
+VECTORS = 32  # entries of the vector table
 
 TEXT_BASE = 0x1C00_0000
-"""Address at which programs start, with their vector table: the L2 memory of the PULP platforms."""
+"""Address at which programs start with their vector table, in the L2 memory of the PULP platforms."""
 
-ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES  # First instruction, behind the vector table.
-DATA_BASE = 0x1000_0000  # Address at which data starts: the L1 scratchpad of the PULP platforms.
+ENTRY = TEXT_BASE + VECTORS * VECTOR_BYTES  # first instruction, behind the vector table
+DATA_BASE = 0x1000_0000  # address at which data starts, in the L1 scratchpad of the PULP platforms
 
 
 class Cost(Enum):
     """Cycles beyond one per instruction, with memories that grant at once and answer in the next cycle.
 
-    What is not here costs nothing. The figures are those of the original core; division goes by its divisor, see
-    :func:`division_cycles`.
+    Events that are not listed cost nothing. The figures are those of RI5CY; for divisions see :func:`division_cycles`.
 
     Members
     -------
     cycles : int
         Cycles without a retirement.
     cause : WaitCause
-        What the retirement port reports in them.
+        Cause that the retirement port reports in these cycles.
     meaning : str
-        When they are added.
+        Condition under which they are added.
     """
 
     def __init__(self, cycles: int, cause: WaitCause, meaning: str) -> None:
@@ -166,11 +162,11 @@ class Cost(Enum):
     )
 
 
-SHORTEST_DIVISION = 3  # Cycles of a division by a divisor that cannot move up.
+SHORTEST_DIVISION = 3  # cycles of a division by a divisor that cannot be shifted
 
 
 def division_cycles(divisor: int, *, signed: bool) -> int:
-    """Cycles of a division: 3 plus the places the divisor can move up without changing its sign; 35 for 0."""
+    """Return the cycles of a division: 3 plus the redundant upper bits of the divisor; 35 for divisor 0."""
     if signed and divisor >> (XLEN - 1):
         return SHORTEST_DIVISION + XLEN - 1 - (divisor ^ WORD_MASK).bit_length()
     return SHORTEST_DIVISION + XLEN - divisor.bit_length()
@@ -188,16 +184,13 @@ _ALWAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of a row."""
-
-    #: fewest, most: Cycles that the instruction itself takes; they differ where operands decide.
+    #: fewest, most: Cycles of the instruction itself; they differ if the operands decide.
     fewest: int
     most: int
-    sometimes: tuple[Cost, ...] = ()  #: What may come on top.
+    sometimes: tuple[Cost, ...] = ()  #: Costs that depend on the circumstances.
 
 
 def cycles(insn: Insn) -> Cycles:
-    """Return the cycles of ``insn``."""
     if insn.divides:
         return Cycles(SHORTEST_DIVISION, division_cycles(0, signed=insn.op in ("div", "rem")))
     fixed = 1 + (_ALWAYS[insn.op].cycles if insn.op in _ALWAYS else 0)

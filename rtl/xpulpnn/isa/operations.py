@@ -1,19 +1,16 @@
 """Meaning of each operation of the instruction table: a phrase, and statements in the notation of the guide.
 
-The statements are Python in form (guide, "Notation of the operations"). Braces are filled in by the row that uses the
-template, see :mod:`xpulpnn.isa.semantics`: ``{b}`` is the second operand, ``{sb}`` the same as a signed and ``{ub}``
-as an unsigned number, ``{n}`` a shift amount, ``{at}`` the address of an access, ``{lanes}`` and ``{width}`` those of
-the format.
+The statements are Python in form (guide, "Notation of the operations"). Each row fills in the braces, see
+:mod:`xpulpnn.isa.semantics`: ``{b}`` is the second operand, ``{sb}`` and ``{ub}`` are its signed and unsigned values,
+``{n}`` is a shift amount, ``{at}`` the address of an access, ``{lanes}`` and ``{width}`` belong to the format.
 """
 
 from typing import NamedTuple
 
 
 class Operation(NamedTuple):
-    """Meaning of one operation."""
-
     phrase: str
-    statements: str  # template of the statements, one per line; empty if nothing happens that software sees
+    statements: str  # template of the statements, one per line; empty if software sees no effect
 
 
 def _shift(kind: str, value: str) -> Operation:
@@ -128,7 +125,7 @@ _SCALAR = {
 
 
 def _shifted(plain: str, rounded: str, noun: str, total: str, tail: str = "") -> dict[str, Operation]:
-    """An operation that shifts right in the end, without and with rounding; ``%s`` in ``total`` is where that adds."""
+    """Return operations with a final right shift, without and with rounding; ``%s`` in ``total`` is the rounding."""
     rounding = "r = 2 ** ({n} - 1) if {n} > 0 else 0\n"
     return {
         plain: Operation(f"{noun}, shifted right{tail}", f"rd = {total % ''} >> {{n}}"),
@@ -137,7 +134,7 @@ def _shifted(plain: str, rounded: str, noun: str, total: str, tail: str = "") ->
 
 
 def _normalising() -> dict[str, Operation]:
-    """Additions: ``{x}`` and ``{y}`` are the operands of the form."""
+    """Return the additions with normalisation; ``{x}`` and ``{y}`` are the operands."""
     found: dict[str, Operation] = {}
     for name, sign, noun in (("add", "+", "sum"), ("sub", "-", "difference")):
         for letter, extend, word in (("", "sx", "arithmetic"), ("u", "zx", "logical")):
@@ -206,7 +203,7 @@ _LANES = {
 }
 
 PICKED_HALVES = "rd[1] = rs1[uimm6[1]]\nrd[0] = rs1[uimm6[0]]"
-"""``pv.shuffle.sci.h``: the immediate holds one bit per lane."""
+"""Statements of ``pv.shuffle.sci.h``, whose immediate holds one bit per lane."""
 
 _SIGNS = {"up": "unsigned", "usp": "rs1 unsigned, the other signed", "sp": "signed"}
 
@@ -225,16 +222,16 @@ RELOAD = (
     "if nnimm5[3]: NN[nnimm5[0]] = mem32[rs1]\nif nnimm5[4]: NN[2 + nnimm5[2:1]] = mem32[rs1]\n"
     "if nnimm5[4:3] != 0: rs1 = rs1 + 4"
 )
-"""Reload of an entry that the product uses, if any."""
+"""Optional reload of an entry that the product uses."""
 
-RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"  # Reload of the activation that it does not use.
+RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"  # reload of the activation that the product does not use
 
 _PAIR = (
     "first = NN[8 * p]\nsecond = NN[8 * p + 1]\nwgt = NN[2 + w]\n{reload}"
     "rd = {old}sum({fa} * {first} for i in lanes)\nrd1 = {old1}sum({fa} * {second} for i in lanes)"
 )
 
-RELOAD_ANY = "NN[t] = mem32[rs1]\nrs1 = rs1 + 4\n"  # Load of any operand of Mac&Load.
+RELOAD_ANY = "NN[t] = mem32[rs1]\nrs1 = rs1 + 4\n"  # load of any Mac&Load operand
 
 _REQUANTISE = "t = sx(NN[6] * rs1 + NN[7], 32) >> rs2[4:0]\nrd[lane] = min(max(t, {least}), {most})"
 
@@ -301,4 +298,3 @@ OPERATIONS: dict[str, Operation] = {
     **_DOTS,
     **_MAC_LOAD,
 }
-"""Meaning of every ``Insn.op``."""

@@ -1,6 +1,6 @@
-"""The record of a retired instruction, and why in a cycle without one nothing retires: the retirement port as a table.
+"""Table of the retirement port: the record of a retired instruction, and the cause of a cycle without one.
 
-Ports of the hardware, structures of the harness and columns of its arrays all follow from :data:`RETIREMENT_FIELDS`.
+Ports of the hardware, structures of the test benches and columns of arrays are derived from :data:`RETIREMENT_FIELDS`.
 """
 
 from enum import IntEnum
@@ -8,30 +8,29 @@ from typing import NamedTuple
 
 
 class WaitCause(IntEnum):
-    """Why nothing retires in a cycle; in every cycle after reset there is a retirement or one cause.
+    """Cause of a cycle without retirement; every cycle after reset has a retirement or one cause.
 
-    A cause belongs to the bubble that was made where the pipeline stood still and is reported when that bubble reaches
-    the end of WB.
+    The cause is recorded where the pipeline makes a bubble and is reported when the bubble leaves WB.
     """
 
-    NONE = 0  # An instruction retires.
-    START = 1  # Nothing has been fetched since reset.
-    FETCH = 2  # The instruction memory or the stream has not delivered.
-    JUMP = 3  # Fetching starts again at the target of jal or jalr.
-    BRANCH = 4  # A taken branch drops the instruction behind it and fetching starts again at its target.
-    TRAP = 5  # An interrupt waits for what is older; an access faults; fetching starts at a handler or behind mret.
-    LOAD_USE = 6  # A value is still being loaded.
-    JUMP_REGISTER = 7  # The base of jalr is still being written.
-    MAC_LOAD = 8  # The load, base or sum of a Mac&Load, a pv.rqld or the result of a requantisation is still under way.
-    MULTICYCLE = 9  # mulh* or a division computes.
-    MISALIGNED = 10  # The first of two accesses across a word boundary.
-    GRANT = 11  # The data memory does not grant a request.
-    RESPONSE = 12  # The data memory has not answered.
-    CSR = 13  # A CSR write in EX may concern the next instruction.
-    LOOP = 14  # A hardware loop counts an iteration in EX, or fetching went past its end.
-    SYNC = 15  # fence.i and wfi wait for what is older, what acts in ID for an access; fetching starts behind fence.i.
-    SLEEP = 16  # wfi waits for an interrupt.
-    DEBUG = 17  # The core is in debug mode, or fetching starts in it or behind it.
+    NONE = 0  # an instruction retires
+    START = 1  # nothing has been fetched since reset
+    FETCH = 2  # the instruction memory or the stream has not delivered
+    JUMP = 3  # fetching restarts at the target of jal or jalr
+    BRANCH = 4  # a taken branch drops the next instruction, and fetching restarts at its target
+    TRAP = 5  # an interrupt waits for older instructions, an access faults, or fetching starts after a trap or mret
+    LOAD_USE = 6  # a value is still being loaded
+    JUMP_REGISTER = 7  # the base of jalr is still being written
+    MAC_LOAD = 8  # the load, base or sum of a Mac&Load, a pv.rqld, or the result of a requantisation is not ready
+    MULTICYCLE = 9  # mulh* or a division computes
+    MISALIGNED = 10  # the first of two accesses across a word boundary
+    GRANT = 11  # the data memory does not grant a request
+    RESPONSE = 12  # the data memory has not answered
+    CSR = 13  # a CSR write in EX may affect the next instruction
+    LOOP = 14  # a hardware loop counts an iteration in EX, or fetching went past its end
+    SYNC = 15  # fence.i, wfi or an instruction that acts in ID waits, or fetching restarts after fence.i
+    SLEEP = 16  # wfi waits for an interrupt
+    DEBUG = 17  # the core is in debug mode, or fetching starts in or after it
 
 
 class RetirementField(NamedTuple):
@@ -40,10 +39,10 @@ class RetirementField(NamedTuple):
     name: str  # name of the port without its prefix
     width: int  # bits of the port
     meaning: str
-    of_pairs: bool = False  # it is there with Mac&Load of two products only
+    of_pairs: bool = False  # present only with Mac&Load of two products
 
 
-ORDER_BITS = 64  # Width of counts of retirements and cycles; every other field fits a word.
+ORDER_BITS = 64  # width of counts of retirements and cycles; every other field fits a word
 
 RETIREMENT_FIELDS = (
     RetirementField("order", ORDER_BITS, "number of the retirement, from 0"),
@@ -80,7 +79,7 @@ RETIREMENT_FIELDS = (
     RetirementField("rd2_we", 1, "the register behind that in field rd is written", of_pairs=True),
     RetirementField("rd2_wdata", 32, "new value of that register", of_pairs=True),
 )
-"""Fields of a retirement in the order of the ports. One is meaningful only if the instruction has that effect."""
+"""Fields of a retirement in the order of the ports; a field is valid only if the instruction has that effect."""
 
 CYCLE = RetirementField(
     "cycle", ORDER_BITS, "clock cycle of the retirement, from 0 after reset; counted by the sampler"
@@ -96,18 +95,18 @@ WAIT = RetirementField(
 
 
 def port_widths(*, pairs: bool) -> dict[str, int]:
-    """Width of every port of the retirement port by its name without prefix, in their order; with ``pairs`` of a core
-    that has Mac&Load of two products, with two more entries of the NN-RF."""
+    """Return the width of every retirement port by its name without prefix, in port order; ``pairs`` adds the ports,
+    and the third NN-RF address bit, of Mac&Load of two products."""
     fields = (field for field in (VALID, WAIT, *RETIREMENT_FIELDS) if pairs or not field.of_pairs)
     return {field.name: field.width + (pairs and field.name == "nn_addr") for field in fields}
 
 
-WIDTHS = port_widths(pairs=False)  # Of every port that each core has.
+WIDTHS = port_widths(pairs=False)  # ports that every core has
 
 MEANINGS = {
     field.name: f"{field.meaning[0].upper()}{field.meaning[1:]}." for field in (VALID, WAIT, *RETIREMENT_FIELDS)
 }
 """Meaning of every port as a sentence, by its name without prefix."""
 
-CAUSE_INTERRUPT = 1 << 5  # Interrupt bit of field ``cause``.
-CAUSE_CODE = CAUSE_INTERRUPT - 1  # Code bits of field ``cause``.
+CAUSE_INTERRUPT = 1 << 5  # interrupt bit of field ``cause``
+CAUSE_CODE = CAUSE_INTERRUPT - 1  # code bits of field ``cause``

@@ -1,6 +1,7 @@
 """The 32-bit rows without packed SIMD: RV32IM, Zicsr, Zifencei, privileged (guide, "Base instructions"), and XpulpV2.
 
-Those of XpulpV2 are memory access, hardware loops, bits and multiply (guide, "XpulpV2: scalar instructions").
+The XpulpV2 rows are memory access, hardware loops, bit manipulation and multiply (guide, "XpulpV2: scalar
+instructions").
 """
 
 from collections.abc import Iterator
@@ -17,15 +18,15 @@ _TWO, _ONE, _UPDATE, _BITS = "rd,rs1,rs2", "rd,rs1", "rd~,rs1,rs2", "rd,rs1,Is3,
 
 _BASE, _MINUS, _MULDIV = "0000000", "0100000", "0000001"
 _COMPARE, _CLIP, _ROTATE, _UNARY, _FIELD = "0000010", "0001010", "0000100", "0001000", "1000000"
-"""funct7 of the groups in the OP opcode."""
+"""funct7 values of the groups in the OP opcode."""
 
 
 def _rows(
     extension: Extension, names: str, opcode: str, first: int, operands: str, funct7: str = "-------"
 ) -> Iterator[Insn]:
-    """Instructions that differ in funct3 alone, which goes up by one from ``first``.
+    """Yield instructions whose funct3 counts up from ``first``, with all other bits equal.
 
-    ``names`` are mnemonics, each with ``=`` and the operation if it is not called like the instruction.
+    ``names`` are mnemonics, each followed by ``=`` and the operation if that has another name.
     """
     rs2 = "00000" if operands == _ONE else "-----"
     rd = "0000-" if opcode == HWLOOP else "-----"
@@ -66,8 +67,6 @@ INTEGER_ROWS = (
     *_rv32i("fence", MISC_MEM, 0, "pred,succ"),
     *_rows(Extension.RV32M, "mul mulh mulhsu mulhu div divu rem remu", OP, 0, _TWO, _MULDIV),
 )
-"""RV32I and RV32M."""
-
 SYSTEM_ROWS = (
     *_rows(Extension.ZICSR, "csrrw csrrs csrrc", SYSTEM, 1, "rd,csr,rs1"),
     *_rows(Extension.ZICSR, "csrrwi=csrrw csrrsi=csrrs csrrci=csrrc", SYSTEM, 5, "rd,csr,zimm5"),
@@ -78,13 +77,11 @@ SYSTEM_ROWS = (
     _privileged("wfi", "0001000", "00101"),
     _privileged("dret", "0111101", "10010", Extension.SDEXT),
 )
-"""Zicsr, Zifencei, the privileged instructions and that of debug mode."""
-
 _xpulpv2 = partial(_rows, Extension.XPULPV2)
 
 
 def _indexed_loads() -> Iterator[Insn]:
-    """Loads with register offset: funct3 is 111, what it is without is in funct7."""
+    """Yield the loads with register offset: funct3 is 111, and funct7 holds the usual funct3."""
     for opcode, base in ((LOAD_POST, "(rs1!)"), (LOAD, "(rs1)")):
         for op, funct3 in (("lb", "000"), ("lh", "001"), ("lw", "010"), ("lbu", "100"), ("lhu", "101")):
             word = pattern(opcode, "111", f"0{funct3}000")
@@ -92,7 +89,7 @@ def _indexed_loads() -> Iterator[Insn]:
 
 
 def _normalising_add() -> Iterator[Insn]:
-    """Add or subtract, round, shift; bit 31 unsigned, bit 30 register form, funct3 {round, 1, subtract}."""
+    """Yield shifted additions and subtractions; bit 31 unsigned, bit 30 register form, funct3 {round, 1, subtract}."""
     for name, subtract in (("add", "0"), ("sub", "1")):
         for sign, unsigned in (("", "0"), ("u", "1")):
             for suffix, rounding in (("N", "0"), ("RN", "1")):
@@ -107,7 +104,7 @@ _HALVES = (("s", "10"), ("u", "00"), ("hhs", "11"), ("hhu", "01"))
 
 
 def _half_word_products() -> Iterator[Insn]:
-    """Bit 31 signed, bit 30 high half-words, funct3 {round, 0, accumulate}."""
+    """Yield products of half-words; bit 31 signed, bit 30 high half-words, funct3 {round, 0, accumulate}."""
     for name, accumulate, operands in (("mul", "0", _TWO), ("mac", "1", _UPDATE)):
         for suffix, select in _HALVES:
             stem = f"{name}{suffix}"
@@ -149,4 +146,3 @@ SCALAR_ROWS = (
     *_xpulpv2("p.mac p.msu", OP, 0, _UPDATE, "0100001"),
     *_half_word_products(),
 )
-"""XpulpV2 without the packed-SIMD instructions."""

@@ -1,4 +1,4 @@
-"""The statements of one row of the instruction table, from the template of its operation, and how they are read."""
+"""Statements of one row of the instruction table, from the template of its operation, and helpers to interpret them."""
 
 import ast
 import re
@@ -26,11 +26,11 @@ def statements(insn: Insn) -> tuple[str, ...]:
     if insn.op == "pv.shuffle" and insn.mode is Op2Mode.SCI:
         template = PICKED_HALVES
     operands = _scalar_operands(insn) if insn.fmt is None else _lane_operands(insn, insn.fmt)
-    # a shift by nothing, of the second names of the multiplications
+    # the alias rows of multiplications shift by 0
     text = template.format(**operands).removesuffix(" >> 0")
     lines = text.split("\n") if text else []
     if insn.writes_base and (insn.is_load or insn.is_store):
-        # the base first: of two results for one register the loaded data stays
+        # the base is written first, so that loaded data wins if both have the same register
         if insn.is_load:
             lines = ["a = rs1", f"rs1 = a + {_offset(insn)}", *lines]
         else:
@@ -115,7 +115,7 @@ _NAME = re.compile(r"\b[A-Za-z]\w*\b")
 
 
 def _compressed(insn: Insn) -> tuple[str, ...]:
-    """The statements of the expansion with the fields and fixed registers of the compressed row in their places."""
+    """Return the statements of the 32-bit equivalent with the fields and fixed registers of the compressed row."""
     expansion = EXPANSIONS[insn.mnemonic]
     fixed = {name: source for name, source in expansion.sources.items() if source.isdecimal()}
     registers = {"rd", "rs1", "rs2"}
@@ -131,35 +131,34 @@ def _compressed(insn: Insn) -> tuple[str, ...]:
 
 
 def _tidy(line: str) -> str:
-    """Without additions of zero and the parentheses they leave."""
+    """Remove additions of zero and redundant parentheses."""
     line = re.sub(r"(?<=== )x0\b", "0", re.sub(r"(?<=!= )x0\b", "0", line))
     line = line.replace(" + 0", "").replace("x0 + ", "")
     return re.sub(r"(?<![\w])\((\w+)\)", r"\1", line)
 
 
-MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}  # Bits of an access, by the name of memory in it.
-LOOPS = ("lpstart", "lpend", "lpcount")  # Registers of hardware loops, each by the number of the loop.
+MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}  # bits of an access, by the name of the memory in the notation
+LOOPS = ("lpstart", "lpend", "lpcount")  # registers of hardware loops, indexed by the number of the loop
 
 
 def definition(insn: Insn) -> list[ast.stmt]:
-    """The statements of a row."""
+    """Return the statements of a row as syntax trees."""
     return ast.parse("\n".join(statements(insn))).body
 
 
 def is_lane(insn: Insn, name: str) -> bool:
-    """Return whether ``name[i]`` is an element of a vector in a row, and not a bit."""
+    """Return whether ``name[i]`` in a row is a vector element rather than a bit."""
     immediates = {token.field.name for token in insn.tokens if token.field.kind is not FieldKind.REGISTER}
     return insn.fmt is not None and name not in immediates
 
 
 def lane_width(insn: Insn) -> int:
-    """Bits of an element of the vectors of a row."""
     assert insn.fmt is not None
     return insn.fmt.width
 
 
 def width_read(insn: Insn, node: ast.expr) -> int:
-    """Bits of what ``s()`` reads in a row; raises :class:`InputError` if nobody says."""
+    """Return the bits of the argument of ``s()`` in a row; raise :class:`InputError` if they are unknown."""
     match node:
         case ast.Subscript(value=ast.Name(id=name)) if name in MEMORY:
             return MEMORY[name]
@@ -172,5 +171,4 @@ def width_read(insn: Insn, node: ast.expr) -> int:
 
 
 def beyond_notation(node: ast.AST) -> InputError:
-    """The error for what the notation does not have."""
     return InputError(f"statement must be in the notation, not {ast.unparse(node)}")

@@ -1,7 +1,7 @@
 """The instruction table: every row, the rows of a configuration, and look-up by name or word.
 
-It is the only place an encoding is written. The decoder, the assembler, the disassembler and the simulator iterate
-over it.
+Encodings are written nowhere else. The decoder, the assembler, the disassembler and the simulator iterate over the
+table.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ INSNS: tuple[Insn, ...] = (
 
 @cache
 def enabled(extensions: frozenset[Extension], widths: frozenset[int], *, aliases: bool = False) -> tuple[Insn, ...]:
-    """The rows present in a core with these extensions and SIMD element widths in bits."""
+    """Return the rows present in a core with these extensions and SIMD element widths in bits."""
     return tuple(
         insn
         for insn in INSNS
@@ -48,15 +48,15 @@ for _insn in INSNS:
 
 
 def by_mnemonic(mnemonic: str) -> tuple[Insn, ...]:
-    """The rows called ``mnemonic``, upper and lower case alike; empty if there is none."""
+    """Return the rows called ``mnemonic``, ignoring case; empty if there is none."""
     return tuple(_ROWS.get(mnemonic.lower(), ()))
 
 
 def find(mnemonic: str, operands: str | None = None) -> Insn:
-    """The row with this mnemonic and, where the mnemonic has several forms, these operands.
+    """Return the row with this mnemonic and, where the mnemonic has several forms, these operands.
 
-    Without operands, a Mac&Load is the row that reloads an entry it uses. Raises :class:`EncodingError` if there is
-    none or more than one.
+    Without operands, a Mac&Load is the row that reloads an entry it uses. Raises :class:`EncodingError` if no row or
+    more than one matches.
     """
     rows = by_mnemonic(mnemonic)
     if not rows:
@@ -80,12 +80,12 @@ _CACHE_LIMIT = 1 << 18
 
 
 class Decoder:
-    """Finds the row of an instruction word among those given; aliases are left out: their words belong to others."""
+    """A decoder of instruction words for the given rows; aliases are ignored, as their words belong to other rows."""
 
     def __init__(self, insns: Iterable[Insn]) -> None:
         # words are looked up by mask, then by fixed bits
         self._rows: dict[int, dict[int, list[Insn]]] = {}
-        # the row of a word, or None if it is illegal; of a compressed word the upper half is ignored
+        # returns the row of a word, or None if it is illegal; the upper half of a compressed word is ignored
         self.decode = lru_cache(_CACHE_LIMIT)(self._decode)
         for insn in insns:
             if not insn.alias:

@@ -1,6 +1,6 @@
 """Packed SIMD of XpulpV2 and XpulpNN, Mac&Load, quantisation (guide, "Packed SIMD and dot products", "Mac&Load").
 
-A family is one row here; it expands over the element formats and the forms of the second operand.
+A row here is a family, which expands over the element formats and the forms of the second operand.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,10 +29,10 @@ _FUNCT3 = {
     (C, VECTOR): "010",
     (C, SC): "011",
 }
-"""The combinations of format and second-operand form that exist, with their funct3 in the SIMD opcode."""
+"""funct3 in the SIMD opcode of the existing combinations of format and second-operand form."""
 
 _BIT25 = {H: "-", B: "-", N: "0", C: "1"}
-"""Tells nibbles from crumbs; in the wider formats the low bit of imm6, or ignored."""
+"""Bit 25: selects nibbles or crumbs; in the wider formats it is the low bit of imm6, or ignored."""
 
 _V2_FORMATS, _NN_FORMATS = (H, B), (N, C)
 
@@ -47,7 +47,7 @@ _SIGNS: dict[str, dict[str, Any]] = {
 
 
 def _in_twos(first: int, names: str) -> dict[str, str]:
-    """Operations whose funct6 goes up by two."""
+    """Map operations to funct6 values that count up by two."""
     return {name: f"{first + 2 * row:06b}" for row, name in enumerate(names.split())}
 
 
@@ -79,7 +79,7 @@ _MOVES = (
     ("packhi", "110110", _UPDATE, (B,), VECTOR, None, "-"),
     ("packlo", "111000", _UPDATE, (B,), VECTOR, None, "-"),
 )
-"""Moves of lanes: name, funct6, operands, formats, form that tells funct3, number in the name, bit 25."""
+"""Moves of lanes: name, funct6, operands, formats, form that determines funct3, number in the name, bit 25."""
 
 
 _NN_FORM = (
@@ -93,7 +93,7 @@ _NN_FORM = (
 # the paper's names; its usp has signed weights
 _NN_ALIASES = (("nnsdotup", "1110000", "up"), ("nnsdotusp", "1101100", "sup"), ("nnsdotsp", "1111100", "sp"))
 
-# bit 25 leaves out the accumulation
+# bit 25 disables the accumulation
 _NN_PRODUCT = tuple((name.replace("mls", "ml"), f"{code[:-1]}1", signs) for name, code, signs in _NN_FORM)
 
 _CU_FORM = (("cusdotup", "10100", "up"), ("cusdotusp", "10101", "sup"), ("cusdotsp", "10111", "sp"))
@@ -104,7 +104,7 @@ def _extension(fmt: ElemFmt) -> Extension:
 
 
 def _lanes(families: dict[str, str], formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
-    """Operations lane by lane, or dot products, in every form; the immediate of unsigned ones is unsigned."""
+    """Yield lane-wise operations or dot products in every form; unsigned ones have an unsigned immediate."""
     for op, funct6 in families.items():
         immediate = "uimm6" if op.endswith(("u", "up")) else "imm6"
         registers = "rd~,rs1" if op.startswith("sdot") else "rd,rs1"
@@ -144,7 +144,7 @@ def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension:
 
 
 def _cross(row: Insn) -> Insn:
-    """``row`` with both update bits in its pattern."""
+    """Return ``row`` with both update bits set in its pattern."""
     return replace(
         row,
         pattern=row.pattern.replace("-----", "11---", 1),
@@ -155,17 +155,18 @@ def _cross(row: Insn) -> Insn:
 
 
 _PAIR_LOADS = (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))
-"""Forms with a load and without: parts of the entry, base, operands behind the sums."""
+"""Forms with and without load: bits of the entry number, base, operands after the sums."""
 
 
 def _pairs() -> Iterator[Insn]:
-    """Mac&Load of two products in every format, with a load and without."""
+    """Yield the Mac&Load of two products in every format, with and without load."""
     for fmt in ElemFmt:
         yield from _pair_forms(fmt, f"{fmt.value:03b}", ("0", "0"), ("00", "01"), {"extension": Extension.XPULPML_PAIR})
 
 
 def _mixed_pairs() -> Iterator[Insn]:
-    """The same with a slice of a word of weights of half or a quarter of the activations' width."""
+    """Yield the Mac&Load of two products with weights of half or a quarter of the activations' width, by slices of a
+    word."""
     for fmt, ratio in ((H, 1), (H, 2), (B, 1), (B, 2), (N, 1)):
         weights = ElemFmt(fmt + ratio)
         for part in range(1 << ratio):
@@ -173,7 +174,7 @@ def _mixed_pairs() -> Iterator[Insn]:
             if fmt is N:
                 yield from _pair_forms(fmt, f"01{part}", ("0", "0"), ("10", "11"), kinds)
             else:
-                # half: bit 25 alone; quarter: bit 26, with the upper bit of the slice in bit 25
+                # half: bit 25 alone; quarter: bit 26, with the upper bit of the slice number in bit 25
                 bits = "01" if ratio == 1 else f"1{part >> 1}"
                 yield from _pair_forms(fmt, f"1{fmt.value}{part & 1}", ("0", "1"), (bits, bits), kinds)
 
@@ -181,7 +182,7 @@ def _mixed_pairs() -> Iterator[Insn]:
 def _pair_forms(
     fmt: ElemFmt, funct3: str, bit31: tuple[str, str], bits26: tuple[str, str], kinds: dict[str, Any]
 ) -> Iterator[Insn]:
-    """The forms of a format; bits that tell accumulating from not accumulating come as pairs."""
+    """Yield the forms of a format; the pairs of bits are for the accumulating and the non-accumulating form."""
     suffix = fmt.suffix if kinds.get("wgt_fmt") is None else f"{fmt.suffix}.{kinds['wgt_fmt'].suffix}{kinds['entry']}"
     for number, (name, sums) in enumerate((("mlsduo", "rd2~"), ("mlduo", "rd2"))):
         for (signs, signed), (bits, base, operands) in product(_SIGNS.items(), _PAIR_LOADS):
@@ -213,7 +214,7 @@ def _quantisation() -> Iterator[Insn]:
         yield Insn(f"pv.qnt.{fmt.suffix}", word, "rd,rs1,(rs2)", Extension.XPULPQNT, "pv.qnt", fmt=fmt)
 
 
-_REQUANTISED = {B: ("101", 2), N: ("110", 3), C: ("111", 4)}  # funct3, bits of the number of a lane
+_REQUANTISED = {B: ("101", 2), N: ("110", 3), C: ("111", 4)}  # funct3, bits of a lane number
 
 
 def _requantisation() -> Iterator[Insn]:
@@ -227,7 +228,7 @@ def _requantisation() -> Iterator[Insn]:
             )
 
 
-# funct3, bits from 31 down to the number of a lane, and its bits
+# funct3, bits from 31 down to the lane number, bits of the lane number
 _REQUANTISED_EXACTLY = {B: ("001", "010", 2), N: ("001", "00", 3), C: ("000", "0", 4)}
 
 
@@ -251,8 +252,6 @@ SIMD_ROWS = (
     *_lanes(_COMPARES, _NN_FORMATS),
     *_lanes(_DOTS, _NN_FORMATS),
 )
-"""Packed SIMD: XpulpV2 on half-words and bytes, then XpulpNN on nibbles and crumbs."""
-
 _NN_ROWS = tuple(_nn_form(_NN_FORM, "rd~,(rs1!),nnimm5", Extension.XPULPML_NN, "pv.mlsdot"))
 _NN_PRODUCT_ROWS = tuple(_nn_form(_NN_PRODUCT, "rd,(rs1!),nnimm5", Extension.XPULPML_DOT, "pv.mldot"))
 
@@ -261,8 +260,6 @@ MAC_LOAD_ROWS = (
     *_nn_form(_NN_ALIASES, "rd~,(rs1!),nnimm5", Extension.XPULPML_NN, "pv.mlsdot"),
     *_compute_and_update(),
 )
-"""Mac&Load of the paper: the nn form with its aliases, then Compute&Update."""
-
 QUANTISATION_ROWS = tuple(_quantisation())  # pv.qnt.
 
 XPULPNN2_ROWS = (
@@ -271,7 +268,4 @@ XPULPNN2_ROWS = (
     *(_cross(row) for row in _NN_PRODUCT_ROWS),
     *_requantisation(),
 )
-"""Reload of the other activation, products without accumulation with either selector, requantisation."""
-
 XPULPNN3_ROWS = (*_pairs(), *_mixed_pairs(), *_exact_requantisation())
-"""Mac&Load of two products, the same with narrower weights, requantisation with a product of 64 bits."""
