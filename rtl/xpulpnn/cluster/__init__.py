@@ -1,1 +1,1 @@
-"""The cluster: cores on a banked memory, and what couples them."""
+"""The cluster: cores on a banked memory, with event unit, timer, instruction caches and DMA engine."""

@@ -1,4 +1,4 @@
-"""The cluster: cores on a shared memory, with what couples them."""
+"""The cluster: cores on a shared memory, event unit, timer, control registers, instruction caches, DMA engine."""
 
 from dataclasses import replace
 
@@ -45,60 +45,58 @@ TIMERS = 2
 _DMA_LINES = ("dma_events", "dma_interrupts")
 
 _MASTER = (
-    "Number of the master whose access the bank does, valid with one: cores from 0, then the others; 31 for the write "
-    "of a test&set."
+    "Number of the master whose access the bank performs, valid with an access: cores from 0, then the others; 31 for "
+    "the write of a test-and-set."
 )
-_SHARERS = "The others, a bit for each, whose loads the bank's answer serves as well; valid with one."
+_SHARERS = "Other masters, a bit each, whose loads the answer of the bank serves as well; valid with an access."
 
 
 class Cluster(Component):
     """Up to 16 cores on a banked memory, with event unit, timer and control registers, instruction caches and DMA.
 
-    Every core reads and writes the shared memory (TCDM) in one cycle unless another has the same bank; what lies
-    elsewhere takes longer: private view of the event unit 1 cycle, other peripherals 2 at least, outside 2 more than
-    the outside takes. Reset is synchronous, of everything together; then a core waits until ``fetch_enable`` or
-    software starts it.
+    Every core accesses the shared memory (TCDM) in one cycle unless another core uses the same bank. Other accesses
+    take longer: 1 cycle more for the private view of the event unit, at least 2 for other peripherals, and 2 more than
+    the external memory takes. Reset is synchronous and resets everything together; then a core waits until
+    ``fetch_enable`` or software starts it.
     """
 
-    #: bank_master_*: Number of the master whose access the bank does: cores from 0, then others; 31 for the write of a
-    #:   test&set. Valid with an access, on request.
-    #: bank_sharers_*: The others whose loads the bank's answer serves as well; on request, with ``broadcast``.
-    #: dma_events, dma_interrupts: Cores that the DMA engine tells of the end of a transfer, if there is one; pulses, on
-    #:   request.
-    #: rvfi_*: Retirement ports, on request.
+    #: bank_master_*: Number of the master whose access the bank performs: cores from 0, then others; 31 for the write
+    #:   of a test-and-set. Valid with an access; with ``rvfi``.
+    #: bank_sharers_*: Other masters whose loads the answer of the bank serves as well; with ``rvfi`` and ``broadcast``.
+    #: dma_events, dma_interrupts: Cores that the DMA engine notifies of the end of a transfer; pulses, with ``rvfi``.
+    #: rvfi_*: Retirement ports; with ``rvfi``.
 
     def __init__(self, config: ClusterConfig):
         config = replace(config, core=replace(config.core, rvfi=config.rvfi))
-        # Cores, memory and peripherals.
         cores = range(config.cores)
         ports = {
             "cluster_id": In(CLUSTER_ID_BITS),  #: Number of the cluster, from bit 5 of mhartid up; constant.
-            "boot_addr": In(XLEN),  #: Address of the first instruction of every core that software has given no other.
-            "fetch_enable": In(1),  #: All cores may start; a core ignores it afterwards.
-            "eoc": Out(1),  #: End of computation: software has said that it is done.
-            "return_value": Out(XLEN),  #: Result that software has written; bit 31 says that there is one.
-            "busy": Out(1),  #: The clock of a core that was started is needed, or the DMA engine works.
-            "core_clock_en": Out(config.cores),  #: The clock of each core is needed; the others may be stopped.
-            #: events: Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+            "boot_addr": In(XLEN),  #: First instruction address of cores without a boot address set by software.
+            "fetch_enable": In(1),  #: All cores may start; a core that has started ignores it.
+            "eoc": Out(1),  #: End of computation, set by software.
+            "return_value": Out(XLEN),  #: Result written by software; bit 31 marks it as valid.
+            "busy": Out(1),  #: A core that has started needs its clock, or the DMA engine works.
+            "core_clock_en": Out(config.cores),  #: Cores that need their clock; the others' may be stopped.
+            #: events: External events for all cores, lines 22 and 23 of the event unit; pulses.
             "events": In(CLUSTER_EVENTS),
             #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see
-            #:   them. The next access is granted when the one before is answered.
+            #:   them. An access is granted when the one before is answered.
             "host": In(ObiSignature()),
-            "ext": Out(ObiSignature()),  #: Data accesses of the cores to everything outside.
+            "ext": Out(ObiSignature()),  #: Data accesses of the cores to all external addresses.
         }
         if config.core.debug:
-            #: debug_req: Cores that are to halt; only with debug mode of the cores.
+            #: debug_req: Cores that must halt; only with debug mode of the cores.
             #: debug_mode: Cores in debug mode.
             #: debug: Accesses of the cores to the memory of the debug module.
             ports |= {"debug_req": In(config.cores), "debug_mode": Out(config.cores), "debug": Out(ObiSignature())}
         if config.icache_private:
-            #: refill: Instruction memory, if there are instruction caches.
+            #: refill: Instruction memory, with instruction caches.
             ports["refill"] = Out(RefillSignature())
         else:
-            #: instr: Port of the instruction memory of each core, if there are none.
+            #: instr: Port of the instruction memory of each core, without instruction caches.
             ports["instr"] = Out(InstructionPortSignature()).array(config.cores)
         if config.dma:
-            #: dma: Accesses of the DMA engine to everything outside, if there is one.
+            #: dma: Accesses of the DMA engine to all external addresses, if there is one.
             ports["dma"] = Out(DmaPortSignature())
         if config.memories == "ports":
             #: banks: The banks of the TCDM, if they are outside.
@@ -109,10 +107,10 @@ class Cluster(Component):
             ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
             if config.broadcast:
                 ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
-            #: ext_hart: Number of the core whose request ``ext`` shows; on request.
+            #: ext_hart: Number of the core whose request ``ext`` shows; with ``rvfi``.
             ports["ext_hart"] = Out(MASTER_BITS)
-            #: timer_events, timer_armed: Ends of a period of both timers, pulses; which of them are on the way to one.
-            #:   On request.
+            #: timer_events, timer_armed: Ends of a period of both timers, pulses; timers that will report the end of a
+            #:   period. With ``rvfi``.
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
             ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
         super().__init__(config, ports)
@@ -131,7 +129,7 @@ class Cluster(Component):
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()
-        # a debugger reaches what is outside as the cores do
+        # a debugger reaches external addresses through a port of its own
         m.submodules.external = external = ExternalPort(config.cores + config.core.debug)
         connect(m, external.ext, flipped(self.ext))
         targets = [control.port, timer.port, event_unit.shared]
@@ -193,7 +191,7 @@ class Cluster(Component):
         return EventUnit(self.config)
 
     def _fetch_ports(self, m, targets):
-        """Build the fetch ports: the outside or the caches, whose registers become one of ``targets``."""
+        """Return external fetch ports, or the ports of the caches, whose registers are added to ``targets``."""
         if not self.config.icache_private:
             return [flipped(port) for port in self.instr]
         m.submodules.icache = icache = InstructionCache(self.config)
@@ -208,7 +206,7 @@ class Cluster(Component):
         self._fetch(m, core.instr, fetch_port)
         if self.config.core.debug:
             halt, halt_request = DEBUG_BASE + Place.ROM, Signal(name=f"halt_request{number}")
-            # what the event unit has broken off must be made again: the request stays until the core is in debug mode
+            # the event unit aborts a wait, which must be repeated: the request stays until the core is in debug mode
             m.d.sync += halt_request.eq((halt_request | self.debug_req[number]) & ~core.debug_mode)
             m.d.comb += [
                 core.debug_req.eq(halt_request),
@@ -243,7 +241,7 @@ class Cluster(Component):
         m.d.sync += assign_by_name(core, port, "rvalid", "rdata", "err")
 
     def _dma(self, m, dma, demuxes, tcdm, event_unit):
-        """The DMA engine: a master of the memory behind the cores, commanded by them."""
+        """Connect the DMA engine: a master of the memory behind the cores, commanded by the cores."""
         connect(m, dma.ext, flipped(self.dma))
         for demux, port in zip(demuxes, dma.cores, strict=True):
             connect(m, demux.dma, port)
@@ -262,7 +260,7 @@ class Cluster(Component):
         m.d.comb += assign_by_name(event_unit, dma, "events", "interrupts", into="dma_")
 
     def _host(self, m, tcdm, peripherals, external):
-        """The port for the outside: what a core sees, without what is its own; with debug mode also the outside."""
+        """Connect the host: it sees what a core sees except private views; with debug mode also external addresses."""
         m.submodules.host_order = order = OutstandingLimiter()
         m.submodules.host_demux = demux = CoreDemux(self.config)
         connect(m, flipped(self.host), order.initiator)

@@ -18,9 +18,9 @@ _INSIDE = ("debug_req", "debug", "host", "fetch_enable")
 class ClusterDebug(Component):
     """The cluster, a debug module for all its cores, and a test access port.
 
-    The debugger reads and writes memory as ``host`` does, and what lies outside of the cluster by ``ext``, while the
-    cores run. It resets all cores together, with the cluster; the reset of the top is that of the power supply. A core
-    that waits in the event unit halts before the access, and waits again when it resumes.
+    The debugger accesses memory like ``host``, and external addresses by ``ext``, while the cores run. It resets all
+    cores together, with the cluster; the reset of the top is the power-on reset. A core that waits in the event unit
+    halts before the access, and waits again when it resumes.
 
     Parameters
     ----------
@@ -29,27 +29,27 @@ class ClusterDebug(Component):
     """
 
     #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.
-    #: boot_addr: Address of the first instruction of every core that software has given no other.
-    #: fetch_enable: All cores may start; a core ignores it afterwards.
-    #: eoc: End of computation: software has said that it is done.
-    #: return_value: Result that software has written; bit 31 says that there is one.
-    #: busy: The clock of a core that was started is needed, or the DMA engine works.
-    #: core_clock_en: The clock of each core is needed; the others may be stopped.
-    #: events: Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+    #: boot_addr: First instruction address of cores without a boot address set by software.
+    #: fetch_enable: All cores may start; a core that has started ignores it.
+    #: eoc: End of computation, set by software.
+    #: return_value: Result written by software; bit 31 marks it as valid.
+    #: busy: A core that has started needs its clock, or the DMA engine works.
+    #: core_clock_en: Cores that need their clock; the clocks of the other cores may be stopped.
+    #: events: External events for all cores, lines 22 and 23 of the event unit; pulses.
     #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them.
-    #:   The next access is granted when the one before is answered.
-    #: ext: Data accesses of the cores, and of the debugger, to everything outside.
-    #: refill: Instruction memory, if there are instruction caches.
-    #: instr: Port of the instruction memory of each core, if there are none.
-    #: dma: Accesses of the DMA engine to everything outside, if there is one.
+    #:   An access is granted when the one before is answered.
+    #: ext: Data accesses of the cores, and of the debugger, to all external addresses.
+    #: refill: Instruction memory, with instruction caches.
+    #: instr: Port of the instruction memory of each core, without instruction caches.
+    #: dma: Accesses of the DMA engine to all external addresses, if there is one.
     #: banks: The banks of the TCDM, if they are outside.
     #: debug_mode: Cores in debug mode.
-    #: debug_req: Cores that the debugger asks to halt.
-    #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
+    #: debug_req: Cores that the debugger requests to halt.
+    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
     #: tdi: Serial data into the test access port.
-    #: tdo: Serial data out of it, from the falling edge of TCK on.
-    #: tdo_enable: ``tdo`` is to be driven, else another device may.
-    #: ndmreset: The debugger asks for the reset of everything but the debug module.
+    #: tdo: Serial data out of the test access port, which changes at falling edges of TCK.
+    #: tdo_enable: Drive ``tdo``; while it is low another device may.
+    #: ndmreset: The debugger requests the reset of everything but the debug module.
 
     def __init__(self, config: ClusterConfig):
         self.cluster = cluster = Cluster(config)
@@ -73,7 +73,7 @@ class ClusterDebug(Component):
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
             ResetSignal("core").eq(ResetSignal() | held),
-            # in reset the cores would fetch all the time
+            # cores in reset would fetch all the time
             cluster.fetch_enable.eq(self.fetch_enable & ~held),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),

@@ -1,4 +1,4 @@
-"""Ways of the cores of a cluster to the memory of the debug module."""
+"""Router from the cores of a cluster to the memory of the debug module."""
 
 from amaranth.hdl import Module
 
@@ -13,19 +13,19 @@ from xpulpnn.debug.port_demux import PortDemux
 
 
 class DebugRouter(Component):
-    """Leads fetches and data accesses of the cores to the debug module's memory, and all others on.
+    """Routes fetches and data accesses of the cores to the debug module's memory, or on to their normal ports.
 
-    Combinational for the others; the memory takes two cycles more than it needs, for fetches three, and more for
-    several cores.
+    Combinational for the normal ports; an access to the debug module takes two cycles more than the memory, a fetch
+    three, and more if several cores access it.
     """
 
     def __init__(self, cores: int):
-        self.number = cores  # Number of cores.
+        self.number = cores
         ports = {
             "instr": In(InstructionPortSignature()).array(cores),  #: Fetches of the cores.
             "data": In(ObiSignature()).array(cores),  #: Data accesses of the cores.
-            "others_instr": Out(InstructionPortSignature()).array(cores),  #: Fetches from elsewhere.
-            "others_data": Out(ObiSignature()).array(cores),  #: Data accesses elsewhere.
+            "others_instr": Out(InstructionPortSignature()).array(cores),  #: Fetches from all other addresses.
+            "others_data": Out(ObiSignature()).array(cores),  #: Data accesses to all other addresses.
             "memory": Out(ObiSignature()),  #: Memory of the debug module.
         }
         super().__init__(ports=ports)
@@ -43,7 +43,8 @@ class DebugRouter(Component):
             connect(m, instr.others, flipped(self.others_instr[core]))
             connect(m, data.others, flipped(self.others_data[core]))
             connect(m, data.debug, port.cores[2 * core])
-            # a fetch may follow from a grant of data, on which that of another core must not depend in the same cycle
+            # a register: a fetch may follow from a data grant, and the grant of another core must not depend on it
+            # combinationally
             fetch_request = m.submodules[f"fetch{core}_kept"] = Funnel(1)
             request, way = fetch_request.requests[0], port.cores[2 * core + 1]
             m.d.comb += [

@@ -35,37 +35,37 @@ def _within(addr, base, size):
 
 
 class CoreDemux(Component):
-    """Leads each access of a core to its place by the address, and its answer back.
+    """Routes each access of a core by its address, and returns the answer.
 
-    Combinational, requests and answers alike. The TCDM is at its base, 1 MiB further for test&set, and at its alias;
-    the private views of event unit and DMA and the shared peripherals follow; the rest of the three MiB from the base
-    and of the MiB of the alias is nothing, all other addresses are outside. The core has at most one access
-    outstanding: it requests again when it is answered, or in that cycle. With late results of the core, requests are
-    granted at once, and held; only the TCDM sees them in the same cycle, all else in the next.
+    Combinational for requests and answers. The TCDM is at its base, at 1 MiB above for test-and-set, and at its alias;
+    then come the private views of event unit and DMA and the shared peripherals. All else in the 3 MiB from the base
+    and in the 1 MiB of the alias is unmapped; all other addresses are external. The core has at most one access
+    outstanding: it may request again in the cycle of the answer. With late results of the core, requests are granted at
+    once and held; the TCDM sees them in the same cycle, other destinations in the next.
     """
 
-    def __init__(self, config: ClusterConfig):  # Size of the TCDM; whether there is a DMA engine.
-        #: tcdm: The memory that the cores share.
-        #: event_unit: Private view of the event unit.
-        #: dma: Private command port of the DMA engine, if there is one.
-        #: peripherals: Bus of the shared peripherals.
-        #: ext: Everything outside of the cluster.
+    def __init__(self, config: ClusterConfig):
+        #: tcdm: Accesses to the memory that the cores share.
+        #: event_unit: Accesses to the private view of the event unit.
+        #: dma: Accesses to the private command port of the DMA engine, if there is one.
+        #: peripherals: Accesses to the bus of the shared peripherals.
+        #: ext: Accesses to external addresses.
         ports = {name: Out(ObiSignature()) for name in ("tcdm", "event_unit", "dma", "peripherals", "ext")}
         if not config.dma:
             del ports["dma"]
         if config.core.late_results:
-            #: claim: The TCDM's port may have a request in this cycle, known before it is decided where the address
-            #:   lies; only with late results of the core.
+            #: claim: The TCDM may get a request in this cycle, known before the address is decoded; only with late
+            #:   results of the core.
             ports["claim"] = Out(1)
-        #: core: The core.
-        #: events: What the performance counters of the core count in this cycle, a bit per event of ``CLUSTER_EVENTS``.
+        #: core: Accesses of the core.
+        #: events: Events of this cycle for the performance counters of the core, a bit per event of ``CLUSTER_EVENTS``.
         super().__init__(config, {"core": In(ObiSignature()), **ports, "events": Out(len(CLUSTER_EVENTS))})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.unmapped = unmapped = ErrorResponder()
         core, late = self.core, self.config.core.late_results
-        # the request as the TCDM sees it, and as all else does
+        # requests as the TCDM sees them, and as all other destinations do
         tcdm_request = others = core
         if late:
             m.submodules.request = request = SkidBuffer()
@@ -86,7 +86,7 @@ class CoreDemux(Component):
         selects = self._decoded(m, others.addr, list(places))
         if late:
             at_base, at_alias, memory = self._in_tcdm(tcdm_request.addr)
-            # a request in the skid buffer is known to go elsewhere
+            # a request in the skid buffer does not go to the TCDM
             m.d.comb += self.claim.eq(tcdm_request.req & (selects[Destination.TCDM] | ~others.req))
             selects[Destination.TCDM] = (at_base | at_alias) & memory
         answering = Signal(Destination)
@@ -106,13 +106,13 @@ class CoreDemux(Component):
         return m
 
     def _in_tcdm(self, addr):
-        """Return whether the address is near the TCDM's base, its alias, and as low there as there is memory."""
+        """Return whether the address is at the TCDM's base, at its alias, and below the size of the memory."""
         memory = addr[: exact_log2(TCDM_SPACE)][exact_log2(self.config.tcdm_bytes) :] == 0
         at_base = addr[TEST_SET_BIT + 1 :] == TCDM_BASE >> TEST_SET_BIT + 1
         return at_base, _within(addr, TCDM_ALIAS, TCDM_SPACE), memory
 
     def _decoded(self, m, addr, places):
-        """For each place whether the address belongs to it; exactly one does."""
+        """Decode the destination of an address, one-hot."""
         selects = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
         at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()

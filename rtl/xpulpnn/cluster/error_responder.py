@@ -1,4 +1,4 @@
-"""The subordinate that answers where nothing is mapped."""
+"""Subordinate for unmapped addresses."""
 
 from amaranth.hdl import Module
 
@@ -7,11 +7,9 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class ErrorResponder(Component):
-    """Grants every access at once and answers it in the next cycle, with an error: reads give 0, writes have no
-    effect.
-    """
+    """Grants every access at once and answers in the next cycle with an error; reads return 0, writes do nothing."""
 
-    port: In(ObiSignature())  #: Whoever addresses nothing.
+    port: In(ObiSignature())  #: Accesses to unmapped addresses.
 
     def elaborate(self, platform):
         m = Module()

@@ -1,4 +1,4 @@
-"""The way out of the cluster for data accesses."""
+"""The external port of the cluster for data accesses."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.fifo import SyncFIFO
@@ -11,18 +11,19 @@ from xpulpnn.isa.cluster import MASTER_BITS
 
 
 class ExternalPort(Component):
-    """Leads the accesses of several cores to one port and the answers, which come in the order of the grants, back.
+    """Routes the accesses of several cores to one port, and returns the answers, which come in the order of the grants.
 
-    Requests and answers pass a register each: two cycles more than the outside takes. One request in two cycles at
-    most; each core has one outstanding at most. Reset forgets what is outstanding: the outside must be reset too.
+    Requests and answers each pass a register: two cycles more than the external memory takes. At most one request in
+    two cycles, and one outstanding access per core. Reset drops outstanding accesses: the connected subordinate must be
+    reset too.
     """
 
     def __init__(self, cores: int):
-        self.number = cores  # Number of cores.
+        self.number = cores
         self.module_variant = f"{cores}"
         ports = {
             "cores": In(ObiSignature()).array(cores),  #: Accesses of the cores.
-            "ext": Out(ObiSignature()),  #: The outside.
+            "ext": Out(ObiSignature()),  #: External port.
             "owner": Out(MASTER_BITS),  #: Number of the core whose request ``ext`` shows.
         }
         super().__init__(ports=ports)
@@ -30,7 +31,7 @@ class ExternalPort(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.funnel = funnel = Funnel(self.number)
-        # a memory of one row has no address, which Verilog cannot write
+        # Verilog has no memory of one row, which needs no address
         m.submodules.order = order = SyncFIFO(width=MASTER_BITS, depth=max(self.number, 2))
         ext, selected = self.ext, funnel.selected
         answered = Signal(self.number)

@@ -1,4 +1,4 @@
-"""Detector of a core that waits for instructions."""
+"""Monitor of the outstanding fetches of a core."""
 
 from amaranth.hdl import Module, Signal
 
@@ -7,13 +7,13 @@ from xpulpnn.core.prefetch import DEPTH
 
 
 class FetchMonitor(Component):
-    """Counts what a core has fetched and not received yet."""
+    """Counts the granted and unanswered fetches of a core."""
 
-    #: req, gnt, rvalid: Of the core's instruction port.
+    #: req, gnt, rvalid: Handshake signals of the core's instruction port.
     req: In(1)
     gnt: In(1)
     rvalid: In(1)
-    idle: Out(1)  #: Nothing is requested or under way.
+    idle: Out(1)  #: No fetch is requested or outstanding.
 
     def elaborate(self, platform):
         m = Module()

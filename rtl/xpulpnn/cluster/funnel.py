@@ -1,4 +1,4 @@
-"""One request out of several, kept in a register."""
+"""Arbiter with a register for the selected request."""
 
 from amaranth.hdl import Module
 
@@ -9,19 +9,19 @@ from xpulpnn.isa.cluster import MASTER_BITS
 
 
 class Funnel(Component):
-    """Takes one of several requests at a time and offers it from the next cycle on.
+    """Accepts one of several requests at a time and offers it from the next cycle on.
 
-    A request is granted when nothing is offered, to whoever the counter arbiter prefers: one request in two cycles at
-    most. Reset drops the request.
+    A request is granted when no request is offered, chosen by the counter arbiter: at most one request in two cycles.
+    Reset drops the request.
     """
 
     def __init__(self, inputs: int):
-        self.inputs = inputs  # Number of initiators.
+        self.inputs = inputs
         self.module_variant = f"{inputs}"
         ports = {
             "requests": In(RequestSignature()).array(inputs),  #: Initiators.
-            "selected": Out(RequestSignature()),  #: The request taken.
-            "owner": Out(MASTER_BITS),  #: Number of its initiator.
+            "selected": Out(RequestSignature()),  #: The accepted request.
+            "owner": Out(MASTER_BITS),  #: Number of the initiator of the accepted request.
         }
         super().__init__(ports=ports)
 

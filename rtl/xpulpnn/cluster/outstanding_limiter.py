@@ -1,4 +1,4 @@
-"""Keeps an initiator from having several accesses outstanding."""
+"""Limiter of the outstanding accesses of an initiator."""
 
 from amaranth.hdl import Module
 
@@ -8,13 +8,13 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class OutstandingLimiter(Component):
-    """Grants a request when the one before has been answered, or in the cycle of its answer.
+    """Grants a request when the access before is answered, at the earliest in the cycle of the answer.
 
-    Combinational otherwise. Reset forgets the access that is outstanding.
+    Combinational otherwise. Reset drops the outstanding access.
     """
 
-    initiator: In(ObiSignature())  #: Whoever may request several accesses ahead.
-    target: Out(ObiSignature())  #: Where at most one is outstanding.
+    initiator: In(ObiSignature())  #: Initiator that may request several accesses ahead.
+    target: Out(ObiSignature())  #: Target that sees at most one outstanding access.
 
     def elaborate(self, platform):
         m = Module()

@@ -1,4 +1,4 @@
-"""Ports inside the cluster beside OBI, those of the instruction caches too, and the choice among their values."""
+"""Signatures of ports inside the cluster beside OBI, and a one-hot multiplexer."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -16,7 +16,7 @@ LINE_OFFSET_BITS = (ICACHE_LINE_BYTES - 1).bit_length()
 LINE_NUMBER_BITS = XLEN - LINE_OFFSET_BITS
 REFILL_BYTES = 8
 REFILL_BITS = REFILL_BYTES * BYTE_BITS
-LINE_BEATS = ICACHE_LINE_BYTES // REFILL_BYTES  # transfers of the refill port that a line takes
+LINE_BEATS = ICACHE_LINE_BYTES // REFILL_BYTES  # transfers of the refill port per line
 
 
 class LineSignature(PortSignature):
@@ -27,43 +27,43 @@ class LineSignature(PortSignature):
     addr: Out(LINE_NUMBER_BITS)  #: Number of the line: its address without the bits inside the line.
     rvalid: In(1)  #: Response, at least one cycle after the grant.
     rdata: In(LINE_BITS)  #: The line, its first byte in bits 7:0; valid with ``rvalid``.
-    err: In(LINE_BEATS)  #: Which halves of it could not be read, valid with ``rvalid``.
+    err: In(LINE_BEATS)  #: Halves of the line that could not be read, valid with ``rvalid``.
 
 
 class RefillSignature(PortSignature):
-    """Initiator's side of the port through which the instruction cache reads memory; several transfers under way."""
+    """Initiator's side of the port through which the instruction cache reads memory; several reads outstanding."""
 
     req: Out(1)  #: A double word is requested; it stays high with the same address until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.
     addr: Out(XLEN)  #: Byte address, a multiple of 8.
     rvalid: In(1)  #: Response to the oldest granted request, at least one cycle after its grant.
     rdata: In(REFILL_BITS)  #: The double word, valid with ``rvalid``.
-    err: In(1)  #: It could not be read, valid with ``rvalid``: executing it is an instruction access fault.
+    err: In(1)  #: Read failure, with ``rvalid``: executing the data is an instruction access fault.
 
 
 class CacheControlSignature(PortSignature):
     """Controls of a level of the instruction cache."""
 
-    enable: Out(1)  #: Lines are kept; else every request goes to the next level, and what was kept is forgotten.
-    prefetch: Out(1)  #: The next line is fetched ahead.
-    flush: Out(1)  #: Forget all lines; a pulse.
-    flush_line: Out(1)  #: Forget the line ``line``, and with it all lines of its set; a pulse.
+    enable: Out(1)  #: Lines are stored; else every request goes to the next level, and the cache is empty.
+    prefetch: Out(1)  #: The next line is prefetched.
+    flush: Out(1)  #: Invalidate all lines; a pulse.
+    flush_line: Out(1)  #: Invalidate the set of the line ``line``; a pulse.
     line: Out(LINE_NUMBER_BITS)  #: Number of a line, with ``flush_line``.
 
 
 def chosen(wins: Value | Sequence[Value], values: Iterable[ValueLike]) -> Value:
-    """Select the one of ``values`` whose bit of ``wins`` is set (at most one is); 0 if none is."""
+    """Select one of ``values`` by the one-hot ``wins``; 0 if no bit is set."""
     return reduce(or_, (Mux(won, value, 0) for won, value in zip(wins, values, strict=True)))
 
 
 RUN_BYTES = 256
-"""Transfers of 64 bits to consecutive addresses come in runs that lie within an aligned block of this size."""
+"""Size of the aligned block that contains a run: a sequence of 64-bit transfers to consecutive addresses."""
 
 WRITE_BLOCK_BYTES = 64
-"""The transfers of a run of writes to an aligned block of this size follow each other, with no read between."""
+"""Size of the aligned blocks within which the writes of a run follow each other without a read between."""
 
-REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # what belongs to a request of OBI
-RESPONSE_FIELDS = ("rdata", "err")  # what belongs to a response of OBI
+REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # signals of an OBI request
+RESPONSE_FIELDS = ("rdata", "err")  # signals of an OBI response
 
 
 class BankSignature(PortSignature):
@@ -71,12 +71,12 @@ class BankSignature(PortSignature):
 
     def __init__(self, words: int):
         ports = {
-            "req": Out(1),  #: An access; banks take one in every cycle.
-            "we": Out(1),  #: It writes; else it reads.
+            "req": Out(1),  #: An access; a bank accepts one in every cycle.
+            "we": Out(1),  #: The access writes; else it reads.
             "be": Out(XLEN // 8),  #: Bytes of the word that are written.
             "addr": Out((words - 1).bit_length()),  #: Number of the word.
             "wdata": Out(XLEN),  #: Data to write.
-            "rdata": In(XLEN),  #: The word read, in the cycle after the access; it need not be kept.
+            "rdata": In(XLEN),  #: The word read, in the cycle after the access only.
         }
         super().__init__(ports)
 
@@ -94,22 +94,21 @@ class RequestSignature(PortSignature):
 
 
 class DmaPortSignature(PortSignature):
-    """Initiator's side of the DMA engine's port to the outside: OBI with 64 bits of data.
+    """Initiator's side of the external port of the DMA engine: OBI with 64 bits of data.
 
-    Several transfers may be under way; reads and writes are answered in the order of their grants. Transfers to
-    consecutive addresses are announced as a run, so that a bridge can make bursts of it; runs of reads and of writes
-    may take turns on the port, but no read comes between writes of one run to the same aligned block of 64 bytes. The
-    answers to writes may wait until the last of them in the block is granted.
+    Several transfers may be outstanding; reads and writes are answered in the order of their grants. Transfers to
+    consecutive addresses are announced as a run, so that a bridge can make a burst of the run; runs of reads and of
+    writes may alternate on the port, but no read comes between writes of one run to the same aligned block of 64 bytes.
+    The answers to writes may wait until the last write of the block is granted.
     """
 
     req: Out(1)  #: A transfer is requested; it stays high with the same attributes until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.
     addr: Out(XLEN)  #: Byte address, a multiple of eight.
     we: Out(1)  #: The transfer writes; else it reads.
-    be: Out(EXT_DATA_BITS // BYTE_BITS)  #: Bytes that are written or wanted, bit 0 for bits 7:0.
-    wdata: Out(EXT_DATA_BITS)  #: Data to write, in its byte lanes.
-    #: beats: Transfers that are left of the run, this one included: 1 to 32. None of a run crosses a multiple of 256
-    #:   bytes.
+    be: Out(EXT_DATA_BITS // BYTE_BITS)  #: Bytes that are written or read, bit 0 for bits 7:0.
+    wdata: Out(EXT_DATA_BITS)  #: Data to write, in their byte lanes.
+    #: beats: Remaining transfers of the run, including this one: 1 to 32. A run does not cross a multiple of 256 bytes.
     beats: Out(range(RUN_BYTES * BYTE_BITS // EXT_DATA_BITS + 1))
     #: rvalid: Response to the oldest granted request, at least one cycle after its grant; writes are answered too.
     rvalid: In(1)

@@ -1,4 +1,4 @@
-"""A request that is taken at once and kept until it is served."""
+"""Buffer that accepts a request at once and holds it until it is granted."""
 
 from amaranth.hdl import Module, Mux
 
@@ -7,15 +7,15 @@ from xpulpnn.component import Component, In, Out
 
 
 class SkidBuffer(Component):
-    """Grants requests from a register, so that no grant depends on where a request leads.
+    """Grants requests from a register, so that a grant does not depend on the target.
 
-    A request is offered in its own cycle; if it is not granted then, it is kept and offered until it is, and meanwhile
-    nothing else is granted. Reset drops what is kept.
+    A request is offered in its own cycle; if it is not granted then, it is held and offered until it is, and no other
+    request is granted meanwhile. Reset drops the held request.
     """
 
-    initiator: In(RequestSignature())  #: Who requests.
+    initiator: In(RequestSignature())  #: Requests of the initiator.
     target: Out(RequestSignature())  #: The request, from its own cycle on.
-    request: Out(RequestSignature())  #: What is kept, from registers; ``target`` grants it.
+    request: Out(RequestSignature())  #: The held request, from registers; ``target`` grants it.
 
     def elaborate(self, platform):
         m = Module()

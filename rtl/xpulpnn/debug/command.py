@@ -31,27 +31,27 @@ from xpulpnn.isa.machine import REGISTERS, XLEN
 
 _REGISTER_BITS = (REGISTERS - 1).bit_length()
 _NUMBER_BITS = FIRST_REGISTER.bit_length()
-SAVED = {8: DSCRATCH0, 9: DSCRATCH1}  # s0 and s1, which the code that waits uses itself, and where they are meanwhile.
+SAVED = {8: DSCRATCH0, 9: DSCRATCH1}  # s0 and s1, which the code in the ROM uses itself, are saved in these CSRs
 _RD_LSB, _RS2_LSB, _CSR_LSB = 7, 20, 20
 
 
 class CommandWord(data.Struct):
-    """The abstract command that was written last, without what is the same in all that can be executed."""
+    """The last abstract command, without the fields that are equal in all supported commands."""
 
     number: _NUMBER_BITS  #: Number of the register.
-    write: 1  #: It is written; else it is read.
-    transfer: 1  #: There is a transfer.
+    write: 1  #: The register is written; else it is read.
+    transfer: 1  #: A register is transferred.
     postexec: 1  #: The program buffer is executed.
-    postincrement: 1  #: The number goes to the next register when all is done.
-    unsupported: 1  #: Another type or size, or a number above all registers.
+    postincrement: 1  #: The number is incremented after the command.
+    unsupported: 1  #: Unsupported type, size or register number.
 
 
 class AbstractCommands(Component):
     """Registers abstractcs, command, abstractauto, data0, data1 and progbuf0 to progbuf7, and the state of a command.
 
-    A command is looked at in the cycle after its write. One for a halted hart is then offered to it by ``go`` until it
-    has done the transfer; it has ended when the hart halts again. Accesses that must not be while it is executed set
-    the error ``BUSY`` and have no effect. Reset, and a module that is not active, forget everything.
+    A command is checked in the cycle after its write. A command for a halted hart is then offered by ``go`` until the
+    hart has done the transfer; the command ends when the hart halts again. A forbidden access during a command sets the
+    error ``BUSY`` and has no effect. Reset, and ``active`` low, abort the command and clear the error and abstractauto.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ class AbstractCommands(Component):
     def __init__(self, config: DebugConfig):
         harts = config.harts
         ports = {
-            "access": In(AccessSignature()),  #: Registers.
-            "active": In(1),  #: The module is active.
+            "access": In(AccessSignature()),  #: Accesses of the debugger to the registers.
+            "active": In(1),  #: The debug module is active.
             "number": In(max(harts - 1, 1).bit_length()),  #: Number of the selected hart.
             "halted": In(harts),  #: Harts that have halted.
             "reset": In(harts),  #: Harts that are held in reset.
-            "halts": In(harts),  #: Harts that have written that they have halted; pulses.
-            "going": In(1),  #: The hart has written that the transfer is done; a pulse.
-            "exception": In(1),  #: The hart has written that it has met an exception; a pulse.
+            "halts": In(harts),  #: Harts that write that they have halted; pulses.
+            "going": In(1),  #: The hart writes that the transfer is done; a pulse.
+            "exception": In(1),  #: The hart writes that an exception has occurred; a pulse.
             "data_writes": In(DATA_WORDS),  #: Data registers that the hart writes.
-            "wdata": In(XLEN),  #: What it writes.
-            "go": Out(harts),  #: The hart that is to begin a command.
-            "transfer": Out(XLEN).array(2),  #: The instructions of its transfer.
-            "runs_program": Out(1),  #: The program buffer comes behind it.
+            "wdata": In(XLEN),  #: Word that the hart writes.
+            "go": Out(harts),  #: Hart that must begin a command.
+            "transfer": Out(XLEN).array(2),  #: The two instructions of the transfer.
+            "runs_program": Out(1),  #: The program buffer is executed after the transfer.
             "program": Out(XLEN).array(PROGRAM_WORDS),  #: Program buffer.
             "data": Out(XLEN).array(DATA_WORDS),  #: Data registers.
         }
@@ -143,7 +143,7 @@ class AbstractCommands(Component):
         return m
 
     def _words(self, m, busy):
-        """Data registers and program buffer; returns which of them is accessed."""
+        """Build the data registers and the program buffer; return the accessed words, a bit each."""
         access = self.access
         touched = Signal(DATA_WORDS + PROGRAM_WORDS)
         numbers = [DmReg.DATA0 + index for index in range(DATA_WORDS)]
@@ -159,7 +159,7 @@ class AbstractCommands(Component):
         return touched
 
     def _written(self, command):
-        """Statements that take the command from the word that is written."""
+        """Return statements that store a written command."""
         word = self.access.wdata
         transfer = flag(word, CommandBit.TRANSFER)
         other_size = word[COMMAND_SIZE_LSB:][:COMMAND_SIZE_BITS] != COMMAND_WORD
@@ -174,7 +174,7 @@ class AbstractCommands(Component):
         ]
 
     def _transfer(self, m, command):
-        """The two instructions that move a register or CSR from or to the first data register."""
+        """Select the two instructions that move a register or CSR from or to the first data register."""
         code = DebugCode.of(self.config)
         known, number = code.transfers, command.number
         is_register = Signal()

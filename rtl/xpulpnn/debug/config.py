@@ -1,4 +1,4 @@
-"""Configuration of debug module and transport."""
+"""Configuration of the debug module and its transport."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class DebugConfig:
 
     harts: int = 1  #: Number of harts, 1 to 32.
     base: int = DEBUG_BASE  #: Address of the memory that halted harts execute, a multiple of its 4096 bytes.
-    hart_reset: bool = True  #: The debugger can reset a hart alone.
+    hart_reset: bool = True  #: The debugger can reset a single hart.
     idcode: int = IDCODE  #: Identification of the test access port, an odd number of 32 bits.
 
     def __post_init__(self) -> None:

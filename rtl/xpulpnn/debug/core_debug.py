@@ -23,9 +23,9 @@ _DEBUG_PORTS = ("debug_req", "debug_halt_addr", "debug_exception_addr")
 class CoreDebug(Component):
     """The core, a debug module for it, and a test access port.
 
-    Fetches and data accesses of the core to the 4 KiB of the debug module's memory are answered inside, all others come
-    out unchanged, in the same cycle. The reset of the top is that of the power supply; the debugger resets the core
-    alone, and asks for the reset of what is around it by ``ndmreset``.
+    Fetches and data accesses of the core to the 4 KiB of the debug module's memory are answered inside; all others
+    leave unchanged in the same cycle. The reset of the top is the power-on reset; the debugger resets the core alone,
+    and requests the reset of the system by ``ndmreset``.
 
     Parameters
     ----------
@@ -33,37 +33,37 @@ class CoreDebug(Component):
         The core, with debug mode.
     transport : type
         The transport: :class:`~xpulpnn.debug.dtm.JtagDtm`, with the ports ``tms`` to ``tdo_enable``, or
-        :class:`~xpulpnn.debug.dtm.FpgaDtm`, with those from ``jtdi`` on.
+        :class:`~xpulpnn.debug.dtm.FpgaDtm`, with the ports from ``jtdi`` on.
     """
 
-    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also mtvec's base behind reset.
-    #:   Read when execution starts.
+    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's
+    #:   base. Read when execution starts.
     #: hart_id: Value of the CSR mhartid; constant.
-    #: fetch_enable: Execution may start: after reset nothing is fetched until it is high.
+    #: fetch_enable: Execution may start; nothing is fetched between reset and the first cycle in which it is high.
     #: instr: Port of the instruction memory.
     #: data: Port of the data memory.
     #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
     #: irq_ack: An interrupt is taken in this cycle.
-    #: irq_id: Number of its line, valid with ``irq_ack``.
-    #: core_sleep: wfi waits and nothing is under way: the core's clock is not needed.
+    #: irq_id: Number of the interrupt line, valid with ``irq_ack``.
+    #: core_sleep: wfi waits and no access is outstanding: the core's clock is not needed.
     #: debug_mode: The core is in debug mode.
-    #: ext_events: What the performance counters from 12 on count in this cycle; only with performance counters.
-    #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
+    #: ext_events: Events of this cycle for the performance counters from 12 on; only with performance counters.
+    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
     #: tdi: Serial data into the test access port.
-    #: tdo: Serial data out of it, from the falling edge of TCK on.
-    #: tdo_enable: ``tdo`` is to be driven, else another device may.
-    #: bus: Accesses of the debugger to memory while the core runs.
-    #: ndmreset: The debugger asks for the reset of everything but the debug module.
-    #: debug_req: The debugger asks the core to halt.
+    #: tdo: Serial data out of the test access port, which changes at falling edges of TCK.
+    #: tdo_enable: Drive ``tdo``; while it is low another device may.
+    #: bus: Memory accesses of the debugger while the core runs.
+    #: ndmreset: The debugger requests the reset of everything but the debug module.
+    #: debug_req: The debugger requests the core to halt.
 
-    #: fence_i: fence.i takes effect in this cycle: whatever is fetched from now on must be read anew; on request.
-    #: fetch_busy: A cache outside is reading, which sleep waits for; on request.
-    #: system_reset: The system around is in reset, and so is the core; synchronous to the clock; on request.
+    #: fence_i: fence.i takes effect in this cycle: all later fetches must be read anew; optional.
+    #: fetch_busy: An external cache is reading; sleep waits for it; optional.
+    #: system_reset: Reset of the system, which also resets the core; synchronous to the clock; optional.
 
     def __init__(
         self, config: CoreConfig, *, fence_port: bool = False, system_reset: bool = False, transport: Any = JtagDtm
     ):
-        self.core = core = Core(config, fence_port=fence_port)  # As of the core.
+        self.core = core = Core(config, fence_port=fence_port)
         self.transport = transport
         self.debug_config = DebugConfig()
         self.PORT_MEANINGS = core.PORT_MEANINGS
@@ -84,7 +84,7 @@ class CoreDebug(Component):
         m.submodules.data_demux = accesses = DomainRenamer("core")(PortDemux(config, ObiSignature()))
         m.submodules.share = share = MemoryShare()
         m.domains += ClockDomain("core", local=True)
-        # a register, as a reset may be asynchronous and must not flicker
+        # a register, as the reset may be asynchronous and must be free of glitches
         held = reset = Signal(name="held")
         m.d.sync += held.eq(dm.hart_reset.any())
         if "system_reset" in self.signature.members:
@@ -92,7 +92,7 @@ class CoreDebug(Component):
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
             ResetSignal("core").eq(ResetSignal() | reset),
-            # in reset it would fetch all the time
+            # a core in reset would fetch all the time
             core.fetch_enable.eq(self.fetch_enable & ~reset),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),

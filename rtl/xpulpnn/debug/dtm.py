@@ -27,13 +27,13 @@ _SHIFTED_BITS = _OP_BITS + XLEN + DMI_ADDRESS_BITS
 
 
 class _Dtm(Component):
-    """A transport: its registers behind a test access port, and the crossing to the module."""
+    """Registers behind a test access port, and the crossing to the debug module."""
 
-    SHIFTS_AHEAD = False  # The port is given the bit that follows, not the one that stands in the register
+    SHIFTS_AHEAD = False  # the port takes the next bit instead of the lowest bit of the register
 
     def _registers(self, m, tap, tdi):
         shifted = Signal(_SHIFTED_BITS)
-        # the module may be looking at them while the port is reset
+        # the module may be reading these registers while the port is reset
         address = Signal(DMI_ADDRESS_BITS, reset_less=True)
         word = Signal(XLEN, reset_less=True)
         write, (request, answered, sticky) = Signal(reset_less=True), signals(1, "request answered sticky")
@@ -73,7 +73,7 @@ class _Dtm(Component):
         m.d.comb += [self.dmi.write.eq(write), self.dmi.addr.eq(address), self.dmi.wdata.eq(word)]
 
     def _cross(self, m, request, answered):
-        """The handshake: the module sees every request, and answers it until the request is taken back."""
+        """Build the handshake: the module sees every request once, and answers until the request is withdrawn."""
         request_sync_0, request_sync_1, done, done_sync_0 = signals(1, "request_sync_0 request_sync_1 done done_sync_0")
         m.d.sync += [request_sync_0.eq(request), request_sync_1.eq(request_sync_0), done.eq(request_sync_1)]
         m.d.tck += [done_sync_0.eq(done), answered.eq(done_sync_0)]
@@ -81,13 +81,13 @@ class _Dtm(Component):
 
 
 class JtagDtm(_Dtm):
-    """Leads accesses from a test access port to the debug module (RISC-V Debug Specification 0.13.2, chapter 6).
+    """Transfers accesses from a test access port to the debug module (RISC-V Debug Specification 0.13.2, chapter 6).
 
-    An access crosses from the clock TCK, domain ``tck``, to the module's by a handshake of four phases: request,
-    answer, and both taken back, each through two registers; address and data stay as they are meanwhile. So a reset of
-    either side in the middle of an access leaves nothing behind: at most the access is made again. An access that is
-    asked for, or whose outcome is asked for, before it is done sets the sticky error ``BUSY``. dmihardreset does what
-    dmireset does, as every access is answered while the module has a clock.
+    An access crosses from the clock TCK, domain ``tck``, to the module's clock by a four-phase handshake: request and
+    answer rise, then both fall, each through two registers; address and data are stable meanwhile. A reset of either
+    side during an access is harmless: at most the access is repeated. A request for an access, or for its outcome,
+    before it has ended sets the sticky error ``BUSY``. dmihardreset equals dmireset, as every access is answered while
+    the module has a clock.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ class JtagDtm(_Dtm):
 
     tms: In(1)  #: Mode select.
     tdi: In(1)  #: Serial data in.
-    tdo: Out(1)  #: Serial data out, from the falling edge of TCK on.
-    tdo_enable: Out(1)  #: ``tdo`` is to be driven.
-    dmi: Out(DmiSignature())  #: The debug module.
+    tdo: Out(1)  #: Serial data out, which changes at falling edges of TCK.
+    tdo_enable: Out(1)  #: Drive ``tdo``.
+    dmi: Out(DmiSignature())  #: Accesses to the debug module.
 
     def __init__(self, config: DebugConfig):
         super().__init__(config)
@@ -114,9 +114,10 @@ class JtagDtm(_Dtm):
 
 
 class FpgaDtm(_Dtm):
-    """The same at the test access port of an ECP5, by its primitive JTAGG: dtmcs is ER1 (0x32), dmi is ER2 (0x38).
+    """Transfers accesses from the test access port of an ECP5, its primitive JTAGG, to the debug module.
 
-    The clock of the domain ``tck`` is JTCK inverted.
+    dtmcs is ER1 (0x32), dmi is ER2 (0x38). The clock of the domain ``tck`` is JTCK inverted; the crossing is that of
+    :class:`JtagDtm`.
 
     Parameters
     ----------
@@ -128,10 +129,10 @@ class FpgaDtm(_Dtm):
 
     jtdi: In(1)  #: JTDI, serial data in, behind a register of the primitive.
     jshift: In(1)  #: JSHIFT, data registers are shifted.
-    jupdate: In(1)  #: JUPDATE, what has been shifted in takes effect.
+    jupdate: In(1)  #: JUPDATE, the shifted data take effect.
     jce: In(2)  #: JCE1 and JCE2, register ER1 or ER2 captures or is shifted.
     jtdo: Out(1)  #: JTDO1 and JTDO2, serial data out, which the primitive registers at the falling edge.
-    dmi: Out(DmiSignature())  #: The debug module.
+    dmi: Out(DmiSignature())  #: Accesses to the debug module.
 
     def __init__(self, config: DebugConfig):
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The test access port of an FPGA, as a design in it sees it."""
+"""The test access port of an FPGA, as seen by the design in it."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module, Mux, Signal
 
@@ -7,23 +7,23 @@ from xpulpnn.isa.debug import TapRegister
 
 
 class FpgaTap(Component):
-    """The primitive JTAGG of an ECP5 in the place of :class:`~xpulpnn.debug.tap.Tap`.
+    """The primitive JTAGG of an ECP5 in place of :class:`~xpulpnn.debug.tap.Tap`.
 
-    The primitive shows the state that the port's controller has entered at a rising edge of JTCK, and the data sampled
-    there. Everything follows half a cycle later, at its falling edges, which are the rising ones of the domain ``tck``;
-    but data out are needed before, as the primitive registers them itself. Scans of registers that are not ER1 or ER2
-    have no effect.
+    The primitive shows the state that the controller of the port entered at a rising edge of JTCK, and the data sampled
+    there. Everything follows half a cycle later, at falling edges of JTCK, which are the rising edges of the domain
+    ``tck``; but data out are needed earlier, as the primitive registers them itself. Scans of registers other than ER1
+    and ER2 have no effect.
     """
 
     jshift: In(1)  #: The state is Shift-DR.
     jupdate: In(1)  #: The state is Update-DR.
-    jce: In(2)  #: The state is Capture-DR or Shift-DR and the instruction is that of ER1 (bit 0) or ER2.
+    jce: In(2)  #: The state is Capture-DR or Shift-DR and the instruction selects ER1 (bit 0) or ER2 (bit 1).
     jtdo: Out(1)  #: Serial data out.
     instruction: Out(TapRegister)  #: DTMCS for ER1, DMI for ER2.
-    capture: Out(1)  #: The selected data register takes its value at the next edge.
-    shift: Out(1)  #: It shifts, data coming in at the top.
-    update: Out(1)  #: What has been shifted in takes effect.
-    data_out: In(1)  #: Lowest bit of the selected data register behind the next edge.
+    capture: Out(1)  #: The selected data register captures its value at the next edge.
+    shift: Out(1)  #: The selected data register shifts, from the top down.
+    update: Out(1)  #: The shifted data take effect.
+    data_out: In(1)  #: Lowest bit of the selected data register after the next edge.
 
     def elaborate(self, platform):
         m = Module()

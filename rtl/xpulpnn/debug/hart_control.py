@@ -1,4 +1,4 @@
-"""State of the harts that are debugged: selection, halting, resuming, reset."""
+"""Selection, halting, resuming and reset of the debugged harts."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -20,16 +20,16 @@ from xpulpnn.isa.debug import (
 
 
 def flag(word, bit):
-    """The bit of ``word`` that a flag of one bit stands for."""
+    """Select the bit of ``word`` that the one-bit flag ``bit`` names."""
     return word[bit.bit_length() - 1]
 
 
 class HartControl(Component):
-    """Registers dmcontrol, dmstatus, hartinfo, hart array mask and haltsum0, and the state of each hart behind them.
+    """Registers dmcontrol, dmstatus, hartinfo, hart array mask and haltsum0, and the state of each hart.
 
-    A request to halt stays with its hart until it is taken back. A hart counts as halted or running by what it writes
-    into the debug module's memory; a reset makes it running. Reset, and a module that is not active, leave nothing
-    requested; which harts are halted, and which have been reset, is kept while the module is not active.
+    A halt request of a hart stays until it is withdrawn. A hart counts as halted or running by what it writes into the
+    debug module's memory; a reset makes it running. Reset, and ``active`` low, clear all requests; the halted harts and
+    the harts that have been reset are remembered while the module is not active.
 
     Parameters
     ----------
@@ -40,17 +40,17 @@ class HartControl(Component):
     def __init__(self, config: DebugConfig):
         harts = config.harts
         ports = {
-            "access": In(AccessSignature()),  #: Registers.
-            "active": In(1),  #: The module is active, ``access`` none otherwise but to dmcontrol.
+            "access": In(AccessSignature()),  #: Accesses of the debugger to the registers.
+            "active": In(1),  #: The module is active; while it is not, only dmcontrol is accessed.
             "unavailable": In(harts),  #: Harts that cannot be debugged now.
-            "halts": In(harts),  #: Harts that have written that they have halted; pulses.
-            "resumes": In(harts),  #: Harts that have written that they resume; pulses.
-            "activate": Out(1),  #: Value of dmactive that is being written, valid with ``controls``.
+            "halts": In(harts),  #: Harts that write that they have halted; pulses.
+            "resumes": In(harts),  #: Harts that write that they resume; pulses.
+            "activate": Out(1),  #: Value of dmactive being written, valid with ``controls``.
             "controls": Out(1),  #: dmcontrol is being written.
             "number": Out(max(harts - 1, 1).bit_length()),  #: Number of the selected hart, hartsel.
             "halted": Out(harts),  #: Harts that have halted.
-            "resuming": Out(harts),  #: Harts that are to resume.
-            "debug_req": Out(harts),  #: Harts that are to halt.
+            "resuming": Out(harts),  #: Harts that must resume.
+            "debug_req": Out(harts),  #: Harts that must halt.
             "reset": Out(harts),  #: Harts that are held in reset.
             "ndmreset": Out(1),  #: Everything but the debug module is held in reset.
         }
@@ -112,7 +112,7 @@ class HartControl(Component):
         return m
 
     def _select(self, m, number, hasel, mask, selected):
-        """The harts that are selected by a number and, if so, by the hart array mask."""
+        """Select the hart with a number and, with ``hasel``, the harts in the hart array mask."""
         with m.If(hasel):
             m.d.comb += selected.eq(mask)
         for hart in range(self.config.harts):
@@ -120,7 +120,7 @@ class HartControl(Component):
                 m.d.comb += selected[hart].eq(1)
 
     def _status(self, selected, states):
-        """The word of dmstatus; a number without a hart is selected too."""
+        """Return the word of dmstatus; the selected number may have no hart."""
         word = Const(STATUS_VERSION | STATUS_AUTHENTICATED | STATUS_IMPEBREAK, MAX_HARTS)
         nobody = self.number >= self.config.harts
         for place, having in states.items():

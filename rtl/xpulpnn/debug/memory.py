@@ -1,4 +1,4 @@
-"""The memory of the debug module: the program of halted harts, and what they write."""
+"""The memory of the debug module: the program of halted harts, and the words that they write."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 
@@ -14,9 +14,9 @@ _HART_BITS = (MAX_HARTS - 1).bit_length()
 
 
 class DebugMemory(Component):
-    """4 KiB that halted harts execute, read and write, by words; what is elsewhere in it reads as 0.
+    """4 KiB that halted harts execute, read and write by words; unused words read as 0.
 
-    Every access is granted at once and answered in the next cycle. What a hart writes has its effect in that cycle too.
+    Every access is granted at once and answered in the next cycle. A write also takes effect in that cycle.
 
     Parameters
     ----------
@@ -27,19 +27,19 @@ class DebugMemory(Component):
     def __init__(self, config: DebugConfig):
         harts = config.harts
         ports = {
-            "port": In(ObiSignature()),  #: Harts; the upper address bits do not matter.
-            "go": In(harts),  #: The hart that is to begin a command.
-            "resuming": In(harts),  #: Harts that are to resume.
+            "port": In(ObiSignature()),  #: Accesses of the harts; the upper address bits are ignored.
+            "go": In(harts),  #: Hart that must begin a command.
+            "resuming": In(harts),  #: Harts that must resume.
             "transfer": In(XLEN).array(2),  #: Instructions of the transfer of a command.
-            "runs_program": In(1),  #: The program buffer comes behind it.
+            "runs_program": In(1),  #: The program buffer is executed after the transfer.
             "program": In(XLEN).array(PROGRAM_WORDS),  #: Program buffer.
             "data": In(XLEN).array(DATA_WORDS),  #: Data registers.
             "halts": Out(harts),  #: Harts that write that they have halted; pulses.
             "resumes": Out(harts),  #: Harts that write that they resume; pulses.
             "going": Out(1),  #: A hart writes that the transfer of a command is done; a pulse.
-            "exception": Out(1),  #: A hart writes that it has met an exception; a pulse.
+            "exception": Out(1),  #: A hart writes that an exception has occurred; a pulse.
             "data_writes": Out(DATA_WORDS),  #: Data registers that a hart writes.
-            "wdata": Out(XLEN),  #: What it writes.
+            "wdata": Out(XLEN),  #: Word that a hart writes.
         }
         super().__init__(config, ports)
 
@@ -54,7 +54,7 @@ class DebugMemory(Component):
         word_number = port.addr[_WORD_LSB:][: len(number)]
 
         def of_hart(at, place):
-            """Return whether a word is one of those that every hart has there."""
+            """Return whether a word belongs to the per-hart words at ``place``."""
             return at[_HART_BITS:] == place // WORD_BYTES >> _HART_BITS
 
         hart_bits = (harts - 1).bit_length()
@@ -75,7 +75,7 @@ class DebugMemory(Component):
         return m
 
     def _words(self):
-        """Return the words by their offsets, but for the flags."""
+        """Return all words but the flags, by their offsets."""
         code = DebugCode.of(self.config)
         rom = {Place.ROM + WORD_BYTES * index: Const(word, XLEN) for index, word in enumerate(code.rom)}
         trap = Place.ROM + TRAP_OFFSET

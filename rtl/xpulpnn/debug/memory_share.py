@@ -1,4 +1,4 @@
-"""Fetches and data accesses of a hart at the debug module's memory."""
+"""Access of a hart's fetches and data accesses to the debug module's memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -7,7 +7,7 @@ from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 
 
 class MemoryShare(Component):
-    """Leads fetches and data accesses to a memory that answers in the next cycle. Data accesses go first."""
+    """Arbitrates fetches and data accesses for a memory that answers in the next cycle; data accesses win."""
 
     instr: In(InstructionPortSignature())  #: Fetches.
     data: In(ObiSignature())  #: Data accesses.

@@ -14,14 +14,14 @@ from xpulpnn.isa.debug import DmReg
 
 
 class DebugModule(Component):
-    """Halts, inspects and resumes harts at the wish of a debugger (RISC-V Debug Specification 0.13.2).
+    """Halts, inspects and resumes harts for a debugger (RISC-V Debug Specification 0.13.2).
 
-    Harts that are halted execute the program in the module's memory: they enter at offset 0x800 and write that they
-    have halted; exceptions go to offset 0x804. The number of a hart is made of as many low bits of its mhartid as are
-    needed. There are abstract commands for registers and CSRs, with a program buffer of 8 words followed by an ebreak,
-    and accesses of 8, 16 and 32 bits to the system's bus; no authentication, no commands that access memory.
+    Halted harts execute the program in the module's memory: they enter at offset 0x800 and write that they have halted;
+    exceptions go to offset 0x804. The number of a hart is the low bits of its mhartid, as many as needed. Abstract
+    commands access registers and CSRs, with a program buffer of 8 words followed by an ebreak; the system bus access
+    has 8, 16 and 32 bits. There is no authentication and no memory access by abstract command.
 
-    Reset is that of the power supply: neither ``ndmreset`` nor the reset of a hart may reset the module.
+    Reset is the power-on reset: neither ``ndmreset`` nor the reset of a hart may reset the module.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class DebugModule(Component):
     def __init__(self, config: DebugConfig):
         harts = config.harts
         ports = {
-            "dmi": In(DmiSignature()),  #: Registers, for the transport.
+            "dmi": In(DmiSignature()),  #: Accesses of the transport to the registers.
             "memory": In(ObiSignature()),  #: Fetches, loads and stores of halted harts.
             "bus": Out(ObiSignature()),  #: Accesses of the debugger to the system's bus.
-            "unavailable": In(harts),  #: Harts that cannot be debugged now, such as those without clock or power.
-            "debug_req": Out(harts),  #: Requests to halt; a hart that has halted ignores it.
+            "unavailable": In(harts),  #: Harts that cannot be debugged now, such as harts without clock or power.
+            "debug_req": Out(harts),  #: Halt requests; a halted hart ignores its request.
             "hart_reset": Out(harts),  #: Harts that the debugger holds in reset.
             "ndmreset": Out(1),  #: The debugger holds everything but the module in reset.
             "active": Out(1),  #: A debugger uses the module.
@@ -53,7 +53,7 @@ class DebugModule(Component):
         connect(m, system_bus.bus, flipped(self.bus))
         dmi, blocks = self.dmi, (control, commands, system_bus)
         used = Signal()
-        # while the module is not active there is nothing but the bit that makes it so
+        # a module that is not active only has the bit that activates it
         m.d.comb += used.eq(dmi.valid & (self.active | (dmi.addr == DmReg.DMCONTROL)))
         for block in blocks:
             m.d.comb += [

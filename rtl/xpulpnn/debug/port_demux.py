@@ -6,28 +6,28 @@ from xpulpnn.component import Component, In, Out, PortSignature, assign_by_name,
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.debug import DEBUG_BYTES
 
-_UNDER_WAY = 7  # Accesses granted and not answered at most.
+_UNDER_WAY = 7  # largest number of outstanding accesses
 
 
 class PortDemux(Component):
-    """Leads each access to its place by the address, and the answers back in the order of the grants.
+    """Routes each access by its address, and returns the answers in the order of the grants.
 
-    Combinational. A request to the other place than the one before waits until all is answered.
+    Combinational. A request to the other destination than the one before waits until all accesses are answered.
 
     Parameters
     ----------
     config : DebugConfig
         Address of the memory.
     signature : PortSignature
-        Kind of the ports: OBI, or that of an instruction memory.
+        Type of the ports: OBI, or an instruction port.
     """
 
     def __init__(self, config: DebugConfig, signature: PortSignature):
         self.port_signature = signature
         ports = {
-            "hart": In(signature),  #: The hart.
-            "debug": Out(signature),  #: The debug module's memory.
-            "others": Out(signature),  #: Everything else.
+            "hart": In(signature),  #: Accesses of the hart.
+            "debug": Out(signature),  #: Accesses to the debug module's memory.
+            "others": Out(signature),  #: All other accesses.
         }
         super().__init__(config, ports)
 

@@ -15,8 +15,8 @@ _SYMBOLS = {
     "last_hart": MAX_HARTS - 1,
 }
 
-# s0 and s1 of the hart are in dscratch while it is here. An exception in the transfer of a command finds them there,
-# one in the program buffer finds them as the program left them.
+# s0 and s1 of the hart are in dscratch while it executes the ROM: an exception in the transfer of a command leaves them
+# there, whereas after an exception in the program buffer they must be saved first.
 _ROM = """
     j enter
 trap:
@@ -59,7 +59,7 @@ _COMMAND = """
     ebreak
 """
 
-# With register or CSR 0 in the place of the one that is meant.
+# the register or CSR number 0 is replaced by the actual number
 _TRANSFERS = """
     csrr s1, 0
     csrw 0, s1
@@ -72,7 +72,7 @@ _TRANSFERS = """
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """Instructions of which one or two are the transfer of a command; the first four have 0 for register or CSR."""
+    """Instructions for the transfers of commands; the first four have 0 as register or CSR number."""
 
     read_csr: int
     write_csr: int
@@ -84,16 +84,14 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True)
 class DebugCode:
-    """Instructions in the debug module's memory."""
-
     rom: tuple[int, ...]  # entry, exceptions, waiting and resuming
-    trap_in_transfer: int  # the first instruction for exceptions while the transfer of a command is not done
-    command: tuple[int, ...]  # of an abstract command, whose transfer takes the place of the second and third word
+    trap_in_transfer: int  # first instruction for exceptions while the transfer of a command is not done
+    command: tuple[int, ...]  # an abstract command; its transfer replaces the second and third word
     transfers: Transfers
 
     @classmethod
     def of(cls, config: DebugConfig) -> "DebugCode":
-        """The instructions for a memory at the base of ``config``."""
+        """Assemble the instructions for a memory at the base of ``config``."""
         symbols = _SYMBOLS | {"page": config.base >> _PAGE_LSB}
         header = "".join(f".equ {name}, {value}\n" for name, value in symbols.items())
         rom = assemble(header + _ROM, Place.ROM)

@@ -25,29 +25,27 @@ _KEPT = (Sbcs.READONADDR, Sbcs.AUTOINCREMENT, Sbcs.READONDATA)
 
 
 class BusState(enum.Enum, shape=2):
-    """State of an access."""
-
     IDLE, REQUESTED, GRANTED = range(3)
 
 
 class AccessSize(enum.Enum, shape=SBCS_ACCESS_BITS):
-    """Size of an access; the other codes are those of larger ones."""
+    """Size of an access; larger codes are sizes that are not supported."""
 
     BYTE, HALF, WORD = range(3)
 
 
 class SystemBus(Component):
-    """Registers sbcs, sbaddress0 and sbdata0, and the accesses that they make.
+    """Registers sbcs, sbaddress0 and sbdata0, and the accesses that they start.
 
-    One access of 8, 16 or 32 bits at a time. What is read stands in the low bits of sbdata0, zeros above. An access
-    that cannot be made, or fails, and one that is asked for while another is under way set an error that stays until
-    it is cleared; until then there are no accesses. The settings cannot be changed while one is under way, either.
-    Reset, and a module that is not active, clear settings and errors, the latter when no access is under way.
+    One access of 8, 16 or 32 bits at a time. Read data are in the low bits of sbdata0, zeros above. An illegal or
+    failed access, and a request during an access, set an error that blocks further accesses until it is cleared. The
+    settings cannot be changed during an access. Reset, and ``active`` low, clear settings and errors, the latter when
+    no access is outstanding.
     """
 
-    access: In(AccessSignature())  #: Registers.
+    access: In(AccessSignature())  #: Accesses of the debugger to the registers.
     active: In(1)  #: The module is active.
-    reset: In(1)  #: The bus is being reset, and forgets what is under way.
+    reset: In(1)  #: Reset of the bus, which drops the outstanding access.
     bus: Out(ObiSignature())  #: The system's bus.
 
     def elaborate(self, platform):
@@ -93,7 +91,7 @@ class SystemBus(Component):
         return m
 
     def _access(self, m, state, size, error, address, word):
-        """An access from the cycle after it is asked for, in which it is looked at too, until its answer."""
+        """Perform an access, from its check in the cycle after the request to its answer."""
         bus = self.bus
         lane = Signal(range(WORD_BYTES))
         ill_sized, ill_aligned = signals(1, "ill_sized ill_aligned")

@@ -8,7 +8,7 @@ from xpulpnn.isa.debug import IR_BITS, TapRegister
 
 
 class TapState(enum.Enum, shape=4):
-    """State of the controller."""
+    """State of the TAP controller."""
 
     RESET, IDLE = range(2)
     SELECT_DR, CAPTURE_DR, SHIFT_DR, EXIT1_DR, PAUSE_DR, EXIT2_DR, UPDATE_DR = range(2, 9)
@@ -34,27 +34,27 @@ NEXT = {
     _S.EXIT2_IR: (_S.SHIFT_IR, _S.UPDATE_IR),
     _S.UPDATE_IR: (_S.IDLE, _S.SELECT_DR),
 }
-"""Next state with the mode select low and high."""
+"""Next state for ``tms`` low and high."""
 
-_CAPTURED_IR = 0b01  # The standard's pattern by which a broken chain is found.
+_CAPTURED_IR = 0b01  # pattern of the standard that reveals a broken scan chain
 
 
 class Tap(Component):
     """Controller, instruction register and bypass of a test access port; the data registers are outside.
 
-    All happens in the clock domain ``tck``, whose clock is TCK and whose reset is TRST. The mode select and the data
-    are sampled at rising edges, ``tdo`` changes at falling ones.
+    The clock domain ``tck`` has TCK as clock and TRST as reset. Mode select and data are sampled at rising edges;
+    ``tdo`` changes at falling edges.
     """
 
     tms: In(1)  #: Mode select.
     tdi: In(1)  #: Serial data in.
-    tdo: Out(1)  #: Serial data out, from the falling edge on.
-    tdo_enable: Out(1)  #: ``tdo`` is to be driven, else another device may.
-    instruction: Out(TapRegister)  #: The instruction.
-    capture: Out(1)  #: The chosen data register takes its value at the next edge.
-    shift: Out(1)  #: It shifts, ``tdi`` coming in at the top.
-    update: Out(1)  #: What has been shifted in takes effect.
-    data_out: In(1)  #: Lowest bit of the chosen data register.
+    tdo: Out(1)  #: Serial data out, which changes at falling edges of TCK.
+    tdo_enable: Out(1)  #: Drive ``tdo``; while it is low another device may.
+    instruction: Out(TapRegister)  #: Current instruction.
+    capture: Out(1)  #: The selected data register captures its value at the next edge.
+    shift: Out(1)  #: The selected data register shifts, with ``tdi`` as new top bit.
+    update: Out(1)  #: The shifted data take effect.
+    data_out: In(1)  #: Lowest bit of the selected data register.
 
     def elaborate(self, platform):
         m = Module()

@@ -1,4 +1,4 @@
-"""Dot product whose array also multiplies each half of a word by the other half of another."""
+"""Dot product whose array also multiplies each half of one word by the other half of another word."""
 
 from itertools import chain
 
@@ -12,39 +12,38 @@ from xpulpnn.dotp.decoded import DecodedDotp
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import HALF_BITS, XLEN
 
-CROSS_BITS = XLEN + 2  # bits of the sum of two products and what signs add
+CROSS_BITS = XLEN + 2  # bits of the sum of two products and the corrections for signs
 
 
 class CrossDotp(DecodedDotp):
     """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, and the inner products of two words.
 
-    ``result`` as there. With ``word``, in format H and without addend, ``a`` is a word ``x`` and ``b`` a word ``y``
-    with its halves exchanged: ``partial + carry`` is ``x[31:16] * y[15:0] + x[15:0] * y[31:16]``, upper halves signed
-    as the factors are, but for constants of which :class:`~xpulpnn.dotp.outer.OuterDotp` tells.
+    ``result`` is that of the base class. With ``word``, in format H and without addend, ``a`` is a word ``x`` and ``b``
+    a word ``y`` with its halves exchanged: ``partial + carry`` is ``x[31:16] * y[15:0] + x[15:0] * y[31:16]``, upper
+    halves signed as the factors are, except for constants described at :class:`~xpulpnn.dotp.outer.OuterDotp`.
     Combinational, no state.
     """
 
     group = DENSE_GROUP
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """The ports, with those of the product."""
+        """Add the ports of the word product."""
         return {
             **super().ports(ports),
             "word": In(1),  #: The factors are words.
-            #: partial, carry: Words whose sum, of weight 2**16, belongs to the product of the words.
+            #: partial, carry: Words whose sum has weight 2**16 in the product of the words.
             "partial": Out(CROSS_BITS),
             "carry": Out(CROSS_BITS),
         }
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """Signs of the two factors of each array: a lower half has none."""
+        """Return the signs of the two factors of each array; a lower half is unsigned."""
         a_signed, b_signed = self.format_signs(fmt)
         if fmt is not ElemFmt.H:
             return [(a_signed, b_signed)] * 2
         return [(a_signed & ~self.word, b_signed), (a_signed, b_signed & ~self.word)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
-        """Add the rows of both arrays and two more."""
         with m.If(self.word):
             a_signed, b_signed = self.format_signs(ElemFmt.H)
             m.d.comb += offset.eq((a_signed ^ b_signed) << (HALF_BITS - 1))

@@ -1,4 +1,4 @@
-"""Control word of the dot-product unit, its value per instruction, and what its structures share."""
+"""Control word of the dot-product unit, its value for each instruction, and helpers shared by its structures."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data, enum
@@ -10,11 +10,11 @@ from xpulpnn.isa.table import Insn
 
 
 def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
-    """The -1 of every inverted product bit of a word, all lanes of ``fmt`` together.
+    """Return the sum of the -1 of every inverted product bit, over all lanes of ``fmt``, modulo 2**32.
 
-    A product bit with the top bit of a signed element as one factor has negative weight; ``-p == ~p - 1`` lets it be
+    A product bit with the top bit of a signed element as one factor has negative weight; as ``-p == ~p - 1``, it is
     added inverted. With n lanes of w bits the missing constants are ``n * 2**(w - 1)``, a power of two, times
-    ``a_signed + b_signed - 2**w * (a_signed | b_signed)``. Returned modulo 2**32.
+    ``a_signed + b_signed - 2**w * (a_signed | b_signed)``.
     """
     position = fmt.width - 1 + exact_log2(fmt.lanes)
     minus = a_signed | b_signed
@@ -35,16 +35,16 @@ class FmtField(enum.IntEnum, shape=2):
 
 
 class ArrayFormat(data.Struct):
-    """Format and signs of an array's factors, as it needs them first: a bit per element format, by its number."""
+    """Format and signs of the factors of an array, one-hot by element format, as the array needs them early."""
 
-    chosen: len(ElemFmt)  #: The format; of all these bits one or none is set.
-    #: a_signed, b_signed: The same, if the elements of factor a / b are signed, else 0.
+    chosen: len(ElemFmt)  #: The format: at most one bit is set.
+    #: a_signed, b_signed: The bit of the format if the elements of factor a / b are signed, else 0.
     a_signed: len(ElemFmt)
     b_signed: len(ElemFmt)
 
     @staticmethod
     def fields(fmt: ElemFmt, a_signed: bool, b_signed: bool) -> dict[str, int]:
-        """Fields for a format with signs."""
+        """Return the fields for a format and signs."""
         bit = 1 << fmt.value
         return {"chosen": bit, "a_signed": bit * a_signed, "b_signed": bit * b_signed}
 
@@ -53,14 +53,14 @@ class DotpCtrl(data.Struct):
     """Control word of :class:`~xpulpnn.dotp.unit.DotpUnit`."""
 
     fmt: FmtField  #: Element format of both factors.
-    #: a_signed, b_signed: Whether the elements of factor a / b are signed.
+    #: a_signed, b_signed: The elements of factor a / b are signed.
     a_signed: 1
     b_signed: 1
-    accumulate: 1  #: Whether the accumulator is added.
+    accumulate: 1  #: The accumulator is added.
 
 
 def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
-    """Fields of :class:`DotpCtrl` for ``insn``; ``None`` if it does not use the dot-product unit.
+    """Return the fields of :class:`DotpCtrl` for ``insn``; None if the dot-product unit does not execute it.
 
     Factor a is rs1 of ``pv.(s)dot*`` and the weight of Mac&Load, factor b is operand 2 or the activation.
     """

@@ -1,4 +1,4 @@
-"""Dot product whose format and signs come decoded."""
+"""Dot product with decoded format and signs."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -14,23 +14,23 @@ from xpulpnn.isa.formats import ElemFmt
 
 
 class DecodedDotp(DotpShared):
-    """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, where masks choose, not multiplexers.
+    """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, with AND-OR selection instead of multiplexers.
 
     Without a format ``result`` is 0.
     """
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """The ports, those of format and signs in one word."""
+        """Replace format and signs by one decoded word."""
         others = {name: port for name, port in ports.items() if name not in ("fmt", "a_signed", "b_signed")}
         return {"fmt": In(ArrayFormat), **others}
 
     def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
-        """Let signals have their values in the format; ``signs`` if these are 0 without signs."""
+        """Select the values of signals by format; ``signs`` says that all values are 0 for unsigned factors."""
         for column in zip(*map(of, self.config.formats), strict=True):
             target, values = column[0][0], [value for _, value in column]
             chosen = [self.fmt.chosen[fmt.value] for fmt in self.config.formats]
             if all(isinstance(value, Const) for value in values):
-                # the last format is what is left: with sums of formats as masks ABC lets the carry behind them ripple
+                # the last format is the default: ABC makes a ripple carry behind sums of masked formats
                 pairs = list(zip(chosen, values, strict=True))
                 value = reduce(lambda other, choice: Mux(*choice, other), pairs[-2::-1], values[-1])
             elif signs:
@@ -42,5 +42,5 @@ class DecodedDotp(DotpShared):
             m.d.comb += target.eq(value)
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
-        """Signs of the two factors in a format."""
+        """Return the signs of the two factors in a format."""
         return self.fmt.a_signed[fmt.value], self.fmt.b_signed[fmt.value]

@@ -15,9 +15,9 @@ class NnRf(Component):
     """NN register file: weight words and, with the nn form of Mac&Load, activation words.
 
     ``act = NN[act_addr]`` and ``wgt = NN[2 + wgt_addr]``; with four entries there is no ``act`` and ``wgt =
-    NN[wgt_addr]``. Reads are combinational. A word written in the same cycle is already seen by the reads. One write
-    per cycle, never stalls. Reset clears every entry. The registers are called ``nn_act0 nn_act1`` (six entries only)
-    and ``nn_wgt0`` .. ``nn_wgt3``.
+    NN[wgt_addr]``. Reads are combinational and return the word being written in the same cycle. One write per cycle,
+    never stalls. Reset clears every entry. The registers are called ``nn_act0 nn_act1`` (six entries only) and
+    ``nn_wgt0`` .. ``nn_wgt3``.
 
     Parameters
     ----------
@@ -25,17 +25,16 @@ class NnRf(Component):
         6 with the nn form of Mac&Load, 4 with Compute&Update alone; 8 for six and the two parameters of requantisation.
     """
 
-    #: nn_kappa, nn_lambda: Parameters of requantisation: entries 6 and 7, behind the six. They are the registers
-    #:   themselves, which are read in EX and need no way past them for a word being written.
+    #: nn_kappa, nn_lambda: Parameters of requantisation, entries 6 and 7. The ports are the registers themselves,
+    #:   without a bypass of the word being written.
 
     #: act2_addr: Pair whose second activation is read, with pairs only: 0 for entry 1, 1 for entry 9.
-    #: act2: Second activation of that pair, in the same cycle: the register itself; with pairs only.
+    #: act2: Second activation of the pair, without a bypass of the word being written; with pairs only.
 
     def __init__(self, entries: int, *, pairs: bool = False, reads_factor: bool = False, csrs: bool = False) -> None:
-        # pairs: Puts a second pair of activations behind all others, ``nn_act2`` and ``nn_act3``, entries 8 and 9. The
-        # first of them is read as activation 2.
-        # reads_factor: ``nn_kappa`` is read as weight 4 too.
-        # csrs: Any entry can be read and written besides.
+        # pairs: A second pair of activations, ``nn_act2`` and ``nn_act3``, entries 8 and 9; the first is read as
+        # activation 2. reads_factor: ``nn_kappa`` can be read as weight 4. csrs: A further port reads and writes any
+        # entry.
         if entries not in _SIZES:
             raise ConfigError(f"entries must be {', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}, not {entries}")
         self.entries, self.pairs, self.read_weights = entries, pairs, NNRF_WEIGHTS + reads_factor
@@ -79,7 +78,7 @@ class NnRf(Component):
         names = [f"nn_act{i}" for i in range(self.activations)] + [f"nn_wgt{i}" for i in range(NNRF_WEIGHTS)]
         entries = [Signal(XLEN, name=name) for name in names]
         entries += [getattr(self, name) for name in _PARAMETERS[: self.parameters]]
-        # keeps the inputs of all entries quiet while other words are loaded
+        # keeps the inputs of all entries constant while other words are loaded
         written = Signal(XLEN)
         m.d.comb += written.eq(self.wdata & self.we.replicate(XLEN))
         others = [Signal(XLEN, name=f"nn_act{NNRF_ACTIVATIONS + i}") for i in range(NNRF_ACTIVATIONS * self.pairs)]

@@ -1,4 +1,4 @@
-"""Dot product whose array also multiplies halves of two words in the same place, and adds the whole product."""
+"""Dot product whose array also multiplies equal halves of two words, and adds the whole product."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Member
@@ -17,22 +17,22 @@ PRODUCT_BITS = 2 * XLEN
 class OuterDotp(DecodedDotp):
     """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, and the product of two words.
 
-    ``result`` as there, with ``rounding`` added in format H. With ``word``, in format H, ``product`` is ``a * b +
-    acc``, the words signed as the factors are; with an addend only its lower word is right. The inner products come as
-    ``partial`` and ``carry`` from :class:`~xpulpnn.dotp.cross.CrossDotp`. A signed product of 32 bits needs the
-    constant ``2**31 * (a_signed + b_signed) - 2**63 * (a_signed | b_signed)``: the 2**31 of one signed factor is added
-    there, the rest here. Combinational, no state.
+    ``result`` is that of the base class, with ``rounding`` added in format H. With ``word``, in format H, ``product``
+    is ``a * b + acc``, the words signed as the factors are; with an addend only its lower word is right. The inner
+    products come as ``partial`` and ``carry`` from :class:`~xpulpnn.dotp.cross.CrossDotp`. A signed product of 32 bits
+    needs the constant ``2**31 * (a_signed + b_signed) - 2**63 * (a_signed | b_signed)``: the 2**31 of one signed factor
+    is added in ``CrossDotp``, the rest here. Combinational, no state.
     """
 
     group = DENSE_GROUP
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """The ports, with those of the product."""
+        """Add the ports of the word product."""
         return {
             **super().ports(ports),
             "word": In(1),  #: The factors are words.
             "rounding": In(XLEN),  #: Second addend, 0 but in format H.
-            #: partial, carry: Words whose sum, of weight 2**16, belongs to the product of the words.
+            #: partial, carry: Words whose sum has weight 2**16 in the product of the words.
             "partial": In(CROSS_BITS),
             "carry": In(CROSS_BITS),
             "complement": In(1),  #: The product is complemented.
@@ -40,13 +40,13 @@ class OuterDotp(DecodedDotp):
         }
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """Signs of the two factors of each array: a lower half of a word has none."""
+        """Return the signs of the two factors of each array; a lower half of a word is unsigned."""
         a_signed, b_signed = self.format_signs(fmt)
         lower = (a_signed & ~self.word, b_signed & ~self.word) if fmt is ElemFmt.H else (a_signed, b_signed)
         return [lower, (a_signed, b_signed)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
-        """Add the rows of each array, then both sums; of words that of the upper one in front of the other."""
+        """Add the rows of each array, then both sums; with words, the sum of the upper array goes 32 bits higher."""
         word = self.word
         with m.If(word):
             a_signed, b_signed = self.format_signs(ElemFmt.H)

@@ -18,29 +18,28 @@ class DotpRegion(Component):
     """Sum of the products of one element format.
 
     ``sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``; ``ea`` and ``eb`` extend an element of w bits
-    to w + 1 bits with its sign if ``a_signed`` / ``b_signed``, else with zero. With ``inferred`` adders it comes as
-    ``result``, with ``acc`` added; with ``carry-save`` adders as two words, ``partial`` and ``carry``, whose sum it is.
+    to w + 1 bits with its sign if ``a_signed`` / ``b_signed``, else with zero. With ``inferred`` adders the sum plus
+    ``acc`` is ``result``; with ``carry-save`` adders it is the sum of ``partial`` and ``carry``.
 
     The extension bit is not multiplied as one more row and column. A product bit with the top bit of a signed element
-    as one factor has negative weight; it is inverted instead, and one constant row makes up for all lanes
-    (:func:`~xpulpnn.dotp.ctrl.signed_offset`). All addends are then unsigned and none carries sign-extension bits up
-    to bit 31, which takes 14 % (16 bit) to 64 % (2 bit) off the area of plain (w + 1)-bit signed products.
+    as one factor has negative weight; it is inverted instead, and one constant row corrects all lanes
+    (:func:`~xpulpnn.dotp.ctrl.signed_offset`). All addends are then unsigned without sign extension up to bit 31, which
+    reduces the area of plain (w + 1)-bit signed products by 14 % (16 bit) to 64 % (2 bit).
 
     An ``inferred`` sum is one n-ary sum: synthesis merges it into a single multiply-accumulate cell (``alumacc`` of
-    Yosys), a carry-save tree with one carry-propagate adder at the end. A ``carry-save`` tree is no wider than the
-    unsigned products need: 2w + log2(lanes) bits; the sign row's ones above them are joined to the partial sum.
+    Yosys), a carry-save tree with one carry-propagate adder at the end. A ``carry-save`` tree is as wide as the
+    unsigned products: 2w + log2(lanes) bits; the higher bits of the sign row are joined to the partial sum.
     Combinational, no state.
     """
 
     def __init__(self, fmt: ElemFmt, *, registered: bool, adders: Adders, signed_products: bool = False) -> None:
         #: load: The factors are sampled at the end of this cycle; ``registered`` only.
-        self.fmt = fmt  # The element format.
+        self.fmt = fmt
         self.module_variant = fmt.name.lower()
-        # registered: Puts an operand register in front of the multipliers, so that the region is quiet unless it is
-        # loaded.
+        # registered: Operand registers keep the multipliers quiet unless the region is loaded.
         self.registered = registered
-        self.adders = adders  # Form of the sum.
-        # signed_products: Products are those of signed factors, of an FPGA's multipliers, but for crumbs.
+        self.adders = adders
+        # signed products, for an FPGA's multipliers; not for crumbs
         self.signed_products = signed_products and fmt is not ElemFmt.C
         #: a, b: Packed factors; with ``registered`` sampled when ``load`` is high, else combinational.
         #: a_signed, b_signed: Signs of the elements of ``a`` and ``b``, sampled with them.
@@ -73,7 +72,7 @@ class DotpRegion(Component):
         return m
 
     def add_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """One sum of everything, left to synthesis."""
+        """Add everything in one sum, left to synthesis."""
         top = self.fmt.width - 1
         lanes: list[Value] = []
         for lane in range(self.fmt.lanes):
@@ -85,14 +84,14 @@ class DotpRegion(Component):
             product = Signal(len(rows), name=f"product{lane}")
             m.d.comb += product.eq(rows)
             lanes.append(product)
-        # The accumulator comes last so that simulators add narrow words up to there; in gates the order is immaterial.
+        # The accumulator comes last so that simulators add narrow words first; the order does not matter in gates.
         m.d.comb += self.result.eq(reduce(add, lanes) + signed_offset(self.fmt, a_signed, b_signed) + self.acc)
 
     def add_signed_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """The same with the products of an FPGA's multipliers.
+        """Add products of signed factors, for an FPGA's multipliers.
 
-        All addends are unsigned here, too, or synthesis makes a chain of them: sign bits are inverted, which adds their
-        weight once for every lane.
+        Addends must be unsigned, or synthesis builds a chain of adders: sign bits are inverted, which adds their weight
+        once for every lane.
         """
         width = self.fmt.width
         lanes: list[Value] = []
@@ -107,7 +106,7 @@ class DotpRegion(Component):
         m.d.comb += self.result.eq(reduce(add, lanes) + self.acc)
 
     def compress_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """A tree of 3:2 compressors over the rows of all lanes."""
+        """Add the rows of all lanes in a tree of 3:2 compressors."""
         width = self.fmt.width
         used = min(2 * width + exact_log2(self.fmt.lanes), XLEN)
         rows: list[Value] = []

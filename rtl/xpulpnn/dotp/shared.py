@@ -18,7 +18,7 @@ from xpulpnn.isa.machine import XLEN
 
 
 def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
-    """Bits of the reversed factor a that row ``row`` of a ``side``-bit array multiplies in ``fmt``.
+    """Return the bits of the reversed factor a that row ``row`` of a ``side``-bit array multiplies in ``fmt``.
 
     Factor a has its lanes reversed, so its lane k from the top meets lane k of factor b.
     """
@@ -36,26 +36,25 @@ class DotpShared(Component):
     ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or
     zero as in :class:`~xpulpnn.dotp.region.DotpRegion`.
 
-    An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor a
-    are reversed within each array: the wanted products of a narrower format w then lie on the anti-diagonal of its
-    blocks and all have weight 2**(W - w). The other blocks are masked, on the side of factor a too: factor b,
-    which changes more often in kernels, meets the products straight. The accumulator enters the same sum at that
-    weight, so that one carry-save tree and one carry-propagate adder serve all formats: a single multiply-accumulate
-    cell in Yosys with ``inferred`` adders, an explicit tree and a parallel-prefix adder with ``carry-save``. Signs are
-    handled by inverted product bits and a constant row, as in the regions. Combinational, no state.
+    An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor a are
+    reversed within each array: the products of a narrower format w then lie on the anti-diagonal of its blocks and all
+    have weight 2**(W - w). The other blocks are masked at factor a; factor b, which changes more often in kernels,
+    reaches the products directly. The accumulator enters the same sum at that weight, so that one carry-save tree and
+    one carry-propagate adder serve all formats: a single multiply-accumulate cell in Yosys with ``inferred`` adders, an
+    explicit tree and a parallel-prefix adder with ``carry-save``. Signs are handled by inverted product bits and a
+    constant row, as in the regions. Combinational, no state.
     """
 
-    group = GROUP  # places that the adder joins before its network
+    group = GROUP  # bits that the adder groups before its prefix network
 
-    # config (DotpConfig): Its ``widths`` are the formats of the array. The masks isolate unused blocks, whatever
-    # ``isolation`` says.
+    # config (DotpConfig): ``widths`` are the formats of the array; ``isolation`` has no effect, as the masks isolate.
     def __init__(self, config: DotpConfig) -> None:
         ports = {
             "fmt": In(ElemFmt),  #: Element format.
             #: a, b: Packed factors.
             "a": In(XLEN),
             "b": In(XLEN),
-            #: a_signed, b_signed: Signs of their elements.
+            #: a_signed, b_signed: Signs of the elements of ``a`` and ``b``.
             "a_signed": In(1),
             "b_signed": In(1),
             "acc": In(XLEN),  #: Addend.
@@ -64,7 +63,7 @@ class DotpShared(Component):
         super().__init__(config, self.ports(ports))
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """The ports of this structure."""
+        """Return the ports of the structure; subclasses add and replace ports."""
         return ports
 
     @property
@@ -109,22 +108,22 @@ class DotpShared(Component):
         return m
 
     def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
-        """Let signals have their values in the format; ``signs`` if these are 0 without signs."""
+        """Select the values of signals by format; ``signs`` says that all values are 0 for unsigned factors."""
         with m.Switch(self.fmt):
             for fmt in self.config.formats:
                 with m.Case(fmt):
                     m.d.comb += [target.eq(value) for target, value in of(fmt)]
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
-        """Signs of the two factors in a format."""
+        """Return the signs of the two factors in a format."""
         return self.a_signed, self.b_signed
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """The same for all arrays, or for each."""
+        """Return the signs of the two factors: one pair for all arrays, or a pair for each."""
         return [self.format_signs(fmt)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
-        """Add the rows of all arrays and two more."""
+        """Add the rows of all arrays, the offset and the addend."""
         rows = [*chain(*arrays), offset, addend]
         if self.config.adders == "inferred":
             m.d.comb += total.eq(reduce(add, rows))
@@ -135,8 +134,7 @@ class DotpShared(Component):
     def add_words(
         self, m: Module, partial: Value, carry: Value, total: Signal, complement: Value | None = None
     ) -> Signal:
-        """Add two words; returns the mask of their bits below the end of the result, above which carries alone would
-        move."""
+        """Add two words; return a mask for their bits below the end of the result, so that higher bits never toggle."""
         m.submodules.adder = adder = PrefixAdder(len(total), group=self.group, complements=complement is not None)
         if complement is not None:
             m.d.comb += adder.complement.eq(complement)
@@ -146,7 +144,7 @@ class DotpShared(Component):
         return mask
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:
-        """The masked product bits of one array, a signal per bit of factor b."""
+        """Return the masked product bits of one array, a signal per bit of factor b."""
         side, digit = self.side, min(self.config.widths)
         a, b = self.a.word_select(group, side), self.b.word_select(group, side)
         factors = [Signal(side, name=f"a_{group}_{number}") for number in range(side // digit)]

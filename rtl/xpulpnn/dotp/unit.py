@@ -19,19 +19,19 @@ class DotpUnit(Component):
     """Dot product of packed words with optional accumulation.
 
     ``result = rd * accumulate + sum(ea(rs1[i]) * eb(rs2[i]))`` modulo 2**32 over the elements of ``ctrl.fmt``; ``ea``
-    and ``eb`` extend an element by its sign if ``ctrl.a_signed`` / ``ctrl.b_signed``, else by zero. A format that is
-    not configured gives no defined result. One operation per cycle, never stalls, needs no reset.
+    and ``eb`` extend an element by its sign if ``ctrl.a_signed`` / ``ctrl.b_signed``, else by zero. The result of a
+    format that is not configured is undefined. One operation per cycle, never stalls, needs no reset.
 
     With ``isolation`` ``none`` and ``and`` the unit is combinational. With ``register`` the factors have latency 1: at
     the end of a cycle with ``enable`` high, ``ctrl``, ``rs1`` and ``rs2`` are sampled, factors and signs into the
-    registers of the region of ``ctrl.fmt`` only. From the next cycle on, until the next ``enable``, ``result`` is that
-    operation's, with the accumulator still combinational: ``rd`` is wanted in the cycle of the result, so that
+    registers of the region of ``ctrl.fmt`` only. From the next cycle on, until the next ``enable``, ``result`` belongs
+    to that operation, with the accumulator still combinational: ``rd`` is needed in the cycle of the result, so
     back-to-back accumulation needs no bubble.
 
     With ``multipliers`` ``replicated`` every format has its own multipliers and adder tree, ``region_h`` to
     ``region_c``; an idle region is kept quiet according to ``isolation`` (factors, signs and accumulator, except that
-    ``none`` does nothing and ``register`` holds the factors). With ``carry-save`` adders the regions leave their sums
-    in two words; those of the selected region and the accumulator go through one final adder, ``adder``. With
+    ``none`` does nothing and ``register`` holds the factors). With ``carry-save`` adders each region outputs its sum as
+    two words; the words of the selected region and the accumulator go through one final adder, ``adder``. With
     ``shared`` one array, ``array``, serves all formats.
 
     Parameters
@@ -39,28 +39,28 @@ class DotpUnit(Component):
     config : DotpConfig
         Formats and structure.
     apart : bool
-        Give the result of each format in a port of its own, too; with ``inferred`` adders and ``signed`` multipliers.
+        Adds a result port for each format; needs ``inferred`` adders and ``signed`` multipliers.
     """
 
     def __init__(self, config: DotpConfig, *, apart: bool = False) -> None:
         #: enable: Samples ``ctrl``, ``rs1`` and ``rs2``; only with ``isolation`` ``register``.
         ports = {
             "ctrl": In(DotpCtrl),  #: Element format, signs and whether to accumulate; valid with the factors.
-            #: rs1: Packed factor a: in the core of Mac&Load the activation. With shared multipliers its changes cost
-            #:   more.
+            #: rs1: Packed factor a: the activation of Mac&Load in the core. Its changes cost more energy with shared
+            #:   multipliers.
             "rs1": In(XLEN),
-            "rs2": In(XLEN),  #: Packed factor b: in the core of Mac&Load the weight.
+            "rs2": In(XLEN),  #: Packed factor b: the weight of Mac&Load in the core.
             "rd": In(XLEN),  #: Accumulator, valid in the cycle of the result.
             "result": Out(XLEN),  #: Low word of the sum of products and accumulator.
         }
         if config.isolation == "register":
             ports["enable"] = In(1)
         if apart:
-            #: result_h, result_b, result_n, result_c: Results of one format, 0 for the others; only with ``apart``.
+            #: result_h, result_b, result_n, result_c: Results of one format, 0 for other formats; only with ``apart``.
             ports |= {f"result_{fmt.suffix}": Out(XLEN) for fmt in config.formats}
         super().__init__(config, ports)
         self.apart = [getattr(self, f"result_{fmt.suffix}") for fmt in config.formats] if apart else []
-        self.words = self.apart or [self.result]  # of which all but one are 0
+        self.words = self.apart or [self.result]  # words of which all but one are 0
 
     @property
     def registered(self) -> bool:
@@ -76,7 +76,6 @@ class DotpUnit(Component):
         return m
 
     def add_array(self, m: Module) -> None:
-        """Instantiate the shared array."""
         m.submodules.array = array = DotpShared(self.config)
         m.d.comb += [
             array.fmt.eq(self.ctrl.fmt),
@@ -88,7 +87,7 @@ class DotpUnit(Component):
         ]
 
     def add_regions(self, m: Module) -> None:
-        """Instantiate a region per format, isolate them and select the result."""
+        """Instantiate a region per format, isolate the regions and select the result."""
         current = Signal(DotpCtrl)
         if self.registered:
             with m.If(self.enable):
@@ -123,7 +122,7 @@ class DotpUnit(Component):
             self.add_selected(m, current, regions)
 
     def select_result(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
-        """Every region adds the accumulator; choose a result."""
+        """Select a result; every region adds the accumulator itself."""
         isolation = self.config.isolation
         for selected, region in regions:
             accumulate = Signal(name=f"accumulate_{region.fmt.suffix}")
@@ -134,20 +133,20 @@ class DotpUnit(Component):
         if isolation != "and" and self.config.multipliers != "signed":
             follow_case(m, self.result, current.fmt, {region.fmt: region.result for _, region in regions})
             return
-        # behind AND gates an idle region already gives zero
+        # the result of an idle region behind AND gates is 0
         results = [region.result for _, region in regions]
         if isolation != "and":
-            # without a multiplexer, behind which synthesis would share multipliers, each with multiplexers before it
+            # no multiplexer: synthesis would share multipliers behind it, with multiplexers at their inputs
             results = [region.result & selected.replicate(XLEN) for selected, region in regions]
         m.d.comb += [word.eq(result) for word, result in zip(self.apart, results, strict=False)]
         m.d.comb += self.result.eq(reduce(or_, results))
 
     def add_selected(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
-        """Choose a region's two words and add them to the accumulator."""
+        """Select the two words of a region and add them to the accumulator."""
         words: list[Value] = []
         for name in ("partial", "carry"):
             word = Signal(XLEN, name=name)
-            # behind AND gates an idle region already gives zero
+            # the words of an idle region behind AND gates are 0
             always = self.config.isolation == "and"
             chosen = (
                 getattr(region, name) if always else getattr(region, name) & selected.replicate(XLEN)

@@ -1,4 +1,4 @@
-"""Widens a slice of a word of narrow weights to the format of the activations."""
+"""Extends a slice of a word of narrow weights to the format of the activations."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
@@ -8,16 +8,16 @@ from xpulpnn.isa.machine import XLEN
 
 
 class WeightWidener(Component):
-    """Weights of half or a quarter of a format's width, as many as the format has lanes, widened by sign or zeros.
+    """Extends weights of half or a quarter of a format's width by sign or zeros, one for each lane of the format.
 
-    With ``half`` the slice is half ``part[0]`` of the word, with ``quarter`` quarter ``part``; with neither the word
-    passes. Half of H, B and N, a quarter of H and B; the result of others means nothing. Combinational.
+    With ``half`` the weights are half ``part[0]`` of the word, with ``quarter`` quarter ``part``; with neither the word
+    passes. Halves of H, B and N and quarters of H and B are supported; other results are undefined. Combinational.
     """
 
     word: In(XLEN)  #: Word of weights.
     fmt: In(ElemFmt)  #: Format of the activations.
-    half: In(1)  #: The weights have half of its width.
-    quarter: In(1)  #: The weights have a quarter of its width.
+    half: In(1)  #: The weights have half the width of the format.
+    quarter: In(1)  #: The weights have a quarter of the width of the format.
     part: In(2)  #: Number of the slice.
     is_signed: In(1)  #: The weights are signed.
     result: Out(XLEN)  #: Word of the format, in the same cycle.

@@ -123,7 +123,7 @@ class Barrier(IntEnum):
 
     TRIGGER_MASK = 0x00  # cores that must arrive; 0 disables the barrier
     STATUS = 0x04  # cores that have arrived
-    SUMMARY = 0x08  # cores that have arrived at any barrier
+    SUMMARY = 0x08  # cores that have arrived at any incomplete barrier
     TARGET_MASK = 0x0C  # cores that receive the event
     TRIGGER = 0x10  # a write marks the cores written as arrived
     TRIGGER_SELF = 0x14  # a read marks the reading core as arrived
@@ -167,7 +167,7 @@ class Icache(IntEnum):
     ENABLE = 0x00  # bit 0, set by reset: the caches keep lines; clearing it empties them
     FLUSH = 0x04  # any write empties all caches
     FLUSH_PRIVATE = 0x08  # any write empties the private caches
-    FLUSH_ADDRESS = 0x0C  # a write of an address empties its line in all caches
+    FLUSH_ADDRESS = 0x0C  # a write of an address empties the set of its line in all caches
     CLEAR_COUNTERS = 0x10  # any write
     COUNT = 0x14  # bit 0: the counters count
     PREFETCH = 0x18  # bit 0, set by reset: private caches fetch the next line ahead

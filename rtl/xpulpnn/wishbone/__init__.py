@@ -1,1 +1,1 @@
-"""Wishbone ports of the core."""
+"""Wishbone ports of core and cluster."""

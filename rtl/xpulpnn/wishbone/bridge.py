@@ -1,4 +1,4 @@
-"""From the memory ports of core and cluster to Wishbone."""
+"""Bridge from the memory ports of core and cluster to Wishbone."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -10,18 +10,18 @@ from xpulpnn.wishbone.ports import CycleType, WishboneSignature
 class WishboneBridge(Component):
     """Wishbone manager for a port: OBI, fetches of a core, lines or double words of an instruction cache, or the DMA.
 
-    One access is under way at a time, which is seen at Wishbone in the cycle after its grant. One of several words is a
-    burst of reads, or of writes. It is answered in the cycle in which Wishbone ends its last transfer; the next one is
-    granted in that cycle. A transfer that fails does not end a burst. Reset forgets the access under way.
+    One access is outstanding at a time; Wishbone sees it in the cycle after its grant. An access of several words is a
+    burst of reads, or of writes. The access is answered in the cycle in which its last transfer ends; the next access
+    is granted in that cycle. A failed transfer does not end a burst. Reset drops the outstanding access.
     """
 
     def __init__(self, signature: PortSignature, *, registered: bool = False):
-        self.words = len(signature.create().rdata) // XLEN  # of an access
+        self.words = len(signature.create().rdata) // XLEN  # words of an access
         self.module_variant = f"{XLEN * self.words}"
-        # registered: Answers come from registers, a cycle later, and grants do not depend on Wishbone's.
+        # registered: Answers come from registers, a cycle later, and grants do not depend on Wishbone.
         self.registered = registered
-        #: port: Requests.
-        #: bus: Wishbone.
+        #: port: Accesses to answer.
+        #: bus: Wishbone port.
         super().__init__(ports={"port": In(signature), "bus": Out(WishboneSignature())})
 
     def elaborate(self, platform):
@@ -29,9 +29,9 @@ class WishboneBridge(Component):
         port, bus = self.port, self.bus
         granted, ended, last, under_way = signals(1, "granted ended last under_way")
         word = Signal(range(self.words))
-        # an address may be the number of what is accessed
+        # an address may be a line number instead of a byte address
         place = Signal(len(bus.adr) - len(word))
-        # what the transfers before have read, the oldest lowest, and which of them failed; all of them if registered
+        # words and errors of earlier transfers, the oldest lowest; of all transfers if registered
         stored_words = self.words if self.registered else self.words - 1
         words = Signal(XLEN * stored_words)
         failed = Signal(stored_words)

@@ -6,9 +6,9 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 
 
 class ClusterWishbone(ClusterAxi):
-    """The cluster, with Wishbone managers where it leads outside: for instructions, for data and for the DMA engine.
+    """The cluster with Wishbone managers as external ports: for instructions, for data and for the DMA engine.
 
-    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An access outside takes a cycle more than there, one of
+    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An external access takes one cycle more; an access of
     64 bits is a burst of two words.
     """
 

@@ -15,46 +15,46 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.wishbone.ports import WishboneSignature
 
 _BUSES = {"instr": "ibus", "data": "dbus", "bus": "sbus"}
-"""Wishbone ports by the ports of the core that they stand for."""
+"""Wishbone ports by the ports of the core that they replace."""
 
 
 class CoreWishbone(Component):
     """One core and its instruction cache, with Wishbone managers for instructions and for data.
 
-    The cache reads lines of 16 bytes in bursts; ``fence.i`` empties it. Data are not cached: a load or store is seen at
-    Wishbone in the cycle after its request. All else is as in :class:`~xpulpnn.core.core.Core`.
+    The cache reads lines of 16 bytes in bursts; ``fence.i`` empties it. Data are not cached: Wishbone sees a load or
+    store in the cycle after its request. All else is as in :class:`~xpulpnn.core.core.Core`.
 
     Parameters
     ----------
     config : ClusterConfig
         ``core`` and the fields of a core's instruction cache; without a cache (``icache_private`` 0) every word is
-        fetched on its own. With debug mode there are the debug module and its test access port too, as in
+        fetched separately. Debug mode adds the debug module and its test access port, as in
         :class:`~xpulpnn.debug.core_debug.CoreDebug`.
     transport : type
-        As of that.
+        The transport, as in :class:`~xpulpnn.debug.core_debug.CoreDebug`.
     """
 
-    #: ibus: Instructions.
-    #: dbus: Data.
-    #: sbus: Accesses of the debugger to memory while the core runs; only with debug mode.
-    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also mtvec's base behind reset.
-    #:   Read when execution starts.
+    #: ibus: Instruction fetches.
+    #: dbus: Data accesses.
+    #: sbus: Memory accesses of the debugger while the core runs; only with debug mode.
+    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's
+    #:   base. Read when execution starts.
     #: hart_id: Value of the CSR mhartid; constant.
-    #: fetch_enable: Execution may start: after reset nothing is fetched until it is high.
+    #: fetch_enable: Execution may start; nothing is fetched between reset and the first cycle in which it is high.
     #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
     #: irq_ack: An interrupt is taken in this cycle.
-    #: irq_id: Number of its line, valid with ``irq_ack``.
-    #: core_sleep: wfi waits and nothing is under way, in the cache neither: the core's clock is not needed.
+    #: irq_id: Number of the interrupt line, valid with ``irq_ack``.
+    #: core_sleep: wfi waits and neither core nor cache has an outstanding access: the core's clock is not needed.
     #: debug_mode: The core is in debug mode.
-    #: ext_events: What the performance counters from 12 on count in this cycle; only with performance counters.
-    #: tms: Mode select of the test access port, whose clock TCK and reset TRST are those of the domain ``tck``.
+    #: ext_events: Events of this cycle for the performance counters from 12 on; only with performance counters.
+    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
     #: tdi: Serial data into the test access port.
-    #: tdo: Serial data out of it, from the falling edge of TCK on.
-    #: tdo_enable: ``tdo`` is to be driven, else another device may.
-    #: ndmreset: The debugger asks for the reset of everything but the debug module.
-    #: debug_req: The debugger asks the core to halt.
-    #: system_reset: The system around is in reset, and so are core, cache and ports, but not debug module and ``sbus``;
-    #:   ``ndmreset`` asks for it; synchronous to the clock; only with debug mode.
+    #: tdo: Serial data out of the test access port, which changes at falling edges of TCK.
+    #: tdo_enable: Drive ``tdo``; while it is low another device may.
+    #: ndmreset: The debugger requests the reset of everything but the debug module.
+    #: debug_req: The debugger requests the core to halt.
+    #: system_reset: Reset of the system, which also resets core, cache and ports, but not debug module and ``sbus``;
+    #:   ``ndmreset`` requests it; synchronous to the clock; only with debug mode.
 
     def __init__(self, config: ClusterConfig, *, transport: Any = JtagDtm):
         fence_port = config.icache_private > 0
@@ -88,20 +88,20 @@ class CoreWishbone(Component):
             answer = assign_by_name(core.instr, cache.core, "rvalid", "rdata", "err")
             fence = core.fence_i
             if registered:
-                # the core fetches behind it a cycle later
+                # a registered core sees answers a cycle later
                 fence = Signal(name="fence")
                 m.d[domain] += [*answer, fence.eq(core.fence_i)]
             else:
                 m.d.comb += answer
             m.d.comb += [
                 *assign_by_name(cache.core, core.instr, "addr"),
-                # a lookup does not see the flush of its cycle
+                # a lookup does not see the flush of its own cycle
                 cache.core.req.eq(core.instr.req & ~fence),
                 core.instr.gnt.eq(cache.core.gnt & ~fence),
                 cache.control.enable.eq(1),
                 cache.control.prefetch.eq(self.config.prefetch),
                 cache.control.flush.eq(fence),
-                # a line that is fetched ahead
+                # a line may be prefetched
                 core.fetch_busy.eq(cache.line.req | self.ibus.cyc),
             ]
             if registered:

@@ -9,7 +9,7 @@ WORD_OFFSET_BITS = (WORD_BYTES - 1).bit_length()
 
 
 class CycleType(enum.Enum, shape=3):
-    """Kinds of cycles that are told to a subordinate which supports bursts."""
+    """Cycle type identifiers for subordinates that support bursts."""
 
     CLASSIC = 0b000
     INCREMENTING = 0b010
@@ -25,11 +25,11 @@ class WishboneSignature(PortSignature):
     adr: Out(XLEN - WORD_OFFSET_BITS)  #: Number of the word.
     dat_w: Out(XLEN)  #: Data to write, in their byte lanes.
     dat_r: In(XLEN)  #: Data read, valid with ``ack``.
-    sel: Out(WORD_BYTES)  #: Bytes of the word that are written or wanted, bit 0 for bits 7:0.
-    cyc: Out(1)  #: The port takes part in the bus; high from the first to the last transfer of a burst.
+    sel: Out(WORD_BYTES)  #: Bytes of the word that are written or read, bit 0 for bits 7:0.
+    cyc: Out(1)  #: The port uses the bus; high from the first to the last transfer of a burst.
     stb: Out(1)  #: A transfer is requested; it stays high with the same attributes until it ends.
     we: Out(1)  #: The transfer writes; else it reads.
-    cti: Out(CycleType)  #: Whether another transfer of a burst follows.
-    bte: Out(2)  #: Constant 0: addresses of a burst increase.
+    cti: Out(CycleType)  #: Cycle type: whether another transfer of the burst follows.
+    bte: Out(2)  #: Constant 0: addresses of a burst increase linearly.
     ack: In(1)  #: The transfer ends in this cycle.
     err: In(1)  #: The transfer ends in this cycle and has failed.

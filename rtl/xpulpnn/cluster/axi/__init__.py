@@ -1,1 +1,1 @@
-"""The ports of the cluster to the outside as AXI4 managers."""
+"""The external ports of the cluster as AXI4 managers."""

@@ -1,4 +1,4 @@
-"""An address channel of AXI, from a register."""
+"""Register for an address channel of AXI."""
 
 from amaranth.hdl import Module
 
@@ -8,14 +8,14 @@ from xpulpnn.isa.machine import XLEN
 
 
 class AddressChannel(Component):
-    """Keeps the address of a burst until it is taken; takes the next one in the cycle in which it is."""
+    """Holds the address of a burst until AXI accepts it; can load the next address in the cycle of acceptance."""
 
-    put: In(1)  #: Take ``addr`` and ``len``; only with ``free``.
-    free: Out(1)  #: There is a place.
+    put: In(1)  #: Store ``addr`` and ``len``; only with ``free``.
+    free: Out(1)  #: The register can be loaded.
     addr: In(XLEN)  #: Address of the burst.
-    len: In(LENGTH_BITS)  #: Its transfers, less one.
-    valid: Out(1)  #: There is an address, from the cycle after ``put`` until it is taken.
-    ready: In(1)  #: It is taken.
+    len: In(LENGTH_BITS)  #: Transfers of the burst, less one.
+    valid: Out(1)  #: The register holds an address, from the cycle after ``put`` until it is accepted.
+    ready: In(1)  #: The address is accepted.
     valid_addr: Out(XLEN)  #: Address, with ``valid``.
     valid_len: Out(LENGTH_BITS)  #: Transfers less one, with ``valid``.
 

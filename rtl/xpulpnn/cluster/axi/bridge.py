@@ -1,4 +1,4 @@
-"""From OBI to AXI4, for reads and writes."""
+"""Bridge from OBI to AXI4, for reads and writes."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data
@@ -13,7 +13,7 @@ from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import BYTE_BITS
 
-OUTSTANDING = 16  # transfers that are under way at most
+OUTSTANDING = 16  # largest number of outstanding transfers
 
 _KIND = data.StructLayout({"write": 1, "last": 1})
 
@@ -22,21 +22,21 @@ class AxiBridge(Component):
     """AXI4 manager for a port with reads and writes, which are answered in the order of their grants.
 
     Runs of the DMA engine become bursts: one for each run of reads, up to 256 bytes, and one for each aligned block of
-    64 bytes of a run of writes, since the answer to a burst comes after its last transfer only. No burst crosses 4 KiB.
-    On an OBI port, which knows no runs, every transfer is a burst. All channels to AXI come from registers: a request
-    is seen there in the cycle after its grant, and an answer is given in the cycle in which AXI shows it. Reads and
-    writes of several bursts are under way together, up to 16 transfers; AXI does not order the ones among the others.
+    64 bytes of a run of writes, since a write burst is answered only after its last transfer. No burst crosses 4 KiB.
+    On an OBI port, which has no runs, every transfer is a burst. All channels to AXI come from registers: a request
+    appears there in the cycle after its grant, and an answer is passed on in the cycle in which it arrives. Up to 16
+    transfers of several read and write bursts are outstanding together; AXI does not order reads and writes.
 
-    A failed burst of writes fails for all of its transfers. Reset forgets what is under way: whatever is connected must
-    be reset too.
+    A failed write burst fails for all of its transfers. Reset drops all outstanding transfers: the connected
+    subordinate must be reset too.
     """
 
     def __init__(self, bits: int):
-        self.bits = bits  # Width of the data: 64 for the port of the DMA engine, 32 for an OBI port.
+        self.bits = bits  # width of the data: 64 for the port of the DMA engine, 32 for an OBI port
         self.module_variant = f"{bits}"
         self.has_runs = bits == EXT_DATA_BITS
         port = DmaPortSignature() if self.has_runs else ObiSignature()
-        #: port: Requests.
+        #: port: Accesses to answer.
         #: axi: AXI4 port.
         super().__init__(ports={"port": In(port), "axi": Out(AxiSignature(bits))})
 
@@ -56,7 +56,7 @@ class AxiBridge(Component):
             order.w_en.eq(port.req & port.gnt),
             oldest.eq(order.r_data),
             axi.rready.eq(order.r_rdy & ~oldest.write),
-            # the answer to a burst is that to each of its writes; it is taken with the last of them
+            # the response to a burst answers each of its writes; it is accepted with the last of them
             axi.bready.eq(order.r_rdy & oldest.write & oldest.last),
             port.rvalid.eq(order.r_rdy & Mux(oldest.write, axi.bvalid, axi.rvalid)),
             port.rdata.eq(axi.rdata),
@@ -79,7 +79,7 @@ class AxiBridge(Component):
         return channel
 
     def _burst(self, m, name, granted, block):
-        """Begin a burst where one begins; returns its channel, and whether the transfer shown is its first, its last.
+        """Build the bursts of reads or writes; return channel, first-transfer flag and last-transfer flag.
 
         A burst ends with its run, or with the aligned block of ``block`` bytes.
         """
@@ -88,7 +88,7 @@ class AxiBridge(Component):
             m.d.comb += [channel.put.eq(granted), channel.len.eq(0)]
             return channel, Const(1), Const(1)
         port = self.port
-        # of the transfers after the first
+        # transfers of the burst after the first
         to_come = Signal(range(RUN_BYTES * BYTE_BITS // self.bits), name=f"{name}_to_come")
         run, others = (Signal.like(to_come, name=f"{name}_{part}") for part in ("run", "others"))
         first = Signal(name=f"{name}_first")

@@ -12,30 +12,30 @@ from xpulpnn.isa.machine import XLEN
 
 
 class ClusterAxi(Component):
-    """The cluster, with AXI4 managers where it leads outside: for instructions, for data and for the DMA engine.
+    """The cluster with AXI4 managers as external ports: for instructions, for data and for the DMA engine.
 
-    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An access outside takes a cycle more than there.
+    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An external access takes one cycle more.
     """
 
     #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.
-    #: boot_addr: Address of the first instruction of every core that software has given no other.
-    #: fetch_enable: All cores may start; a core ignores it afterwards.
-    #: eoc: End of computation: software has said that it is done.
-    #: return_value: Result that software has written; bit 31 says that there is one.
-    #: busy: The clock of a core that was started is needed, or the DMA engine works.
-    #: core_clock_en: The clock of each core is needed; the others may be stopped.
-    #: events: Events from outside for all cores, lines 22 and 23 of the event unit; pulses.
+    #: boot_addr: First instruction address of cores without a boot address set by software.
+    #: fetch_enable: All cores may start; a core that has started ignores it.
+    #: eoc: End of computation, set by software.
+    #: return_value: Result written by software; bit 31 marks it as valid.
+    #: busy: A core that has started needs its clock, or the DMA engine works.
+    #: core_clock_en: Cores that need their clock; the clocks of the other cores may be stopped.
+    #: events: External events for all cores, lines 22 and 23 of the event unit; pulses.
     #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them.
-    #:   The next access is granted when the one before is answered.
-    #: instr: Port of the instruction memory of each core, if there are none.
+    #:   An access is granted when the one before is answered.
+    #: instr: Port of the instruction memory of each core, without instruction caches.
     #: banks: The banks of the TCDM, if they are outside.
 
-    def __init__(self, config: ClusterConfig):  # Cores, memory and peripherals.
+    def __init__(self, config: ClusterConfig):
         self.cluster = cluster = Cluster(config)
         self.PORT_MEANINGS = cluster.PORT_MEANINGS
-        #: ext: Data accesses of the cores to everything outside.
-        #: dma: Accesses of the DMA engine to everything outside, if there is one.
-        #: refill: Instruction memory, if there are instruction caches.
+        #: ext: Data accesses of the cores to all external addresses.
+        #: dma: Accesses of the DMA engine to all external addresses, if there is one.
+        #: refill: Instruction memory, with instruction caches.
         self.bridges = {
             name: self._bridge(name, cluster) for name in ("ext", "dma", "refill") if name in cluster.signature.members
         }
@@ -43,7 +43,7 @@ class ClusterAxi(Component):
         ports |= {name: bridge.signature.members[self.BUS] for name, bridge in self.bridges.items()}
         super().__init__(config, ports)
 
-    BUS = "axi"  # The port of a bridge that becomes the cluster's.
+    BUS = "axi"  # port of a bridge that replaces the port of the cluster
 
     def _bridge(self, name, cluster):
         return {"ext": lambda: AxiBridge(XLEN), "dma": lambda: AxiBridge(EXT_DATA_BITS), "refill": AxiRefill}[name]()

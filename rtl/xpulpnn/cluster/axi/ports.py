@@ -5,11 +5,11 @@ from amaranth.utils import exact_log2
 from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
-LENGTH_BITS = 8  # of the number of transfers in a burst, less one
+LENGTH_BITS = 8  # bits of the number of transfers in a burst, less one
 
 RESPONSE_BITS = 2
 BURST_INCREMENTING = 1
-CACHE_BUFFERABLE = 2  # Memory attribute: may be kept by a buffer, is not cached
+CACHE_BUFFERABLE = 2  # memory attribute: bufferable, not cacheable
 
 _ADDRESS = {
     "id": (1, "Identifier of a burst that {}, always 0: everything is answered in its order."),
@@ -27,7 +27,7 @@ _ADDRESS = {
 
 
 class AxiSignature(PortSignature):
-    """Manager's side of an AXI4 port; every burst increments and takes the whole width of the data, ``bits``."""
+    """Manager's side of an AXI4 port; every burst increments and uses the full data width, ``bits``."""
 
     PORT_MEANINGS = {
         f"{channel}{name}": text.format(verb)
@@ -35,7 +35,7 @@ class AxiSignature(PortSignature):
         for name, (_, text) in _ADDRESS.items()
     }
 
-    #: arprot: Protection of a burst that reads, constant: 0, but 4 on a port for instructions.
+    #: arprot: Protection of a burst that reads: constant 0, or 4 on an instruction port.
 
     def __init__(self, bits: int, *, writes: bool = True):
         self.bits = bits
@@ -48,31 +48,31 @@ class AxiSignature(PortSignature):
                 "wdata": Out(bits),  #: Data to write, in their byte lanes.
                 "wstrb": Out(bits // BYTE_BITS),  #: Bytes of the transfer that are written, a bit each.
                 "wlast": Out(1),  #: Last transfer of its burst.
-                "wvalid": Out(1),  #: There are data to write; they stay until they are taken.
-                "wready": In(1),  #: The data are taken in this cycle.
-                "bid": In(1),  #: Identifier of the answer to a burst of writes; not looked at.
-                "bresp": In(RESPONSE_BITS),  #: Answer to a burst of writes: bit 1 says that it failed.
-                "bvalid": In(1),  #: There is an answer to a burst of writes.
-                "bready": Out(1),  #: The answer is taken in this cycle, if there is one.
+                "wvalid": Out(1),  #: The data to write are valid; they stay until they are accepted.
+                "wready": In(1),  #: The data to write are accepted in this cycle.
+                "bid": In(1),  #: Identifier of the answer to a burst of writes; ignored.
+                "bresp": In(RESPONSE_BITS),  #: Answer to a burst of writes: bit 1 marks a failure.
+                "bvalid": In(1),  #: The answer to a burst of writes is valid.
+                "bready": Out(1),  #: The answer to a burst of writes is accepted in this cycle, if it is valid.
             }
         members |= {
-            "rid": In(1),  #: Identifier of the data read; not looked at.
+            "rid": In(1),  #: Identifier of the data read; ignored.
             "rdata": In(bits),  #: Data read.
-            "rresp": In(RESPONSE_BITS),  #: Answer to a transfer that reads: bit 1 says that it failed.
-            "rlast": In(1),  #: Last transfer of its burst; not looked at.
-            "rvalid": In(1),  #: There are data read.
-            "rready": Out(1),  #: The data read are taken in this cycle, if there are any.
+            "rresp": In(RESPONSE_BITS),  #: Answer to a transfer that reads: bit 1 marks a failure.
+            "rlast": In(1),  #: Last transfer of its burst; ignored.
+            "rvalid": In(1),  #: The data read are valid.
+            "rready": Out(1),  #: The data read are accepted in this cycle, if they are valid.
         }
         super().__init__(members)
 
 
 def constants(axi, channel, prot=0):
-    """Signals of the address channel ``channel``, "aw" or "ar", that never change."""
+    """Return assignments to the constant signals of the address channel ``channel``, "aw" or "ar"."""
     size = exact_log2(axi.signature.bits // BYTE_BITS)
     values = {"id": 0, "size": size, "burst": BURST_INCREMENTING, "lock": 0, "cache": CACHE_BUFFERABLE, "prot": prot}
     return [getattr(axi, f"{channel}{name}").eq(value) for name, value in values.items()]
 
 
 def failed(response):
-    """Return whether an answer of AXI is an error."""
+    """Return whether an AXI response is an error."""
     return response[-1]

@@ -1,4 +1,4 @@
-"""From the refill port of the instruction cache to AXI4."""
+"""Bridge from the refill port of the instruction cache to AXI4."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.utils import exact_log2
@@ -8,19 +8,19 @@ from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
 from xpulpnn.cluster.ports import LINE_BEATS, LINE_OFFSET_BITS, REFILL_BITS, REFILL_BYTES, RefillSignature
 from xpulpnn.component import Component, In, Out, signals
 
-OUTSTANDING = 16  # transfers that are under way at most
-_INSTRUCTION = 4  # Protection bit of fetches
+OUTSTANDING = 16  # largest number of outstanding transfers
+_INSTRUCTION = 4  # protection bit of fetches
 
 
 class AxiRefill(Component):
     """AXI4 manager for the refill port: reads of 64 bits, a burst of two for each line of 16 bytes.
 
-    A line must be requested whole, from its first double word on, as the cache does. The address is seen at AXI in the
-    cycle after the first grant, and an answer is given in the cycle in which AXI shows it; up to 16 transfers are under
-    way. Reset forgets them: whatever is connected must be reset too.
+    A line must be requested whole, from its first double word on, as the cache does. The address appears at AXI in the
+    cycle after the first grant, and an answer is passed on in the cycle in which it arrives; up to 16 transfers are
+    outstanding. Reset drops them: the connected subordinate must be reset too.
     """
 
-    port: In(RefillSignature())  #: Requests.
+    port: In(RefillSignature())  #: Reads to answer.
     axi: Out(AxiSignature(REFILL_BITS, writes=False))  #: AXI4 port without the channels for writing.
 
     def elaborate(self, platform):

@@ -1,1 +1,1 @@
-"""DMA engine of the cluster: copies between its memory and the outside."""
+"""DMA engine of the cluster: copies between TCDM and external addresses."""

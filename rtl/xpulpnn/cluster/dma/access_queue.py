@@ -1,4 +1,4 @@
-"""Accesses of the DMA engine on their way to the ports."""
+"""Queue of the DMA engine's accesses."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -12,34 +12,34 @@ from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-OUTSTANDING = 16  # Accesses under way at most, per port
-PLACES = 3  # accesses that wait for grants at most
+OUTSTANDING = 16  # largest number of outstanding accesses per port
+PLACES = 3  # largest number of accesses that wait for grants
 HALVES = WINDOW_BYTES // WORD_BYTES  # ports to the TCDM, one per word of a window
 
 
 def _access_layout(writes):
-    """An access to a window: where, which bytes, and what is written to them."""
+    """Return the layout of an access to a window: address, bytes, data to write."""
     fields = {"external": 1, "address": XLEN, "be": WINDOW_BYTES, "beats": BEATS}
     return data.StructLayout(fields | ({"wdata": EXT_DATA_BITS} if writes else {}))
 
 
 class AccessQueue(Component):
-    """Accesses that wait for their grants.
+    """Queue of accesses that wait for their grants.
 
-    An access goes to the port outside, or word by word to the two ports of the TCDM. A port that has been granted its
-    word of an access goes on with the next, so that a lost arbitration stops the other port only when there is no place
-    left. Up to one access per cycle; it is requested from the cycle after it was taken on.
+    An access goes to the external port, or word by word to the two ports of the TCDM. A port continues with its word of
+    the next access when its word is granted, so a lost arbitration stops the other port only when the queue is full. Up
+    to one access per cycle; an access is requested from the cycle after it enters the queue.
     """
 
     def __init__(self, writes: bool):
-        # writes: It writes the enabled bytes, with no access to a word without any; else it reads, both words always.
+        # writes: Accesses write the enabled bytes, and skip a word without any; else they read both words.
         self.writes = writes
         self.module_variant = "writes" if writes else "reads"
         ports = {
-            "access": In(stream.Signature(_access_layout(writes))),  #: Accesses, in their order at each port.
-            "idle": Out(1),  #: Nothing waits, and everything is answered.
+            "access": In(stream.Signature(_access_layout(writes))),  #: Accesses, which stay in order at each port.
+            "idle": Out(1),  #: The queue is empty and every access is answered.
             "tcdm": Out(ObiSignature()).array(HALVES),  #: Ports of the even and of the odd words of the TCDM.
-            "ext": Out(DmaPortSignature()),  #: Port outside.
+            "ext": Out(DmaPortSignature()),  #: External port.
         }
         super().__init__(ports=ports)
 
@@ -48,7 +48,7 @@ class AccessQueue(Component):
         layout = _access_layout(self.writes)
         ports = [*self.tcdm, self.ext]
         places = [Signal(layout, name=f"place{place}") for place in range(PLACES)]
-        # for each port whether the access in the place still has to be granted there, and what is left of that
+        # ports that must still grant the access in each place, before and after the grants of this cycle
         needs, left = (
             [Signal(len(ports), name=f"{name}{place}") for place in range(PLACES)] for name in ("needs", "left")
         )

@@ -1,4 +1,4 @@
-"""From the alignment of the source to that of the target."""
+"""Moves bytes from the alignment of the source to the alignment of the target."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,18 +12,18 @@ KEPT_BYTES = 2 * WINDOW_BYTES
 
 
 class Aligner(Component):
-    """A queue of bytes: 1 to 8 go in and 1 to 8 come out in every cycle, each at any place of its window.
+    """A queue of bytes: 1 to 8 enter and 1 to 8 leave in every cycle, each group at any offset in its window.
 
-    Byte i of all that went in lies in lane i modulo 8, two deep: so one rotation brings the bytes of a window to their
-    lanes, and another those of the lanes to their window. A byte can leave in the cycle after it came.
+    Byte i of the stream is stored in lane i modulo 8, two bytes deep: one rotation moves the bytes of a window to their
+    lanes, and another moves the bytes of the lanes to a window. A byte can leave in the cycle after it entered.
     """
 
-    row: In(stream.Signature(Row))  #: Bytes that go in.
-    offset: In(OFFSET_BITS)  #: Place in its window of the first byte that comes out.
-    size: In(range(WINDOW_BYTES + 1))  #: How many come out, 1 to 8.
-    valid: Out(1)  #: So many are there.
-    take: In(1)  #: They come out; only with ``valid``.
-    data: Out(EXT_DATA_BITS)  #: The window with them, valid with ``valid``; the other bytes mean nothing.
+    row: In(stream.Signature(Row))  #: Bytes that enter.
+    offset: In(OFFSET_BITS)  #: Offset in its window of the first byte that leaves.
+    size: In(range(WINDOW_BYTES + 1))  #: Number of bytes that leave, 1 to 8.
+    valid: Out(1)  #: The queue holds ``size`` bytes.
+    take: In(1)  #: The bytes leave; only with ``valid``.
+    data: Out(EXT_DATA_BITS)  #: Window with the leaving bytes, valid with ``valid``; its other bytes are undefined.
 
     def elaborate(self, platform):
         m = Module()
@@ -62,12 +62,12 @@ class Aligner(Component):
 
 
 def _deep(position, lane):
-    """Select the byte of a lane that comes first from ``position`` on, of its two."""
+    """Return which of the two bytes of a lane comes first from ``position`` on."""
     return position[OFFSET_BITS] ^ (position[:OFFSET_BITS] > lane)
 
 
 def _rotated(m, name, value, bytes_left):
-    """A window with every byte so many lanes further up, round; the stages but the last are called after ``name``."""
+    """Rotate a window upwards by a number of byte lanes; ``name`` names the signals of the stages."""
     for bit in range(OFFSET_BITS):
         turned = Mux(bytes_left[bit], value.rotate_left(BYTE_BITS << bit), value)
         if bit == OFFSET_BITS - 1:

@@ -1,4 +1,4 @@
-"""Records by which the parts of the DMA engine describe bytes of a transfer."""
+"""Structures that describe bytes of a transfer inside the DMA engine."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
@@ -9,41 +9,41 @@ from xpulpnn.isa.cluster import DMA_LENGTH_BITS
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
-"""Bytes that are moved at a time at most: an aligned window of them, on either side."""
+"""Largest number of bytes moved per cycle: an aligned window on either side."""
 
 OFFSET_BITS = (WINDOW_BYTES - 1).bit_length()
 BEATS = DmaPortSignature().members["beats"].shape
 
 
 class Side(data.Struct):
-    """Places of the bytes of a transfer, on one of its sides."""
+    """Addresses of the bytes of a transfer on one side."""
 
-    external: 1  # Outside; else in the TCDM.
-    fixed: 1  # All windows are the same one: a port of a peripheral.
-    address: XLEN  # Address of the first byte.
-    in_lines: 1  # Lines of ``count`` bytes, ``stride`` bytes from one to the next; else one line of all bytes.
+    external: 1  # the side is external; else it is the TCDM
+    fixed: 1  # all windows have the same address: a port of a peripheral
+    address: XLEN  # address of the first byte
+    in_lines: 1  # lines of ``count`` bytes at a distance of ``stride`` bytes; else one line of all bytes
     count: DMA_LENGTH_BITS
     stride: XLEN
 
 
 class Errand(data.Struct):
-    """Work of one side of the engine."""
+    """Work of one side of the engine for a transfer."""
 
     side: Side
-    length: DMA_LENGTH_BITS  # Bytes.
+    length: DMA_LENGTH_BITS  # bytes
 
 
 class Chunk(data.Struct):
     """Bytes of one window."""
 
     external: 1
-    address: XLEN  # Address of the first byte.
-    size: range(WINDOW_BYTES + 1)  # Bytes, 1 to 8; none crosses the end of the window.
-    beats: BEATS  # Chunks left of the run, outside.
+    address: XLEN  # address of the first byte
+    size: range(WINDOW_BYTES + 1)  # number of bytes, 1 to 8, which do not cross the end of the window
+    beats: BEATS  # remaining chunks of the run, on the external side
 
 
 class Row(data.Struct):
-    """A window that was read, and which of its bytes count."""
+    """A window that was read, and the position of its valid bytes."""
 
     data: EXT_DATA_BITS
     offset: OFFSET_BITS
@@ -51,11 +51,11 @@ class Row(data.Struct):
 
 
 def window(address: Value) -> Value:
-    """The address of the window that a byte is in."""
+    """Return the address of the window that contains a byte."""
     return Cat(Const(0, OFFSET_BITS), address[OFFSET_BITS:])
 
 
 def enables(chunk) -> Value:
-    """The bytes of a :class:`Chunk` within their window, a bit each."""
+    """Return the byte enables of a :class:`Chunk` within its window."""
     mask = Cat(chunk.size > byte for byte in range(WINDOW_BYTES))
     return (mask << chunk.address[:OFFSET_BITS])[:WINDOW_BYTES]

@@ -1,4 +1,4 @@
-"""Registers of the DMA engine."""
+"""Command ports of the DMA engine."""
 
 from functools import reduce
 from operator import or_
@@ -17,29 +17,28 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 class CommandPorts(Component):
     """The command ports: identifiers, status, and the words of commands.
 
-    Every access is granted at once but for two: a word of a command waits while another port is within a command, and
-    the first one while there is no room. Reads of an identifier are answered in the second cycle after their grant or
-    later, when one is free; everything else in the next cycle, with an error where there is no register. A port has one
-    access under way.
+    Every access is granted at once with two exceptions: a word of a command waits while another port is within a
+    command, and the first word of a command waits while the queue is full. A read of an identifier is answered two
+    cycles after its grant, or later when an identifier is free; other accesses are answered in the next cycle, with an
+    error where there is no register. A port has one access outstanding.
     """
 
     def __init__(self, ports: int, identifiers: int):
-        # ports: Command ports.
-        self.identifiers = identifiers  # Identifiers of transfers.
+        self.identifiers = identifiers  # number of identifiers of transfers
         number = number_shape(identifiers)
         ports = {
             "ports": In(ObiSignature()).array(ports),  #: The command ports.
             "write": Out(1),  #: A word of a command is written.
             "word": Out(XLEN),  #: The word.
-            "port": Out(ports),  #: The port that writes it, a bit each.
-            "number": Out(number),  #: The identifier that this port was given last.
-            "last": In(1),  #: The word ends its command.
+            "port": Out(ports),  #: One-hot number of the port that writes the word.
+            "number": Out(number),  #: Identifier that this port received last.
+            "last": In(1),  #: The word is the last of its command.
             "full": In(1),  #: No new command may begin.
-            "allocate": Out(1),  #: An identifier is given away.
-            "available": In(1),  #: There is one to be had.
-            "available_number": In(number),  #: Which.
-            "free": Out(identifiers),  #: Those that are given back.
-            "status": In(2 * STATUS_IDS),  #: What the status register reads as.
+            "allocate": Out(1),  #: An identifier is allocated.
+            "available": In(1),  #: An identifier is available.
+            "available_number": In(number),  #: The available identifier.
+            "free": Out(identifiers),  #: Identifiers that software frees.
+            "status": In(2 * STATUS_IDS),  #: Value of the status register.
         }
         super().__init__(ports=ports)
 

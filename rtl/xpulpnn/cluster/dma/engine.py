@@ -1,4 +1,4 @@
-"""The engine that moves the bytes."""
+"""The part of the DMA engine that moves the bytes."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream
@@ -17,21 +17,20 @@ from xpulpnn.core.obi import ObiSignature
 class Engine(Component):
     """Copies bytes from sources to targets: eight per cycle where both sides have whole windows.
 
-    Transfers are written one after the other, the next when everything of the one before is answered. Reading goes
-    ahead of that, so that a transfer may read what an earlier one is still going to write: whoever needs the order
-    waits for the end of the first.
+    A transfer is written when all writes of the one before are answered. Reads run ahead, so a transfer may read bytes
+    that an earlier transfer has not yet written: software that needs the order waits for the end of the earlier one.
     """
 
     #: sources, targets: Both sides of the transfers, in the same order.
     sources: In(stream.Signature(Errand))
     targets: In(stream.Signature(Errand))
-    done: Out(1)  #: The transfer whose target was taken last has ended: all its bytes are written.
+    done: Out(1)  #: The last accepted target has ended: all bytes are written.
     reads: Out(ObiSignature()).array(HALVES)  #: Ports that read the even and the odd words of the TCDM.
-    writes: Out(ObiSignature()).array(HALVES)  #: Ports that write them.
-    ext: Out(DmaPortSignature())  #: Port outside.
+    writes: Out(ObiSignature()).array(HALVES)  #: Ports that write the even and the odd words of the TCDM.
+    ext: Out(DmaPortSignature())  #: External port.
 
     def __init__(self, *, registered: bool = False):
-        self.registered = registered  # Chunks of both sides come from registers.
+        self.registered = registered  # chunks of both sides come from registers
         super().__init__()
 
     def elaborate(self, platform):

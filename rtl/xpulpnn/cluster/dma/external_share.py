@@ -1,4 +1,4 @@
-"""One port outside for reads and writes."""
+"""Arbitration between reads and writes for the external port."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.utils import exact_log2
@@ -12,16 +12,16 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
 
 class ExternalShare(Component):
-    """Writes go before reads; up to 16 transfers of both are under way.
+    """Shares the external port; writes win, and up to 16 transfers of both kinds are outstanding.
 
     Combinational. A request that is shown stays until it is granted, and the writes of a run to an aligned block of 64
     bytes are granted without a read between: a bridge may answer them all together.
     """
 
-    #: reads, writes: Both sides of the engine.
+    #: reads, writes: Accesses of the reading and of the writing side of the engine.
     reads: In(DmaPortSignature())
     writes: In(DmaPortSignature())
-    ext: Out(DmaPortSignature())  #: Port outside.
+    ext: Out(DmaPortSignature())  #: External port.
 
     def elaborate(self, platform):
         m = Module()

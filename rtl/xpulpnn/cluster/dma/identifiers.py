@@ -5,33 +5,33 @@ from amaranth.hdl import Module, Signal
 from xpulpnn.cluster.dma.queue import DEPTH
 from xpulpnn.component import Component, In, Out, signals
 
-STATUS_IDS = 16  # identifiers that the status register has room for
+STATUS_IDS = 16  # identifiers that fit into the status register
 
 
 def number_shape(count: int) -> range:
-    """Shape of the number of one of ``count`` identifiers: a bit at least."""
+    """Return the shape of an identifier out of ``count``, which has at least one bit."""
     return range(max(count, 2))
 
 
 class Identifiers(Component):
-    """Keeps which identifiers are allocated, and how many transfers are under way with each."""
+    """Tracks the allocated identifiers, and the number of outstanding transfers of each."""
 
     def __init__(self, count: int):
-        self.count = count  # Identifiers, 1 to 16.
+        self.count = count  # number of identifiers, 1 to 16
         number = number_shape(count)
         ports = {
-            "available": Out(1),  #: There is one that is neither allocated nor in use.
-            "number": Out(number),  #: The lowest such.
-            "allocate": In(1),  #: Allocates it; only while ``available``.
-            "free": In(count),  #: No longer allocated; has no effect on their transfers.
-            #: begins, ends: A command begins; a transfer is done.
+            "available": Out(1),  #: Some identifier is neither allocated nor in use.
+            "number": Out(number),  #: The lowest available identifier.
+            "allocate": In(1),  #: Allocate ``number``; only while ``available``.
+            "free": In(count),  #: Identifiers to free; their transfers continue.
+            #: begins, ends: A command begins; a transfer has ended.
             "begins": In(1),
-            #: begin_number, end_number: Its identifier.
+            #: begin_number, end_number: Identifier of the command that begins, of the transfer that has ended.
             "begin_number": In(number),
             "ends": In(1),
             "end_number": In(number),
-            "status": Out(2 * STATUS_IDS),  #: Bits 15:0: in use; bits 31:16: allocated. Of the cycle before.
-            "busy": Out(1),  #: Some are in use.
+            "status": Out(2 * STATUS_IDS),  #: Bits 15:0: in use; bits 31:16: allocated; one cycle old.
+            "busy": Out(1),  #: An identifier is in use.
         }
         super().__init__(ports=ports)
 

@@ -1,4 +1,4 @@
-"""Addresses of one side of a transfer."""
+"""Generator of the addresses of one side of a transfer."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,17 +12,17 @@ from xpulpnn.component import Component, In, Out
 class LineWalker(Component):
     """Divides the lines of a transfer into chunks.
 
-    A chunk is what is left of its window, of the line and of the transfer, whichever is least; a chunk per cycle. Lines
-    of no bytes count as one line of all. A transfer of no bytes has no chunks. Runs end with the line, or where a
-    multiple of 256 bytes is reached; if the address is fixed every chunk is one.
+    A chunk is the rest of its window, of the line or of the transfer, whichever is least; a chunk per cycle. A line
+    length of 0 means one line of all bytes. A transfer of no bytes has no chunks. Runs end with the line, or at a
+    multiple of 256 bytes; with a fixed address every chunk is a run.
     """
 
-    errand: In(stream.Signature(Errand))  #: What to walk along; taken while nothing is left of the one before.
-    busy: Out(1)  #: Something is left.
+    errand: In(stream.Signature(Errand))  #: Side to divide; accepted when the one before is done.
+    busy: Out(1)  #: Chunks are left.
     chunk: Out(stream.Signature(Chunk))  #: The next chunk.
 
     def __init__(self, *, registered: bool = False):
-        self.registered = registered  # Chunks come from a register, a cycle later.
+        self.registered = registered  # chunks come from a register, a cycle later
         super().__init__()
 
     def elaborate(self, platform):
@@ -68,7 +68,7 @@ class LineWalker(Component):
         return m
 
     def _offered(self, m, left):
-        """Offer what is made of the chunk; returns that, and whether it goes from here."""
+        """Connect the output; return the chunk to build, and whether it leaves."""
         if not self.registered:
             m.d.comb += [self.busy.eq(left.any()), self.errand.ready.eq(~self.busy), self.chunk.valid.eq(self.busy)]
             return self.chunk.payload, self.chunk.ready & self.busy
@@ -80,7 +80,7 @@ class LineWalker(Component):
         return made, free & left.any()
 
     def _beats(self, m, beats, fixed, address, nearest):
-        """Windows that the rest of the line touches, up to the end of the run's block."""
+        """Count the windows that the rest of the line touches, up to the end of the run's block."""
         block_windows = RUN_BYTES // WINDOW_BYTES
         touched = Signal(len(nearest) + 1)
         windows = touched[OFFSET_BITS:]

@@ -1,4 +1,4 @@
-"""Transfers that wait for the DMA engine."""
+"""Queue of the commands of the DMA engine."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum, stream
@@ -11,13 +11,13 @@ from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, DmaCommand
 from xpulpnn.isa.machine import XLEN
 
-DEPTH = 8  # transfers that wait at most; the one that the engine writes is none of them
+DEPTH = 8  # largest number of waiting transfers, without the one that the engine writes
 
 TCDM_ADDRESS_BITS = exact_log2(TCDM_SPACE)
 
 
 class Word(enum.Enum, shape=3):
-    """Words of a command, in their order."""
+    """Words of a command, in order."""
 
     COMMAND, TCDM_ADDRESS, EXT_ADDRESS, EXT_COUNT, EXT_STRIDE, TCDM_COUNT, TCDM_STRIDE = range(7)
 
@@ -31,40 +31,40 @@ WIDTHS = {
     Word.TCDM_COUNT: DMA_LENGTH_BITS,
     Word.TCDM_STRIDE: TCDM_ADDRESS_BITS,
 }
-"""Bits of each that count."""
+"""Used bits of each word."""
 
 
 def flag(command, which):
-    """A bit of the first word of a command."""
+    """Return the bit ``which`` of the first word of a command."""
     return command[exact_log2(which)]
 
 
 class CommandQueue(Component):
-    """Takes commands word by word and gives both sides of their transfers, each side at its own pace.
+    """Receives commands word by word and outputs both sides of their transfers, each side at its own pace.
 
-    A word goes to its place at once. A command whose last word was written in a cycle can be had in the next. An
-    external address that lies in the TCDM makes both sides inside.
+    Each word is stored at once. A command is available in the cycle after its last word. An external address that lies
+    in the TCDM makes a transfer within the TCDM.
     """
 
     def __init__(self, tag):
-        # tag: Layout of the data stored with a command.
+        # tag: layout of the data stored with a command
         ports = {
-            "write": In(1),  #: A word is written; the first one of a command only if there is room.
+            "write": In(1),  #: A word is written; the first word of a command only if there is room.
             "word": In(XLEN),  #: The word.
-            "tag": In(tag),  #: Kept from the first word of a command.
+            "tag": In(tag),  #: Data stored with the first word of a command.
             "begins": Out(1),  #: The word that is written begins a command.
-            "last": Out(1),  #: The word that is written, or would be, ends its command.
+            "last": Out(1),  #: The current word is the last of its command.
             "full": Out(1),  #: There is no room for a new command.
-            "sources": Out(stream.Signature(Errand)),  #: Where the bytes of the next transfer come from.
-            "targets": Out(stream.Signature(Errand)),  #: Where they go to; taking it makes room.
+            "sources": Out(stream.Signature(Errand)),  #: Source of the next transfer to read.
+            "targets": Out(stream.Signature(Errand)),  #: Target of the next transfer to write; accepting it makes room.
             "command": Out(WIDTHS[Word.COMMAND]),  #: First word of the command of ``targets``.
-            "target_tag": Out(tag),  #: Data that were stored with that command.
+            "target_tag": Out(tag),  #: Data stored with the command of ``targets``.
         }
         super().__init__(ports=ports)
 
     def elaborate(self, platform):
         m = Module()
-        # with one bit more than a place needs, to tell a full queue from an empty one
+        # one bit more than a position needs, to tell a full queue from an empty one
         end, source, target = (Signal(range(2 * DEPTH), name=name) for name in ("end", "source", "target"))
         expected = Signal(Word)
         occupied = Signal.like(end)
@@ -94,7 +94,7 @@ class CommandQueue(Component):
         return m
 
     def _stored(self, m, name, shape, value, write, end, places):
-        """A memory of one word of all commands: written at the end, read at the places."""
+        """Build a memory for one word of all commands, written at the end; return the words read at ``places``."""
         m.submodules[name] = memory = Memory(shape=shape, depth=DEPTH, init=[])
         written = memory.write_port()
         m.d.comb += [written.en.eq(write), written.addr.eq(end), written.data.eq(value)]
@@ -106,7 +106,7 @@ class CommandQueue(Component):
         return reads
 
     def _sequence(self, m, expected):
-        """Build the choice of the next word; the strides follow their counts."""
+        """Build the sequence of the words; each stride follows its count."""
         command_word = Signal(WIDTHS[Word.COMMAND])
         with m.If(self.begins):
             m.d.sync += command_word.eq(self.word)
@@ -132,7 +132,7 @@ class CommandQueue(Component):
         m.d.comb += errand.length.eq(command[:DMA_LENGTH_BITS])
 
         def lies(name: str, in_lines: DmaCommand):
-            """Statements for the place that the words of one side of the command tell."""
+            """Return the statements that set ``side`` from the words of the TCDM or external side of a command."""
             address, count, stride = (words[Word[f"{name}_{part}"]] for part in ("ADDRESS", "COUNT", "STRIDE"))
             placed = [side.address.eq(address), side.in_lines.eq(flag(command, in_lines))]
             return [*placed, side.count.eq(count), side.stride.eq(stride)]

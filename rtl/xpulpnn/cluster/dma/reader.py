@@ -11,20 +11,20 @@ from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipp
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import XLEN
 
-ROWS = OUTSTANDING  # windows that are awaited or kept
+ROWS = OUTSTANDING  # largest number of windows requested and not delivered
 
 
 class Reader(Component):
-    """Reads chunks, several ahead, and gives them in their order.
+    """Reads chunks ahead and delivers them in order.
 
-    Up to 16 windows are under way or kept, so that every answer has its place. After the last chunk of one memory,
-    the first of the other waits until all is answered. A window per cycle; two cycles more than the memory takes.
+    Up to 16 windows are requested or stored, so that every answer has a place. At a change between TCDM and external
+    memory, reading waits until all answers have come. One window per cycle; two cycles more than the memory takes.
     """
 
-    chunk: In(stream.Signature(Chunk))  #: What to read.
-    row: Out(stream.Signature(Row))  #: What was read.
+    chunk: In(stream.Signature(Chunk))  #: Chunks to read.
+    row: Out(stream.Signature(Row))  #: Windows that were read.
     tcdm: Out(ObiSignature()).array(HALVES)  #: Ports of the even and of the odd words of the TCDM.
-    ext: Out(DmaPortSignature())  #: Port outside.
+    ext: Out(DmaPortSignature())  #: External port.
 
     def elaborate(self, platform):
         m = Module()
@@ -32,7 +32,7 @@ class Reader(Component):
         for inner, outer in zip(accesses.tcdm, self.tcdm, strict=True):
             connect(m, inner, flipped(outer))
         connect(m, accesses.ext, flipped(self.ext))
-        # places in the ring, with one bit more to tell a full one from an empty one
+        # positions in the ring, with one bit more to tell full from empty
         requested = Signal(range(2 * ROWS))
         delivered = Signal(range(2 * ROWS))
         external, may_go = signals(1, "external may_go")

@@ -16,25 +16,25 @@ from xpulpnn.isa.cluster import DmaCommand
 
 
 class Dma(Component):
-    """Copies between the TCDM and the outside, and within the TCDM, as the cores command.
+    """Copies between the TCDM and external addresses, and within the TCDM, as the cores command.
 
     Software reads an identifier from the command register of its port, writes the words of one or more commands to it,
-    waits for its bit in the status register to be 0 and writes the bit to the status register. Transfers are done one
-    after the other, up to 8 bytes per cycle. A word of a command waits while another port is within a command.
-    The end of a transfer is told, if its command says so, to the core that commanded it or to all; of one from the
-    shared port only if to all.
+    waits for its bit in the status register to be 0 and writes the bit to the status register. Transfers are executed
+    in order, up to 8 bytes per cycle. A word of a command waits while another port is within a command. At its end a
+    transfer notifies the core that commanded it, or all cores, as its command says; a transfer of the shared port can
+    only notify all.
     """
 
-    def __init__(self, config: ClusterConfig):  # Number of cores and of identifiers.
+    def __init__(self, config: ClusterConfig):
         ports = {
             "cores": In(ObiSignature()).array(config.cores),  #: Command port of each core.
-            "shared": In(ObiSignature()),  #: Command port for others.
-            #: tcdm: Ports that read the even and the odd words of the TCDM, ports that write them.
+            "shared": In(ObiSignature()),  #: Command port for other masters.
+            #: tcdm: Ports that read the even and the odd words of the TCDM, and ports that write them.
             "tcdm": Out(ObiSignature()).array(2 * HALVES),
-            "ext": Out(DmaPortSignature()),  #: Port outside.
+            "ext": Out(DmaPortSignature()),  #: External port.
             "events": Out(config.cores),  #: A transfer with the event bit has ended, for each core; pulses.
             "interrupts": Out(config.cores),  #: A transfer with the interrupt bit has ended, for each core; pulses.
-            "busy": Out(1),  #: A transfer waits or is under way.
+            "busy": Out(1),  #: A transfer is waiting or executing.
         }
         super().__init__(config, ports)
 

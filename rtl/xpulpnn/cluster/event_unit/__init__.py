@@ -1,1 +1,1 @@
-"""The event unit: barriers, mutexes, dispatch and software events, and the registers each core waits at."""
+"""The event unit: barriers, mutexes, dispatch queue, software events, and the event buffers at which cores wait."""

@@ -1,4 +1,4 @@
-"""The cores' accesses as the parts of the event unit see them, and their answers."""
+"""Signatures of the cores' accesses inside the event unit, and address helpers."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.utils import ceil_log2
@@ -19,29 +19,28 @@ TRIGGER_REGIONS = (
     EventRegister.SW_TRIGGER_WAIT >> REGION_BITS,
     EventRegister.SW_TRIGGER_WAIT_CLEAR >> REGION_BITS,
 )
-"""Group numbers."""
 
 
 class AccessSignature(PortSignature):
-    """An access that a core makes in this cycle."""
+    """An access of a core in this cycle."""
 
-    #: read, write: It is a load or a store of the core; both are 0 if there is none, and ``read`` for loads of the
-    #:   shared view, which never trigger anything.
+    #: read, write: Load or store of the core; both are 0 without an access, and ``read`` is 0 for loads of the shared
+    #:   view, which never trigger anything.
     read: Out(1)
     write: Out(1)
     offset: Out(OFFSET_BITS)  #: Byte address within the private view; bits 1:0 are 0.
-    data: Out(XLEN)  #: Data to write; for loads the core's target mask of software events.
+    data: Out(XLEN)  #: Data to write; for loads the software event target mask of the core.
 
 
 class SlotSignature(PortSignature):
-    """An access of the shared view that waits for a cycle in which the core concerned makes none."""
+    """An access of the shared view that waits for a cycle without an access of the core."""
 
-    valid: Out(1)  #: There is one.
-    write: Out(1)  #: It is a store.
+    valid: Out(1)  #: An access waits.
+    write: Out(1)  #: The access is a store.
     offset: Out(OFFSET_BITS)  #: Byte address within the core's private view; bits 1:0 are 0.
     wdata: Out(XLEN)  #: Data to write.
-    taken: In(1)  #: It happens in this cycle.
-    rdata: In(XLEN)  #: What a load finds, valid with ``taken``.
+    taken: In(1)  #: The access is performed in this cycle.
+    rdata: In(XLEN)  #: Data of a load, valid with ``taken``.
 
 
 class BarrierStateSignature(PortSignature):
@@ -49,16 +48,16 @@ class BarrierStateSignature(PortSignature):
 
     def __init__(self, cores: int):
         #: trigger_mask: Cores that must trigger.
-        #: status: Those that have.
-        #: target_mask: Cores that get the event.
+        #: status: Cores that have triggered.
+        #: target_mask: Cores that receive the event.
         super().__init__({name: Out(cores) for name in ("trigger_mask", "status", "target_mask")})
 
 
 def within(address: Value) -> Value:
-    """The offset in a private view, of an aligned address."""
+    """Return the offset of an aligned address in a private view."""
     return Cat(Const(0, WORD_SHIFT), address[WORD_SHIFT:OFFSET_BITS])
 
 
 def lowest(requests: Value) -> Value:
-    """The lowest bit set, alone."""
+    """Return the lowest set bit alone."""
     return requests & (-requests)[: len(requests)]

@@ -12,21 +12,21 @@ NUMBER_BITS = 3
 
 
 class BarrierUnit(Component):
-    """Collects triggers until the cores of the trigger mask, and no others, have triggered.
+    """Collects triggers until exactly the cores of the trigger mask have triggered.
 
-    ``status |= triggers``; in the cycle in which the trigger mask is not 0 and status equals it, the event goes to the
-    cores of the target mask and status starts anew. A trigger of that cycle counts for the next round. If several cores
-    write a mask in the same cycle, the value of the lowest stays. A trigger in cycle t is in ``status`` in t+1, with
-    the event if it was the last. Reset clears all.
+    ``status |= triggers``; in the cycle in which the trigger mask is not 0 and status equals it, the cores of the
+    target mask receive the event and status restarts. A trigger of that cycle counts for the next round. If several
+    cores write a mask in the same cycle, the lowest core wins. A trigger in cycle t is in ``status`` in t+1, with the
+    event if it was the last. Reset clears all.
     """
 
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
         ports = {
-            "number": In(NUMBER_BITS),  #: Which barrier it is; constant.
-            "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for.
+            "number": In(NUMBER_BITS),  #: Number of the barrier; constant.
+            "accesses": In(AccessSignature()).array(self.cores),  #: Accesses of the cores.
             "state": Out(BarrierStateSignature(self.cores)),  #: The registers.
-            "events": Out(self.cores),  #: Cores that get the event in this cycle.
+            "events": Out(self.cores),  #: Cores that receive the event in this cycle.
         }
         super().__init__(ports=ports)
 
@@ -35,7 +35,7 @@ class BarrierUnit(Component):
         own = Signal(self.cores)
         named = 0
         complete = Signal()
-        # of the assignments that apply the last one counts
+        # the last assignment wins
         for core, access in reversed(list(enumerate(self.accesses))):
             selected = Signal(name=f"selected_{core}")
             triggers = Signal(self.cores, name=f"named_by_{core}")

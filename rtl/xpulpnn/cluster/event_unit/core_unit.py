@@ -1,4 +1,4 @@
-"""A core's part of the event unit (guide, "The event unit")."""
+"""Event buffer and private port of one core in the event unit (guide, "The event unit")."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum
@@ -12,18 +12,18 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
 class Wait(enum.Enum, shape=3):
-    """Reason for which the core's access waits."""
+    """Reason for which an access of the core waits."""
 
     NONE = 0
     EVENT = 1
-    EVENT_CLEAR = 2  # An event; the events that the answer reports are cleared.
+    EVENT_CLEAR = 2  # an event; the events in the answer are cleared
     MUTEX = 3
-    WORD = 4  # Word of the dispatch queue.
-    ROOM = 5  # Room in the dispatch queue.
+    WORD = 4  # word of the dispatch queue
+    ROOM = 5  # room in the dispatch queue
 
 
 def event_lines(config: ClusterConfig) -> int:
-    """The event lines that anything can drive, a bit each."""
+    """Return the driven event lines, a bit each."""
     lines = [*range(config.sw_events), EventLine.TIMER_LOW, EventLine.TIMER_HIGH, EventLine.BARRIER]
     lines += [EventLine.CLUSTER, EventLine.CLUSTER + 1]
     lines += [EventLine.DMA, EventLine.DMA_INTERRUPT] if config.dma else []
@@ -31,18 +31,18 @@ def event_lines(config: ClusterConfig) -> int:
 
 
 class CoreUnit(Component):
-    """Event buffer and masks of a core, and the end of its private port, where it waits.
+    """Event buffer and masks of a core, and its private port, at which it waits.
 
-    Accesses are granted at once. Stores and ordinary loads are answered in the next cycle; what waits is answered when
-    it has what it waits for: an event in buffer and mask, a mutex, a word or room in the dispatch queue, two cycles
-    after the request at the earliest. Loads that wait for events tell buffer and mask as they are then. An event of
-    the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables are
-    ignored; where there is no register the answer is an error. The shared view uses cycles in which the core makes no
-    access. Reset clears everything.
+    Accesses are granted at once. Stores and ordinary loads are answered in the next cycle. A waiting access is answered
+    when its condition holds: an event in buffer and mask, a mutex, a word or room in the dispatch queue, two cycles
+    after the request at the earliest. Loads that wait for events return buffer and mask at that time. An event that
+    arrives in the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables
+    are ignored; where there is no register the answer is an error. The shared view uses cycles without an access of the
+    core. Reset clears everything.
 
-    With debug mode of the cores, an access that waits is answered with an error when the core is to halt, which makes
-    it again when it resumes. Then the next load that waits for events at the same address does not trigger anything a
-    second time. In debug mode no access waits.
+    With debug mode of the cores, a halt request ends a waiting access with an error; the core repeats the access when
+    it resumes. The next load that waits for events at the same address then triggers nothing a second time. In debug
+    mode no access waits.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -50,29 +50,29 @@ class CoreUnit(Component):
             "port": In(ObiSignature()),  #: Private view; bits 9:0 of the address count.
             "shared": In(SlotSignature()),  #: Access of the shared view.
             "events": In(XLEN),  #: Event lines.
-            "access": Out(AccessSignature()),  #: What barriers, mutexes, dispatch queue and software events see.
-            "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),  #: Their registers.
+            "access": Out(AccessSignature()),  #: Access of the core, for barriers, mutexes, queue and software events.
+            "barriers": In(BarrierStateSignature(config.cores)).array(config.barriers),  #: Registers of the barriers.
             "summary": In(config.cores),  #: Cores that have triggered any barrier.
             "team": In(config.cores),  #: Team of the dispatch queue.
-            #: locking, granted: The mutex that the core waits for, and that it gets it in this cycle.
+            #: locking, granted: Mutex that the core waits for; mutex that it gets in this cycle.
             "locking": Out(config.mutexes),
             "granted": In(config.mutexes),
             "messages": In(XLEN).array(config.mutexes),  #: Messages of the mutexes.
-            #: popping, popped: The core waits for a word, and gets it in this cycle.
+            #: popping, popped: The core waits for a word; it gets the word in this cycle.
             "popping": Out(1),
             "popped": In(1),
             "found": In(XLEN),  #: Word of the dispatch queue that the core gets, valid with ``popped``.
-            #: pushing, pushed: The core waits to push a word, and it is taken in this cycle.
+            #: pushing, pushed: The core waits to push a word; the word is accepted in this cycle.
             "pushing": Out(1),
             "pushed": In(1),
             "word": Out(XLEN),  #: Word that the core pushes into the dispatch queue.
             "irq": Out(1),  #: An event is in buffer and interrupt mask.
             "fetch_idle": In(1),  #: No instruction fetch of the core is outstanding.
-            #: core_clock_en: The core needs its clock: it does not wait, or fetches, or has what it waits for.
+            #: core_clock_en: The core needs its clock: it does not wait, or fetches, or its wait ends.
             "core_clock_en": Out(1),
         }
         if config.core.debug:
-            #: halt: The core is to halt, or is in debug mode; only with debug mode.
+            #: halt: The core must halt, or is in debug mode; only with debug mode.
             #: debug_mode: The core is in debug mode.
             ports |= {"halt": In(1), "debug_mode": In(1)}
         super().__init__(config, ports)
@@ -120,7 +120,7 @@ class CoreUnit(Component):
         return m
 
     def _halting(self, m, own, wait, begins, done):
-        """Answer what waits with an error while the core is to halt, and remember a load that waited for events."""
+        """End a waiting access with an error when the core must halt, and remember a load that waited for events."""
         aborted, wait_aborted, repeats = signals(1, "aborted wait_aborted repeats")
         waited_at = Signal.like(self.access.offset, name="waited_at")
 
@@ -156,7 +156,7 @@ class CoreUnit(Component):
         return registers
 
     def _masks(self, m, write, wdata, mask, irq_mask, targets):
-        """The three masks; each can be written, and bits of it cleared or set."""
+        """Build the three masks; each can be written, and bits of it cleared or set."""
         lines = Const(event_lines(self.config), XLEN)
         for register, held, bits in (
             (EventRegister.MASK, mask, lines),
@@ -173,7 +173,7 @@ class CoreUnit(Component):
                     m.d.sync += held.eq(held | given)
 
     def _buffer(self, m, write, wdata, buffer, active, answer):
-        """The buffer; what is cleared is what was there before this cycle's events."""
+        """Build the event buffer; a clear does not affect the events of the same cycle."""
         cleared = Signal(XLEN)
         with m.If(write & (self.access.offset == EventRegister.BUFFER_CLEAR)):
             m.d.comb += cleared.eq(wdata)
@@ -202,7 +202,7 @@ class CoreUnit(Component):
                 m.d.comb += [done.eq(self.popped), answer.eq(self.found)]
             with m.Case(Wait.ROOM):
                 m.d.comb += done.eq(self.pushed)
-        # which mutex is remembered here; while the core does not wait for one it is none
+        # remembers the mutex that the core waits for; 0 if it waits for none
         mutex_selected = Signal(config.mutexes)
         for number in range(config.mutexes):
             offset = EventRegister.MUTEX + WORD_BYTES * number
@@ -217,7 +217,7 @@ class CoreUnit(Component):
         with m.Switch(self.access.offset), m.Case(*self._registers()):
             m.d.comb += exists.eq(1)
         with m.If(own):
-            # a word to push is stored where the answer goes
+            # a word to push is stored in the register of the answer
             m.d.sync += [
                 wait.eq(begins),
                 self.locking.eq(mutex_selected),

@@ -14,32 +14,33 @@ from xpulpnn.isa.machine import XLEN
 
 
 class Dispatch(Component):
-    """Queue of words for teams of cores: every core of a word's team gets it once, each in the order of the pushes.
+    """Queue of words for teams of cores: every core of a word's team gets the word once, in the order of the pushes.
 
-    A word belongs to the team that is set when it is pushed. Every core has its own place in the queue and passes, one
-    per cycle, words that are not for it. A word's room is free when all cores have passed it. One push per cycle, of
-    the lowest core that waits; if there is no room it waits. A word pushed in cycle t is there in t+1. Reset empties
-    the queue and puts all cores into the team; of several stores to it in the same cycle the lowest core's stays.
+    A word belongs to the team that is set when the word is pushed. Every core has its own position in the queue and
+    skips, one per cycle, words for other cores. The room of a word is free when all cores have passed it. One push per
+    cycle, from the lowest waiting core; a push waits while there is no room. A word pushed in cycle t is available in
+    t+1. Reset empties the queue and puts all cores into the team; of several stores to the team in the same cycle the
+    lowest core wins.
     """
 
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
         self.depth = config.dispatch_depth
         ports = {
-            "accesses": In(AccessSignature()).array(self.cores),  #: What each core asks for; sets the team.
-            "team": Out(self.cores, init=-1),  #: Cores that the next word is for.
+            "accesses": In(AccessSignature()).array(self.cores),  #: Accesses of the cores, which set the team.
+            "team": Out(self.cores, init=-1),  #: Cores that the next pushed word is for.
             "pushing": In(self.cores),  #: Cores that wait to push.
-            "words": In(XLEN).array(self.cores),  #: What they push.
-            "pushed": Out(self.cores),  #: The one of them that does in this cycle.
+            "words": In(XLEN).array(self.cores),  #: Words to push.
+            "pushed": Out(self.cores),  #: The core whose push is accepted in this cycle.
             "popping": In(self.cores),  #: Cores that wait for a word.
-            "popped": Out(self.cores),  #: Those of them that get one in this cycle.
-            "found": Out(XLEN).array(self.cores),  #: The word each core gets, valid with ``popped``.
+            "popped": Out(self.cores),  #: Cores that get a word in this cycle.
+            "found": Out(XLEN).array(self.cores),  #: Word for each core, valid with ``popped``.
         }
         super().__init__(ports=ports)
 
     def elaborate(self, platform):
         m = Module()
-        # of the assignments that apply the last one counts
+        # the last assignment wins
         for access in reversed(list(self.accesses)):
             with m.If(access.write & (access.offset == EventRegister.DISPATCH_TEAM)):
                 m.d.sync += self.team.eq(access.data)
@@ -74,5 +75,5 @@ class Dispatch(Component):
         return m
 
     def _at(self, entries, place):
-        """The entry of a place, which may be the only one."""
+        """Return the entry at a position of a queue, which may have only one entry."""
         return Array(entries)[place[: ceil_log2(self.depth)]] if self.depth > 1 else entries[0]

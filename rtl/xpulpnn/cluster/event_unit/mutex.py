@@ -9,20 +9,20 @@ from xpulpnn.isa.machine import XLEN
 
 
 class MutexUnit(Component):
-    """Lock that cores wait for, with a word that each owner leaves to the next.
+    """Lock that cores wait for, with a message word from each owner to the next.
 
-    While it is free the lowest core that waits gets it. A store unlocks it, whoever makes it, and leaves the message;
-    a store while it is free only changes the message. Of several stores in the same cycle the lowest core's message
-    stays. Unlocked in cycle t, granted in t+1. Reset frees it and clears the message.
+    While the mutex is free, the lowest waiting core gets it. A store by any core unlocks it and leaves the message; a
+    store while it is free only changes the message. Of several stores in the same cycle the lowest core wins. Unlocked
+    in cycle t, granted in t+1. Reset frees the mutex and clears the message.
     """
 
     def __init__(self, config: ClusterConfig):
         ports = {
-            "number": In(REGION_BITS - WORD_SHIFT),  #: Which mutex it is; constant.
-            "accesses": In(AccessSignature()).array(config.cores),  #: What each core asks for.
-            "waiting": In(config.cores),  #: Cores that wait for this lock.
-            "granted": Out(config.cores),  #: The one of them that gets it in this cycle.
-            "message": Out(XLEN),  #: What the last store left.
+            "number": In(REGION_BITS - WORD_SHIFT),  #: Number of the mutex; constant.
+            "accesses": In(AccessSignature()).array(config.cores),  #: Accesses of the cores.
+            "waiting": In(config.cores),  #: Cores that wait for this mutex.
+            "granted": Out(config.cores),  #: The core that gets the mutex in this cycle.
+            "message": Out(XLEN),  #: Data of the last store.
         }
         super().__init__(ports=ports)
 
@@ -30,7 +30,7 @@ class MutexUnit(Component):
         m = Module()
         locked = Signal()
         m.d.comb += self.granted.eq(lowest(self.waiting) & (~locked).replicate(len(self.waiting)))
-        # of the assignments that apply the last one counts
+        # the last assignment wins
         for core, access in reversed(list(enumerate(self.accesses))):
             unlocks = Signal(name=f"unlocks{core}")
             selected = access.offset == Cat(Const(0, WORD_SHIFT), self.number, Const(MUTEX_REGION))

@@ -18,20 +18,20 @@ from xpulpnn.isa.cluster import (
 )
 from xpulpnn.isa.machine import WORD_BYTES
 
-VIEW_BITS = 13  # bits of an address that tell the registers of the view apart
+VIEW_BITS = 13  # address bits that distinguish the registers of the view
 
 
 class SharedView(Component):
-    """Turns accesses of the shared view into accesses of cores' private views.
+    """Converts accesses of the shared view to accesses of cores' private views.
 
-    The registers of a core are reached through its own slot, barriers and triggers of software events through that of
-    core 0. One access at a time; answered two cycles after its grant, or as many later as the core uses its slot
-    itself. What waits or triggers when it is read is not in this view. Where there is no register the answer is an
+    The registers of a core are reached through its own slot, barriers and triggers of software events through the slot
+    of core 0. One access at a time; it is answered two cycles after its grant, and later while the core uses its slot
+    itself. Registers whose reads wait or trigger are not in this view. Where there is no register the answer is an
     error.
     """
 
-    def __init__(self, config: ClusterConfig):  # Tells the number of cores, barriers and software events.
-        #: port: Bits 12:0 of the address count.
+    def __init__(self, config: ClusterConfig):
+        #: port: Accesses of the shared view; bits 12:0 of the address count.
         #: slots: Accesses of the private views.
         super().__init__(config, {"port": In(ObiSignature()), "slots": Out(SlotSignature()).array(config.cores)})
 
@@ -43,7 +43,7 @@ class SharedView(Component):
         core = Signal(ceil_log2(MAX_CORES))
         m.d.comb += self.port.gnt.eq(~pending)
         with m.If(self.port.req & self.port.gnt):
-            # data to write wait where the answer goes
+            # the data to write are stored in the register of the answer
             m.d.sync += [
                 pending.eq(1),
                 write.eq(self.port.we),
@@ -68,7 +68,7 @@ class SharedView(Component):
         return Array(slot.rdata for slot in self.slots)[core]
 
     def _translate(self, m, view, core, offset, exists):
-        """Core, offset in its private view, and whether there is such a register."""
+        """Translate to a core and an offset in its private view, and determine whether the register exists."""
         config = self.config
         register = view[: ceil_log2(BARRIER_BYTES)]
         with m.If(view < SHARED_BARRIERS):

@@ -9,17 +9,17 @@ from xpulpnn.isa.machine import WORD_BYTES
 
 
 class SwEvents(Component):
-    """Events that cores send each other by name.
+    """Events that cores send to each other by software.
 
-    A store to a trigger sends its event to the cores of the data, a load of a waiting trigger to those of the loading
-    core's target mask; a mask of 0 means all. Triggers of the same event by several cores in the same cycle reach
-    everybody named. Triggered in cycle t, on the lines in t+1.
+    A store to a trigger sends its event to the cores in the data, a load of a waiting trigger to the cores in the
+    loading core's target mask; a mask of 0 means all cores. Triggers of one event by several cores in the same cycle
+    are combined. Triggered in cycle t, on the lines in t+1.
     """
 
     def __init__(self, config: ClusterConfig):
         self.cores = config.cores
         self.number = config.sw_events
-        #: accesses: What each core asks for.
+        #: accesses: Accesses of the cores.
         #: events: Event lines of each core, for one cycle.
         super().__init__(
             ports={"accesses": In(AccessSignature()).array(self.cores), "events": Out(self.number).array(self.cores)}

@@ -18,13 +18,13 @@ from xpulpnn.isa.cluster import EventLine
 
 
 class EventUnit(Component):
-    """Events between cores, and what cores wait for.
+    """Events between cores, and barriers, mutexes and a dispatch queue that cores wait for.
 
-    Every access of a private view is granted at once; one that waits is answered when what it waits for is there (see
+    Every access of a private view is granted at once; a waiting access is answered when its condition holds (see
     :class:`~xpulpnn.cluster.event_unit.core_unit.CoreUnit`). The last core of a barrier that requests in cycle t is
-    answered in t+3, in the same cycle as all others; likewise whoever waits for a software event triggered in t.
+    answered in t+3, in the same cycle as all others; likewise a core that waits for a software event triggered in t.
     An event line that is high in cycle t is seen in the buffer in t+1 and answers a waiting core in t+2. All responses
-    come from registers. Reset clears everything and forgets whoever waits.
+    come from registers. Reset clears everything and drops waiting accesses.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -42,7 +42,7 @@ class EventUnit(Component):
             **({"dma_events": In(cores), "dma_interrupts": In(cores)} if config.dma else {}),
         }
         if config.core.debug:
-            #: halt: Cores that are to halt or are in debug mode, which wait for nothing; only with debug mode.
+            #: halt: Cores that must halt or are in debug mode, whose accesses do not wait; only with debug mode.
             #: debug_mode: Cores in debug mode.
             ports |= {"halt": In(cores), "debug_mode": In(cores)}
         super().__init__(config, ports)
@@ -79,7 +79,7 @@ class EventUnit(Component):
                     unit.messages[number].eq(mutex.message),
                 ]
             m.d.comb += [
-                # cores that have triggered a barrier which is not complete
+                # cores that have triggered an incomplete barrier
                 unit.summary.eq(reduce(or_, (barrier.state.status for barrier in barriers), 0)),
                 unit.team.eq(dispatch.team),
                 dispatch.popping[core].eq(unit.popping),

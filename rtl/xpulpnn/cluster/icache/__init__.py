@@ -1,1 +1,1 @@
-"""Instruction caches of the cluster: one for each core, and one that all share."""
+"""Instruction caches of the cluster: one for each core, and a shared one."""

@@ -12,7 +12,7 @@ from xpulpnn.config import ClusterConfig
 
 
 class BankState(enum.Enum, shape=2):
-    """Lookups, or a line from memory: asked for, under way, being stored."""
+    """State of a bank: looking up, requesting a line from memory, waiting for it, storing it."""
 
     LOOKUP, ASKING, WAITING, STORING = range(4)
 
@@ -21,29 +21,29 @@ class CacheBank(Component):
     """One bank of the shared instruction cache: tags and lines in single-port memories, one miss at a time.
 
     A request granted in cycle t is looked up; a hit is answered in t + 2, and requests may be granted in every cycle.
-    A miss asks memory in t + 2, and is answered in the cycle after the last part of the line has come; that cycle
-    stores the line, and from the next one on requests are granted again. Among several requests the counter arbiter
-    chooses. A line of which a part could not be read, or that was requested before a flush, is answered and not stored.
+    A miss requests its line in t + 2, and is answered in the cycle after the last part of the line has come; that cycle
+    stores the line, and requests are granted again from the next cycle on. The counter arbiter chooses among several
+    requests. A line of which a part could not be read, or that was requested before a flush, is answered and not
+    stored.
     """
 
     def __init__(self, config: ClusterConfig):
-        # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         ports = {
             "req": In(config.cores),  #: Requests of the cores' caches.
-            "gnt": Out(config.cores),  #: Which of them is granted.
+            "gnt": Out(config.cores),  #: The request that is granted.
             "lines": In(LINE_NUMBER_BITS).array(config.cores),  #: Numbers of the lines requested.
-            "rvalid": Out(config.cores),  #: Whose line is answered.
+            "rvalid": Out(config.cores),  #: The request that is answered.
             "rdata": Out(LINE_BITS),  #: The line, valid with ``rvalid``.
-            "err": Out(LINE_BEATS),  #: Which halves of it could not be read, valid with ``rvalid``.
+            "err": Out(LINE_BEATS),  #: Halves of the line that could not be read, valid with ``rvalid``.
             "miss_req": Out(1),  #: A line is requested from memory; it stays high until it is granted.
             "miss_gnt": In(1),  #: The request is accepted.
-            #: miss_line: Number of the line; it stays until the last part of the line has come.
+            #: miss_line: Number of the requested line; it stays until the last part of the line has come.
             "miss_line": Out(LINE_NUMBER_BITS),
-            "part_valid": In(1),  #: A part of the line has come, the first one first.
-            "part": In(REFILL_BITS),  #: That part.
-            "part_err": In(1),  #: It could not be read.
-            "control": In(CacheControlSignature()),  #: What software says.
-            #: hit, miss: A request has found its line, or not; in the cycle after its grant.
+            "part_valid": In(1),  #: A part of the line has come, in order.
+            "part": In(REFILL_BITS),  #: The part of the line.
+            "part_err": In(1),  #: The part could not be read.
+            "control": In(CacheControlSignature()),  #: Controls from the registers of the caches.
+            #: hit, miss: The bank has the requested line, or not; in the cycle after the grant.
             "hit": Out(1),
             "miss": Out(1),
             "waits": Out(1),  #: A request is not granted.
@@ -62,7 +62,7 @@ class CacheBank(Component):
         owner = Signal(config.cores)
         looked_up, stale, flushed, ends = signals(1, "looked_up stale flushed ends")
         beat = Signal(range(LINE_BEATS))
-        # with late results a cycle passes between two lookups: whether one has missed is known late
+        # with late results lookups are two cycles apart, as a miss is known late
         rests = looked_up if config.core.late_results else self.miss
         m.d.comb += [
             flushed.eq(control.flush | control.flush_line),
@@ -85,7 +85,8 @@ class CacheBank(Component):
             m.d.sync += owner.eq(arbiter.gnt)
         with m.If(self.part_valid):
             m.d.sync += beat.eq(beat + 1)
-        # what was looked up, a part, or an earlier one: at most one of them is not 0, as nothing is found in a miss
+        # an OR of the line looked up, the new part and earlier parts, at most one of which is not 0: a miss finds no
+        # line
         data = chosen(ways.found, ways.lines)
         for number in range(LINE_BEATS):
             comes = self.part_valid & (beat == number)

@@ -12,20 +12,19 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
 class CacheControl(Component):
-    """Enables and flushes the instruction caches, and counts what happens in them.
+    """Enables and flushes the instruction caches, and counts their events.
 
-    The registers are those of :class:`~xpulpnn.isa.cluster.Icache`. A flush takes effect in the cycle in which it is
-    written; writing ``ENABLE`` is one too. ``FLUSH``, ``FLUSH_PRIVATE``, ``FLUSH_ADDRESS`` and ``CLEAR_COUNTERS`` read
-    as 0. Counters count events of all caches of their level, from 0 after reset while ``COUNT`` is set, and wrap; an
-    event is counted one cycle after it happens. Answers in the next cycle.
+    The registers are those of :class:`~xpulpnn.isa.cluster.Icache`. A flush takes effect in the cycle of the write; a
+    write of ``ENABLE`` flushes too. ``FLUSH``, ``FLUSH_PRIVATE``, ``FLUSH_ADDRESS`` and ``CLEAR_COUNTERS`` read as 0.
+    Counters count events of all caches of their level, from 0 after reset while ``COUNT`` is set, and wrap; an event is
+    counted one cycle late. Answers in the next cycle.
     """
 
-    #: private, shared: What the caches of each level are told.
+    #: private, shared: Controls of the caches of each level.
     #: private_hits, private_misses, private_waits: Events of the cores' caches.
     #: shared_hits, shared_misses, shared_waits: Events of the banks of the shared cache.
 
     def __init__(self, config: ClusterConfig):
-        # ``cores``, ``icache_shared_banks``, ``prefetch``: without it ``PREFETCH`` reads as 0.
         #: port: Access to the registers; bits 9 to 2 of the address count.
         ports = {"port": In(ObiSignature())}
         for level, number in (("private", config.cores), ("shared", config.icache_shared_banks)):
@@ -57,7 +56,7 @@ class CacheControl(Component):
                 first + WORD_BYTES * IcacheCounter.CONGESTION: counts["waits"],
             }
             for name, value in events.items():
-                # fetches are granted late in the cycle: the sum of events takes the next one
+                # grants of fetches are late in the cycle: the events are registered before they are added
                 seen = Signal.like(value, name=f"{level}_{name}_seen")
                 m.d.sync += seen.eq(Mux(count, value, 0))
                 counters.append((counts[name], seen))

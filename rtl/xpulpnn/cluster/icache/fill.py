@@ -1,4 +1,4 @@
-"""Lines that a set-associative cache holds, and the one replaced next."""
+"""Valid lines of a set-associative cache, and the way replaced next."""
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.utils import exact_log2
@@ -7,31 +7,31 @@ from xpulpnn.component import Component, In, Out, signals
 
 
 class CacheFill(Component):
-    """Keeps how far the ways of each set are filled.
+    """Tracks the valid ways of each set.
 
-    The ways of a set are written in turn, the first one first after the set was forgotten. So the number of the way
-    that is written next, and whether each of them was, tell which ways hold a line: the ones before it, or all.
+    The ways of a set are written in turn, starting with the first after the set is invalidated. The number of the next
+    way and a bit that says that all were written therefore determine the valid ways: those before the next way, or all.
 
-    A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is
-    written or forgotten in t. Reset forgets all sets.
+    A lookup in cycle t is answered in t + 1, and the answer stays until the next lookup. It ignores a write or
+    invalidation in t. Reset invalidates all sets.
     """
 
     def __init__(self, sets: int, ways: int, *, ahead: bool):
-        self.sets = sets  # Sets, a power of two of at least 2.
+        self.sets = sets  # number of sets, a power of two of at least 2
         self.module_variant = f"{sets}_sets"
-        self.ways = ways  # Lines of a set, a power of two.
-        self.ahead = ahead  # Whether a lookup looks in a second set too.
+        self.ways = ways  # lines of a set, a power of two
+        self.ahead = ahead  # a lookup looks in a second set too
         index_bits = (sets - 1).bit_length()
         ports = {
             "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.
-            #: index, next_index: Numbers of sets; the second on request.
+            #: index, next_index: Numbers of sets; the second is optional.
             "index": In(index_bits),
-            #: valid, next_valid: Which of their ways hold a line; the second on request.
+            #: valid, next_valid: Valid ways of the two sets; the second is optional.
             "valid": Out(ways),
-            "write": In(1),  #: Keep a line in the set ``write_index``.
+            "write": In(1),  #: A line is stored in the set ``write_index``.
             "write_index": In(index_bits),  #: Number of a set.
-            "turn": Out(ways),  #: The way that takes it, one bit set; also without ``write``.
-            "forget": In(sets),  #: Sets whose lines are forgotten, even if one is written in the same cycle.
+            "turn": Out(ways),  #: The way to be written, one-hot; also without ``write``.
+            "forget": In(sets),  #: Sets to invalidate, even if one is written in the same cycle.
         }
         if ahead:
             ports |= {"next_index": In(index_bits), "next_valid": Out(ways)}

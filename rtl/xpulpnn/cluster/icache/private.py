@@ -15,34 +15,33 @@ _WORD = exact_log2(WORD_BYTES)
 
 
 class FetchState(enum.Enum, shape=2):
-    """State of the fetch from the next level: nothing before this cycle, a line not granted yet, or one under way."""
+    """State of the port to the next level: idle, a line not yet granted, or a line outstanding."""
 
     READY, ASKING, WAITING = range(3)
 
 
 class PrivateCache(Component):
-    """Set-associative instruction cache that fetches the next line ahead.
+    """Set-associative instruction cache that prefetches the next line.
 
-    A hit takes one cycle: granted at once, answered in the next; a word per cycle, also across lines. A miss asks for
-    its line in the cycle in which it could have been answered, and is answered in the cycle in which the line comes;
-    until then nothing is granted. Nor is in the cycle in which a line is stored, a word of the same set. After a lookup
-    the next line is asked for if it is not there, in the same cycle as a miss would be, unless it was the last one
-    fetched. One line is under way at a time: a miss waits for a line that is fetched ahead, and takes it if it is the
-    one.
+    A hit takes one cycle: granted at once, answered in the next; a word per cycle, also across lines. A miss requests
+    its line in the cycle in which a hit would be answered, and is answered in the cycle in which the line comes;
+    nothing is granted meanwhile. In the cycle in which a line is stored, fetches from the same set are not granted.
+    After a lookup the next line is requested if the cache does not have it, in the same cycle as a miss would be,
+    unless it was the last line requested. One line is outstanding at a time: a miss waits for a prefetched line, and
+    uses it if it is the line missed.
 
-    A line of which a half could not be read is not kept; a word of that half is answered with the error. What was
-    requested before a flush is not kept either, and serves no fetch that is answered behind it. While the cache is not
-    enabled, every fetch is a miss.
+    A line of which a half could not be read is not stored; a word of that half is answered with the error. A line that
+    was requested before a flush is not stored either, and serves no fetch answered after the flush. While the cache is
+    disabled, every fetch is a miss.
     """
 
     def __init__(self, config: ClusterConfig, *, registered: bool = False):
-        # ``icache_private``, ``icache_ways``, ``prefetch``.
-        self.registered = registered  # Lines are asked for a cycle later, from registers.
+        self.registered = registered  # lines are requested a cycle later, from registers
         ports = {
-            "core": In(InstructionPortSignature()),  #: The core's fetches.
+            "core": In(InstructionPortSignature()),  #: Fetches of the core.
             "line": Out(LineSignature()),  #: Lines of the next level.
-            "control": In(CacheControlSignature()),  #: What software says.
-            #: hit, miss: A fetch has found its word, or not; in the cycle after its grant.
+            "control": In(CacheControlSignature()),  #: Controls from the registers of the caches.
+            #: hit, miss: The cache has the fetched word, or not; in the cycle after the grant.
             "hit": Out(1),
             "miss": Out(1),
             "waits": Out(1),  #: A fetch is requested and not granted.
@@ -76,7 +75,7 @@ class PrivateCache(Component):
         return m
 
     def _word(self, ways, offset):
-        """Select the fetched word: word ``offset`` of the way that has the line, else of the line coming."""
+        """Select the word at ``offset`` of the way with the line, or of the arriving line."""
         wins, words = [], []
         for have, data in [*zip(ways.found, ways.lines, strict=True), (~ways.hit, self.line.rdata)]:
             for number in range(LINE_BITS // XLEN):
@@ -85,11 +84,11 @@ class PrivateCache(Component):
         return chosen(wins, words)
 
     def _lines(self, m, ways, comes, misses):
-        """Fetching of lines: of misses, else ahead. ``comes`` is high when the line looked for arrives."""
+        """Request lines, for misses or else ahead; ``comes`` is high when the missed line arrives."""
         line, control = self.line, self.control
         state = Signal(FetchState)
         requested_line = Signal.like(line.addr)
-        # there was a flush since the line was asked for
+        # a flush has occurred since the line was requested
         stale = Signal(init=1)
         flushed, starts = signals(1, "flushed starts")
         ready, asking = state == FetchState.READY, state == FetchState.ASKING
@@ -111,7 +110,7 @@ class PrivateCache(Component):
             ways.write_data.eq(line.rdata),
         ]
         if self.config.prefetch:
-            # there was a lookup since the flush
+            # a lookup has occurred since the flush
             looked = Signal()
             with m.If(flushed):
                 m.d.sync += looked.eq(0)

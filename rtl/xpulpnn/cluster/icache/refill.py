@@ -1,4 +1,4 @@
-"""The way of missing lines from memory."""
+"""Refill port of the shared instruction cache."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
@@ -11,19 +11,19 @@ from xpulpnn.component import Component, In, Out, signals
 class RefillPort(Component):
     """Reads the lines that the banks of the shared cache miss, in parts.
 
-    A request is taken when none is being made, and its parts are requested one after the other from the next cycle on.
-    The banks' lines may be under way together; answers come in the order of the requests. Reset forgets what is under
-    way: the memory must be reset too.
+    A request is accepted when no other is being made, and its parts are requested one after the other from the next
+    cycle on. The lines of several banks may be outstanding together; answers come in the order of the requests. Reset
+    drops outstanding reads: the memory must be reset too.
     """
 
     def __init__(self, banks: int):
-        self.banks = banks  # Banks, each with one line requested at most.
+        self.banks = banks  # number of banks, each with at most one line requested
         ports = {
             "req": In(banks),  #: Requests.
-            "gnt": Out(banks),  #: The one that is taken.
+            "gnt": Out(banks),  #: The request that is accepted.
             #: lines: Numbers of the lines requested; each stays until the last part of the line has come.
             "lines": In(LINE_NUMBER_BITS).array(banks),
-            "part_valid": Out(banks),  #: Whose line a part has come of.
+            "part_valid": Out(banks),  #: The bank whose line a part has arrived of.
             "refill": Out(RefillSignature()),  #: Memory.
         }
         super().__init__(ports=ports)
@@ -32,9 +32,9 @@ class RefillPort(Component):
         m = Module()
         refill = self.refill
         m.submodules.arbiter = arbiter = Arbiter(self.banks, "counter")
-        # a memory of one row has no address, which Verilog cannot write
+        # Verilog has no memory of one row, which needs no address
         m.submodules.order = order = SyncFIFO(width=self.banks, depth=max(self.banks, 2))
-        # whose line is being requested
+        # the bank whose line is being requested
         owner = Signal(self.banks)
         requested, answered = signals(range(LINE_BEATS), "requested answered")
         m.d.comb += [

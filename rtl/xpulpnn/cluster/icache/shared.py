@@ -1,4 +1,4 @@
-"""Instruction cache that all cores share."""
+"""Instruction cache shared by all cores."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.utils import exact_log2
@@ -11,19 +11,18 @@ from xpulpnn.config import ClusterConfig
 
 
 class SharedCache(Component):
-    """Set-associative instruction cache in banks, the low bits of the line number choosing the bank.
+    """Set-associative instruction cache in banks, selected by the low bits of the line number.
 
-    A bank grants one request in every cycle and answers a hit two cycles after; a miss stops the bank, not the others.
+    A bank grants one request per cycle and answers a hit two cycles later; a miss stops only its own bank.
     """
 
     def __init__(self, config: ClusterConfig):
-        # ``cores``, ``icache_ways``, ``icache_shared``, ``icache_shared_banks``.
         banks = config.icache_shared_banks
         ports = {
-            "cores": In(LineSignature()).array(config.cores),  #: The cores' caches.
+            "cores": In(LineSignature()).array(config.cores),  #: Requests of the cores' caches.
             "refill": Out(RefillSignature()),  #: Memory.
-            "control": In(CacheControlSignature()),  #: What software says.
-            #: hit, miss: A request has found its line in the bank, or not; in the cycle after its grant.
+            "control": In(CacheControlSignature()),  #: Controls from the registers of the caches.
+            #: hit, miss: The bank has the requested line, or not; in the cycle after the grant.
             "hit": Out(banks),
             "miss": Out(banks),
             "waits": Out(banks),  #: A request of the bank is not granted.

@@ -12,14 +12,13 @@ from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 
 
 class InstructionCache(Component):
-    """A cache for each core, one that all share behind them, and the registers of both.
+    """A cache for each core, a shared cache behind them, and the registers of both.
 
-    A fetch that its core's cache has is answered in the next cycle, one that only the shared cache has three cycles
-    later, if its bank is free. Reset empties the caches and enables them.
+    A hit in the core's cache is answered in the next cycle, a hit in the shared cache three cycles later, if its bank
+    is free. Reset empties the caches and enables them.
     """
 
     def __init__(self, config: ClusterConfig):
-        # ``cores`` and the fields of the instruction cache; ``icache_private`` must not be 0.
         ports = {
             "cores": In(InstructionPortSignature()).array(config.cores),  #: Fetches of the cores.
             "refill": Out(RefillSignature()),  #: Memory.

@@ -10,31 +10,31 @@ from xpulpnn.component import Component, In, Out
 class CacheWay(Component):
     """Tag and line of every set.
 
-    A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see what is
-    written in t. Nothing is reset.
+    A lookup in cycle t is answered in t + 1, and the answer stays until the next lookup. It ignores a write in t.
+    Nothing is reset.
     """
 
     def __init__(self, sets: int, tag_bits: int, *, ahead: bool):
-        self.sets = sets  # Sets, a power of two of at least 2.
+        self.sets = sets  # number of sets, a power of two of at least 2
         self.module_variant = f"{sets}_sets"
-        self.tag_bits = tag_bits  # Width of a tag.
-        self.ahead = ahead  # Whether a lookup looks in a second set too.
+        self.tag_bits = tag_bits  # width of a tag
+        self.ahead = ahead  # a lookup looks in a second set too
         index_bits = (sets - 1).bit_length()
         ports = {
             "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.
-            #: index, next_index: Numbers of sets; the second on request.
+            #: index, next_index: Numbers of sets; the second is optional.
             "index": In(index_bits),
-            #: tag, next_tag: What is looked for, in the cycle after the lookup; the second on request.
+            #: tag, next_tag: Tags to compare, in the cycle after the lookup; the second is optional.
             "tag": In(tag_bits),
-            #: valid, next_valid: There is a line in that set, in the cycle after the lookup; the second on request.
+            #: valid, next_valid: The set holds a line, in the cycle after the lookup; the second is optional.
             "valid": In(1),
-            #: hit, next_hit: It is there; the second on request.
+            #: hit, next_hit: The set holds the line looked up; the second is optional.
             "hit": Out(1),
             "line": Out(LINE_BITS),  #: The line of the set ``index``.
-            "write": In(1),  #: Keep a line.
-            "write_index": In(index_bits),  #: Its set.
-            "write_tag": In(tag_bits),  #: Its tag.
-            "write_line": In(LINE_BITS),  #: The line.
+            "write": In(1),  #: A line is stored.
+            "write_index": In(index_bits),  #: Set of the stored line.
+            "write_tag": In(tag_bits),  #: Tag of the stored line.
+            "write_line": In(LINE_BITS),  #: The stored line.
         }
         if ahead:
             ports |= {"next_index": In(index_bits), "next_tag": In(tag_bits), "next_valid": In(1), "next_hit": Out(1)}

@@ -12,34 +12,34 @@ from xpulpnn.component import Component, In, Out, signals
 class CacheWays(Component):
     """Tags, valid bits and lines of a set-associative cache that replaces the oldest line of a set.
 
-    A lookup made in cycle t is answered in t + 1, and the answer stays until the next one. It does not see a line that
-    is written in t. The ways of a set are filled in turn. What is forgotten by ``control.flush_line`` is the whole set
-    of the line. Reset empties the cache; tags and lines are not reset.
+    A lookup in cycle t is answered in t + 1, and the answer stays until the next lookup. It ignores a line that is
+    written in t. The ways of a set are filled in turn. ``control.flush_line`` invalidates the whole set of the line.
+    Reset empties the cache; tags and lines are not reset.
     """
 
     def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False):
-        self.sets = sets  # Sets, a power of two of at least 2.
+        self.sets = sets  # number of sets, a power of two of at least 2
         self.module_variant = f"{sets}_sets"
-        self.ways = ways  # Lines of a set, a power of two.
-        self.common = common  # Low bits of the line number that are the same for all lines of this cache.
-        self.ahead = ahead  # Whether each lookup also tells about the next line; needs ``common`` 0.
+        self.ways = ways  # lines of a set, a power of two
+        self.common = common  # low bits of the line number that are equal for all lines of this cache
+        self.ahead = ahead  # each lookup also looks for the next line; needs ``common`` 0
         ports = {
             "lookup": In(1),  #: Look for ``line``.
             "line": In(LINE_NUMBER_BITS),  #: Number of a line.
-            "hit": Out(1),  #: The line looked for is there.
-            "found": Out(ways),  #: Which way it is in; 0 if it is not there.
-            "lines": Out(LINE_BITS).array(ways),  #: What each of them has in the set.
-            "looked": Out(LINE_NUMBER_BITS),  #: Number of the line looked for.
-            "write": In(1),  #: Keep the line ``write_line``.
-            "write_line": In(LINE_NUMBER_BITS),  #: Its number.
-            "write_data": In(LINE_BITS),  #: The line.
+            "hit": Out(1),  #: The cache has the line looked up.
+            "found": Out(ways),  #: Way of the line looked up, one-hot; 0 if the cache does not have it.
+            "lines": Out(LINE_BITS).array(ways),  #: Line of each way in the set looked up.
+            "looked": Out(LINE_NUMBER_BITS),  #: Number of the line looked up.
+            "write": In(1),  #: Store the line ``write_line``.
+            "write_line": In(LINE_NUMBER_BITS),  #: Number of the line to store.
+            "write_data": In(LINE_BITS),  #: Line to store.
             "same_set": Out(1),  #: ``line`` and ``write_line`` belong to one set.
-            #: control: Clearing ``enable`` empties the cache; ``prefetch`` does not matter here.
+            #: control: Clearing ``enable`` empties the cache; ``prefetch`` is ignored.
             "control": In(CacheControlSignature()),
         }
         if ahead:
-            #: next_line: Number of the line behind it; on request.
-            #: next_absent: That is not there; on request.
+            #: next_line: Number of the next line; optional.
+            #: next_absent: The cache does not have the next line; optional.
             ports |= {"next_line": Out(LINE_NUMBER_BITS), "next_absent": Out(1)}
         super().__init__(ports=ports)
 
@@ -70,7 +70,7 @@ class CacheWays(Component):
             fill.forget.eq(forgets),
         ]
         if self.ahead:
-            # the number of the set comes late: it alone is incremented before the lookup
+            # the set number arrives late: only it is incremented before the lookup
             m.d.comb += fill.next_index.eq(index + 1)
         ways = [CacheWay(self.sets, len(write_tag), ahead=self.ahead) for _ in range(self.ways)]
         for number, way in enumerate(ways):

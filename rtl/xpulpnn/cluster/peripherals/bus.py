@@ -12,17 +12,17 @@ from xpulpnn.isa.cluster import MASTER_BITS
 
 
 class PeripheralBus(Component):
-    """Leads the accesses of several initiators to peripherals and their answers back.
+    """Routes the accesses of several initiators to peripherals, and returns the answers.
 
-    A request is offered to its peripheral in the cycle after its grant; with a peripheral that answers at once the
-    answer comes in the second cycle after the grant. One request in two cycles at most. A peripheral has one access
-    outstanding; while it withholds its answer the others are served. Reset forgets what is outstanding.
+    A request is offered to its peripheral in the cycle after its grant; a peripheral without wait states answers in the
+    second cycle after the grant. At most one request in two cycles. A peripheral has one access outstanding; while it
+    withholds its answer the others are served. Reset drops outstanding accesses.
     """
 
     def __init__(self, initiators: int, blocks: tuple[tuple[int, int], ...]):
-        self.number = initiators  # Number of initiators, each with one access outstanding at most.
-        # blocks: Address and size of each peripheral, the size a power of two that divides the address. Where none
-        # is, an access fails.
+        self.number = initiators  # number of initiators, each with at most one access outstanding
+        # blocks: Address and size of each peripheral; the size is a power of two that divides the address. Other
+        # accesses fail.
         self.blocks = blocks
         ports = {
             "initiators": In(ObiSignature()).array(initiators),  #: Initiators.

@@ -14,20 +14,20 @@ class ClusterControl(Component):
 
     Registers: ``Control.EOC`` bit 0; ``FETCH_ENABLE`` a bit per core, beside the input of the cluster; ``CLOCK_GATE``
     bit 0, set by reset: the clocks of waiting cores may stop; ``BOOT_ADDRESS`` of each core, which reads as the input
-    until it is written; ``RETURN``. ``CONFIG`` and ``DEBUG_STATUS`` read as 0: there is nothing to configure, nothing
-    halts a core. Answers in the next cycle.
+    until it is written; ``RETURN``. ``CONFIG`` and ``DEBUG_STATUS`` have no function and read as 0. Answers in the next
+    cycle.
     """
 
     def __init__(self, cores: int):
-        self.cores = cores  # Number of cores.
+        self.cores = cores
         ports = {
             "port": In(ObiSignature()),  #: Access to the registers; bits 9 to 2 of the address count.
-            "boot_addr": In(XLEN),  #: Address of the first instruction of every core that has no other.
+            "boot_addr": In(XLEN),  #: First instruction address of cores without a boot address set by software.
             "boot_addresses": Out(XLEN).array(cores),  #: Boot address of each core.
-            "fetch_enable": Out(cores),  #: Which cores software has started.
+            "fetch_enable": Out(cores),  #: Cores that software has started.
             "clock_gate": Out(1, init=1),  #: The clocks of waiting cores may stop.
-            "eoc": Out(1),  #: End of computation: software says that it is done.
-            "return_value": Out(XLEN),  #: Result of the program; bit 31 says that there is one.
+            "eoc": Out(1),  #: End of computation, set by software.
+            "return_value": Out(XLEN),  #: Result of the program; bit 31 marks it as valid.
         }
         super().__init__(ports=ports)
 

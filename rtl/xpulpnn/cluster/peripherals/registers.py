@@ -10,7 +10,8 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
 def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
-    """Grant every access to ``port`` at once and answer it in the next cycle; where no register is, with an error."""
+    """Grant every access to ``port`` at once and answer in the next cycle, with an error where there is no register;
+    return the write strobes by register."""
     offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
     written = {}
     m.d.comb += port.gnt.eq(1)
@@ -28,7 +29,7 @@ def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
 
 
 def written_value(port, value: Value) -> Value:
-    """A register of ``value`` after the write that ``port`` requests: the enabled bytes change."""
+    """Return the value of a register after the write at ``port``, which changes the enabled bytes."""
     old = Value.cast(value)
     width = len(old)
     parts = []

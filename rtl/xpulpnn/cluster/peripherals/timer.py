@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import XLEN
 
 
 class TimerSettings(data.Struct):
-    """The bits of ``TimerConfig`` and the prescaler's period less one."""
+    """Bits of ``TimerConfig`` and the prescaler period less one."""
 
     enable: 1
     reset: 1
@@ -25,7 +25,7 @@ class TimerSettings(data.Struct):
 
 
 class _Half:
-    """Registers of one timer."""
+    """Registers of one of the two timers."""
 
     def __init__(self, name: str):
         kinds = ("CONFIG", "COUNT", "COMPARE", "START", "RESET")
@@ -40,17 +40,17 @@ class _Half:
 class ClusterTimer(Component):
     """Two timers of 32 bits, or one of 64.
 
-    An enabled timer steps in every cycle, with the prescaler in every ``prescale + 1``-th. A step from a count that is
-    equal to the comparison ends a period: it is an event if they are wanted, begins again at 0 with ``CLEAR``, and
-    stops the timer with ``ONE_SHOT``; the timer counts on otherwise. Writing ``START`` enables, writing ``RESET``
-    clears the count, with any value. What software writes wins over a step in the same cycle. In cascade the low
-    timer's configuration counts for both, and the events are those of the low timer. There is neither an event input
-    nor a second clock: the bits for them read as 0. Answers in the next cycle.
+    An enabled timer counts every cycle, with the prescaler every ``prescale + 1`` cycles. A step from a count that
+    equals the comparison value ends a period: it is an event with ``EVENT``, restarts the count at 0 with ``CLEAR``,
+    and stops the timer with ``ONE_SHOT``; otherwise the timer counts on. Writing ``START`` enables, writing ``RESET``
+    clears the count, with any value. A software write wins over a step in the same cycle. In cascade the configuration
+    of the low timer holds for both, and the events are those of the low timer. There is no event input and no second
+    clock: their bits read as 0. Answers in the next cycle.
     """
 
     port: In(ObiSignature())  #: Access to the registers; bits 9 to 2 of the address count.
-    events: Out(2)  #: The end of a period, of the low and the high timer; a pulse.
-    armed: Out(2)  #: The timer is enabled and will tell the end of its period.
+    events: Out(2)  #: Ends of a period of the low and the high timer; pulses.
+    armed: Out(2)  #: Timers that are enabled and will report the end of a period.
 
     def elaborate(self, platform):
         m = Module()

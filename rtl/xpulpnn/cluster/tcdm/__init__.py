@@ -1,1 +1,1 @@
-"""The shared memory of the cluster: banks, and the crossbar before them."""
+"""The shared memory of the cluster: banks, and the crossbar in front of them."""

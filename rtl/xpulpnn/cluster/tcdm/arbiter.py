@@ -1,4 +1,4 @@
-"""Arbiter of one resource."""
+"""Arbiter with three policies."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -9,19 +9,19 @@ from xpulpnn.config import Arbiter as ArbiterKind
 class Arbiter(Component):
     """Grants one of several requests.
 
-    Combinational; in every cycle with a request one is granted. With ``counter`` the inputs are the leaves of a binary
-    tree, and a counter of grants names one of them; where both halves of a node request, the half wins in which the
-    named leaf is. With ``strict`` the next requesting input after the last winner wins, round the circle. In both a
-    request that stays waits for at most ``inputs - 1`` grants. With ``fixed`` the lowest number wins, and the others
-    may wait for ever. After reset input 0 is preferred.
+    Combinational; every cycle with a request has a grant. With ``counter`` the inputs are the leaves of a binary
+    tree, and a counter of grants points to one leaf; where both halves of a node request, the half with that leaf wins.
+    With ``strict`` the next requesting input after the last winner wins, in circular order. In both a request waits for
+    at most ``inputs - 1`` grants. With ``fixed`` the lowest number wins, and others may starve. After reset input 0 is
+    preferred.
     """
 
     def __init__(self, inputs: int, kind: ArbiterKind):
-        self.inputs = inputs  # Number of requests, at least 1.
-        self.kind = kind  # Who wins.
+        self.inputs = inputs  # number of requests, at least 1
+        self.kind = kind  # policy
         self.module_variant = f"{inputs}"
         #: req: Requests.
-        #: gnt: The one that is granted; 0 without a request.
+        #: gnt: The granted request, one-hot; 0 without a request.
         super().__init__(ports={"req": In(inputs), "gnt": Out(inputs)})
 
     def elaborate(self, platform):
@@ -34,10 +34,10 @@ class Arbiter(Component):
         return m
 
     def _counter(self, m):
-        """A tree of choices whose root is steered by the top bit of the counter.
+        """Build a tree of choices whose root is steered by the top bit of the counter.
 
-        An input is granted if it requests and loses at no level. That depends on the requests of the other half of
-        each of its nodes and on the counter only, so that all levels are decided at once.
+        An input is granted if it requests and loses at no level. A level only depends on the counter and on the
+        requests of the other half of the node, so all levels are decided in parallel.
         """
         levels = (self.inputs - 1).bit_length()
         preferred = Signal(levels)
@@ -64,7 +64,7 @@ class Arbiter(Component):
             m.d.comb += self.gnt[number].eq(self.req[number] & ~loses.any())
 
     def _strict(self, m):
-        """The lowest number above the last winner, else the lowest of all."""
+        """Grant the lowest request above the last winner, else the lowest of all."""
         above, preferred = signals(self.inputs, "above preferred")
         m.d.comb += preferred.eq(self.req & above)
         with m.If(self.req.any()):

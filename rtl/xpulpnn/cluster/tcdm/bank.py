@@ -9,13 +9,13 @@ from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 
 class Bank(Component):
-    """Single-port memory of 32-bit words as an array, the place of a memory macro.
+    """Single-port memory of 32-bit words as an array, a placeholder for a memory macro.
 
     One access per cycle; the word read appears in the next cycle and stays until the next read. Not reset.
     """
 
     def __init__(self, words: int):
-        self.words = words  # Its size, a power of two.
+        self.words = words  # size in words, a power of two
         #: port: Access.
         super().__init__(ports={"port": In(BankSignature(words))})
 

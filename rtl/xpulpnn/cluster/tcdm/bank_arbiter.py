@@ -1,4 +1,4 @@
-"""Access of all masters to one bank."""
+"""Arbitration of one bank."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -11,42 +11,43 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import MASTER_BITS, NO_MASTER
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-PATIENCE_BITS = 4  # a master that yields to the cores is served after 2 to the power of this cycles at the latest
+PATIENCE_BITS = 4  # a master that yields to the cores is served after at most 2 to the power of this cycles
 
 
 def access_layout(words: int) -> data.StructLayout:
-    """An access of a master to a bank: number of the word, whether it is a test&set, and the rest as in OBI."""
+    """Return the layout of an access to a bank: row, whether it is a test-and-set, and the rest as in OBI."""
     return data.StructLayout({"row": (words - 1).bit_length(), "test_set": 1, "we": 1, "be": WORD_BYTES, "wdata": XLEN})
 
 
 class BankArbiter(Component):
-    """One bank: arbitration among the masters, the choice of the winner's access, the second half of test&set.
+    """One bank: arbitration among the masters, selection of the winner's access, second half of a test-and-set.
 
-    Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test&set nobody
-    is granted. With ``dma_priority`` low the cores are served first and the other masters when no core asks, or when
-    one of them has waited for 16 cycles; a core that waits is passed over at most once in 16 cycles then. With
-    ``broadcast`` all loads of the word that the winner loads are granted with it. With late results of the cores a
-    master can claim the bank without a request: when it wins, nobody is served.
+    Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test-and-set no
+    master is granted. With ``dma_priority`` low the other masters are served when no core requests, or when one of them
+    has waited for 16 cycles; a waiting core is then passed over at most once in 16 cycles. With ``broadcast`` all loads
+    of the word that the winner loads are granted with it. With late results of the cores a master can claim the bank
+    without a request: if it wins, no master is served.
     """
 
-    def __init__(self, config: ClusterConfig, masters: int):  # Arbiter, size of the bank.
-        self.masters = masters  # Number of masters, the cores first.
+    def __init__(self, config: ClusterConfig, masters: int):
+        self.masters = masters  # number of masters, the cores first
         words = config.bank_words
         ports = {
-            "req": In(masters),  #: Which masters want the bank.
-            #: access: What each wants; stable until it is granted.
+            "req": In(masters),  #: Masters that request the bank.
+            #: access: Access of each master; stable until it is granted.
             "access": In(data.ArrayLayout(access_layout(words), masters)),
-            "gnt": Out(masters),  #: Which are served in this cycle.
-            "bank": Out(BankSignature(words)),  #: The bank.
+            "gnt": Out(masters),  #: Masters that are served in this cycle.
+            "bank": Out(BankSignature(words)),  #: Port of the bank.
         }
         if config.core.late_results:
-            #: asking: The masters that request anything; only with late results of the cores.
+            #: asking: Masters with a request to any bank; only with late results of the cores.
             ports["asking"] = In(masters)
         if config.rvfi:
-            #: master: Number of the master whose access the bank does, 31 for the write of a test&set; with ``rvfi``.
+            #: master: Number of the master whose access the bank performs, 31 for the write of a test-and-set; with
+            #:   ``rvfi``.
             ports["master"] = Out(MASTER_BITS)
             if config.broadcast:
-                #: sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
+                #: sharers: Other masters that the answer serves as well; with ``rvfi`` and ``broadcast``.
                 ports["sharers"] = Out(masters)
         super().__init__(config, ports)
 
@@ -90,7 +91,7 @@ class BankArbiter(Component):
         return m
 
     def _yielding(self, m, req, wins):
-        """Two arbiters: the other masters are served if no core asks or one of them has waited for long."""
+        """Use two arbiters: the other masters are served if no core requests or one of them has waited for long."""
         cores = self.config.cores
         others = self.masters - cores
         m.submodules.core_arbiter = core_arbiter = Arbiter(cores, self.config.arbiter)

@@ -14,31 +14,32 @@ from xpulpnn.isa.machine import WORD_BYTES
 
 
 class TcdmInterconnect(Component):
-    """Every master to every bank: one access per bank and cycle.
+    """Crossbar from every master to every bank: one access per bank and cycle.
 
-    Words lie round the banks. A request is granted in the same cycle if it wins its bank, answered in the next,
-    writes too; a master may request in the cycle of the response. Who loses keeps requesting. A load whose address has
-    bit 20 set is a test&set. Of the address only that bit and as many as the memory has count. Reset drops responses.
-    With late results of the cores, which master wins a bank depends on claims, known before requests are; a claim
-    without a request keeps others away for the cycle, and need not stay.
+    Words are interleaved over the banks. A request is granted in the same cycle if it wins its bank, and answered in
+    the next, writes too; a master may request in the cycle of the response. A losing master keeps its request. A load
+    whose address has bit 20 set is a test-and-set. Only that bit and the address bits of the memory count. Reset drops
+    responses. With late results of the cores, claims, which are known before requests, decide which master wins a bank;
+    a claim without a request blocks the bank for the cycle, and need not stay.
     """
 
-    def __init__(self, config: ClusterConfig, masters: int):  # Banks, arbiter, what is hashed and shared.
-        self.masters = masters  # Number of ports: the cores, then others.
+    def __init__(self, config: ClusterConfig, masters: int):
+        self.masters = masters  # number of ports: the cores, then others
         ports = {
             "ports": In(ObiSignature()).array(masters),  #: The masters.
             "banks": Out(BankSignature(config.bank_words)).array(config.banks),  #: The banks.
         }
         if config.core.late_results:
-            #: claims: Masters that take part in the arbitration: all that request, and others, by address alone; only
+            #: claims: Masters that take part in the arbitration: all that request, and others by address alone; only
             #:   with late results of the cores.
             ports["claims"] = In(masters)
         if config.rvfi:
-            #: bank_masters: Number of the master whose access each bank does, 31 for the write of a test&set; with
-            #:   ``rvfi``.
+            #: bank_masters: Number of the master whose access each bank performs, 31 for the write of a test-and-set;
+            #:   with ``rvfi``.
             ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
             if config.broadcast:
-                #: bank_sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
+                #: bank_sharers: Other masters that the answer of each bank serves as well; with ``rvfi`` and
+                #:   ``broadcast``.
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(config, ports)
 
@@ -52,7 +53,7 @@ class TcdmInterconnect(Component):
         bank_indices = []
         for number, port in enumerate(self.ports):
             word = Signal(word_bits, name=f"word{number}")
-            # a single bank has a number too
+            # a single bank has a number of one bit too
             bank = Signal(max(bank_bits, 1), name=f"bank_index{number}")
             access = accesses[number]
             m.d.comb += [

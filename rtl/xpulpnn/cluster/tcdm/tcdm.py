@@ -12,31 +12,31 @@ from xpulpnn.isa.cluster import MASTER_BITS
 
 
 class Tcdm(Component):
-    """Memory of many ports: a crossbar before word-interleaved banks, of one access per cycle each.
+    """Memory with many ports: a crossbar and word-interleaved banks of one access per cycle each.
 
     A request is granted in the same cycle if it wins its bank and answered in the next, see
     :class:`~xpulpnn.cluster.tcdm.interconnect.TcdmInterconnect`.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
-        # Size, banks, arbiter; whether the banks are arrays or ports.
-        self.masters = masters  # Number of ports: the cores, then others.
-        #: ports: The masters. Of an address bits 19 to 0 within the memory count, and bit 20, which makes a load a
-        #:   test&set.
+        self.masters = masters  # number of ports: the cores, then others
+        #: ports: The masters. Address bits 19 to 0 within the size of the memory count, and bit 20, which makes a load
+        #:   a test-and-set.
         ports = {"ports": In(ObiSignature()).array(masters)}
         if config.core.late_results:
-            #: claims: Masters that take part in the arbitration: all that request, and others, by address alone; only
+            #: claims: Masters that take part in the arbitration: all that request, and others by address alone; only
             #:   with late results of the cores.
             ports["claims"] = In(masters)
         if config.memories == "ports":
             #: banks: The banks, if they are outside.
             ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
-            #: bank_masters: Number of the master whose access each bank does, 31 for the write of a test&set; with
-            #:   ``rvfi``.
+            #: bank_masters: Number of the master whose access each bank performs, 31 for the write of a test-and-set;
+            #:   with ``rvfi``.
             ports["bank_masters"] = Out(MASTER_BITS).array(config.banks)
             if config.broadcast:
-                #: bank_sharers: The others that its answer serves as well; with ``rvfi`` and ``broadcast``.
+                #: bank_sharers: Other masters that the answer of each bank serves as well; with ``rvfi`` and
+                #:   ``broadcast``.
                 ports["bank_sharers"] = Out(masters).array(config.banks)
         super().__init__(config, ports)
 

@@ -1,4 +1,4 @@
-"""The second half of a test&set."""
+"""The second half of a test-and-set."""
 
 from amaranth.hdl import Const, Module, Signal
 
@@ -15,10 +15,10 @@ class TestAndSet(Component):
     """
 
     def __init__(self, words: int):
-        self.words = words  # Words of the bank.
+        self.words = words  # number of words of the bank
         ports = {
             "access": In(BankSignature(words)),  #: Access to the bank.
-            "start": In(1),  #: The access is the load of a test&set.
+            "start": In(1),  #: The access is the load of a test-and-set.
             "busy": Out(1),  #: The bank is being written: ``access`` must not request.
             "bank": Out(BankSignature(words)),  #: The bank.
         }
