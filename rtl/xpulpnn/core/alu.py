@@ -11,7 +11,7 @@ from xpulpnn.core.simd_alu import SimdAlu
 
 
 class Alu(Component):
-    """Every one-cycle integer operation but the products: scalar, packed SIMD, addresses and branch conditions.
+    """All one-cycle integer operations except products: scalar, packed SIMD, addresses and branch conditions.
 
     ``result = op_a <ctrl> op_b``. Combinational; needs no reset.
     """
@@ -20,15 +20,15 @@ class Alu(Component):
     op_a: In(XLEN)  #: rs1, pc, or the first addend.
     #: op_b: rs2, an extended immediate or the replicated scalar. Bit fields: width minus one in bits 9:5 and lowest bit
     #:   in 4:0. Clip: the bound. Lane extraction and insertion: the lane number. Shuffles: the selector of every lane.
-    #:   One-operand instructions: 0, which is what their rs2 field x0 reads.
+    #:   One-operand instructions: 0, the value of x0 in their rs2 field.
     op_b: In(XLEN)
     op_c: In(XLEN)  #: Old rd, for insertions, ``pv.shuffle2``, ``pv.packhi`` and ``pv.packlo``.
     shamt: In(INDEX_BITS)  #: Shift amount of the ``p.addN`` family.
     result: Out(XLEN)  #: Result, in the cycle of the operands.
-    sum: Out(XLEN)  #: The sum or difference in it, whatever ``ctrl.result``: earlier.
-    comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says, for branches.
+    sum: Out(XLEN)  #: Sum or difference of the operands, whatever ``ctrl.result``; earlier than ``result``.
+    comparison: Out(1)  #: ``op_a`` and ``op_b`` satisfy the relation ``ctrl.compare``, for branches.
 
-    # config (CoreConfig): Widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
+    # config (CoreConfig): Only its SIMD widths are built, and without XpulpV2 only the RV32I operations.
     def elaborate(self, platform):
         m = Module()
         m.submodules.simd_alu = simd_alu = SimdAlu(self.config)
@@ -45,11 +45,11 @@ class Alu(Component):
         return m
 
     def _clip(self, m: Module, simd_alu: SimdAlu, zero: Value) -> None:
-        """``op_a`` limited by ``op_b`` above and by ``~op_b`` or 0 below, with a single comparison.
+        """Clip ``op_a`` to ``op_b`` above and ``~op_b`` or 0 below, with a single comparison.
 
-        With a non-negative bound the sign of ``op_a`` tells which limit it can exceed. With a negative bound the lower
-        limit is the greater one: clip gives ``~op_b`` up to it and ``op_b`` above, clipu 0 up to 0 and ``op_b`` above.
-        The signs choose the two candidates, then the comparison chooses between them.
+        With a non-negative bound the sign of ``op_a`` determines the limit that it can exceed. With a negative bound
+        the lower limit is the greater one: clip gives ``~op_b`` up to the lower limit and ``op_b`` above, clipu 0 up to
+        0 and ``op_b`` above. The signs select the two candidates, and the comparison selects one of them.
         """
         clip = self.ctrl.result == AluResult.CLIP
         clipu = self.ctrl.result == AluResult.CLIPU

@@ -1,7 +1,7 @@
-"""Control word of the ALU and its derivation from a row of the instruction table.
+"""Control word of the ALU, and its value for a row of the instruction table.
 
-The word is pre-decoded: the decoder in ID resolves an instruction into it, so that no opcode is decoded in EX. All
-zeros is a 32-bit addition.
+The decoder in ID resolves an instruction into this pre-decoded word, so that EX decodes no opcode. All zeros is a
+32-bit addition.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS, Insn
 class LaneFmt(enum.Enum, shape=4):
     """Partition of the 32-bit datapath: one word, or the lanes of a packed-SIMD format.
 
-    A thermometer code, so that partitioning costs no decoding: bit k tells that lanes are at most ``16 >> k`` wide.
+    A thermometer code, so that partitioning needs no decoding: bit k is set if lanes are at most ``16 >> k`` wide.
     """
 
     WORD = 0b0000
@@ -27,7 +27,7 @@ class LaneFmt(enum.Enum, shape=4):
 
     @classmethod
     def of(cls, fmt: ElemFmt | None) -> "LaneFmt":
-        """The partition of a SIMD format, or the word for a scalar instruction."""
+        """Return the partition of a SIMD format, or the word for a scalar instruction."""
         return cls.WORD if fmt is None else cls[fmt.name]
 
 
@@ -55,9 +55,9 @@ class AluResult(enum.Enum, shape=4):
 
 
 class AluCompare(enum.Enum, shape=3):
-    """Relation of ``op_a`` to ``op_b``. Needs ``subtract``.
+    """Relation of ``op_a`` to ``op_b``; needs ``subtract``.
 
-    Bit 0: being equal does not count; bit 1: being less counts; bit 2: the opposite.
+    Bit 0: equality does not satisfy the relation; bit 1: less does; bit 2: the relation is inverted.
     """
 
     EQ = 0b000
@@ -69,8 +69,6 @@ class AluCompare(enum.Enum, shape=3):
 
 
 class AluShift(enum.Enum, shape=3):
-    """Operation of the shifter."""
-
     RIGHT = 0  # ``op_a`` right by ``op_b``.
     LEFT = 1  # ``op_a`` left by ``op_b``.
     ROTATE = 2  # ``op_a`` right by ``op_b``, bit 0 entering at bit 31; WORD only.
@@ -79,13 +77,13 @@ class AluShift(enum.Enum, shape=3):
 
 
 class AluField(enum.Enum, shape=2):
-    """Operation on the bit field of ``op_b``."""
+    """Operation on the bit field that ``op_b`` selects."""
 
     EXTRACT, INSERT, CLEAR, SET = range(4)
 
 
 class AluFieldPlace(enum.Enum, shape=2):
-    """Place and width of the field."""
+    """Position and width of the bit field."""
 
     OPERAND = 0  # ``op_b[9:5] + 1`` bits from bit ``op_b[4:0]``.
     HALF = 1  # 16 bits, half-word ``op_b[0]``.
@@ -105,8 +103,6 @@ class AluMove(enum.Enum, shape=3):
 
 
 class AluCtrl(data.Struct):
-    """Control word of the ALU."""
-
     fmt: LaneFmt  #: Partition of adder, comparator, shifter and lane moves.
     result: AluResult  #: Source of the result.
     subtract: 1  #: The adder subtracts ``op_b``; set for every comparison, minimum, maximum and clip.
@@ -114,7 +110,7 @@ class AluCtrl(data.Struct):
     compare: AluCompare  #: Relation for ``comparison``, FLAG, MASK and SELECT.
     #: shift: Shifter operation for SHIFT; LEFT for an inserted field and for counts from the sign bit, else RIGHT.
     shift: AluShift
-    rounding: 1  #: NORMALISE adds half of the last place kept.
+    rounding: 1  #: NORMALISE rounds: it adds half of the lowest remaining bit.
     #: field, place, count, move: Operation of FIELD (first two), COUNT and MOVE.
     field: AluField
     place: AluFieldPlace
@@ -125,7 +121,7 @@ class AluCtrl(data.Struct):
 def _relations(
     prefix: str, names: str, *, signed: bool = True, result: AluResult = AluResult.FLAG
 ) -> dict[str, dict[str, Any]]:
-    """Comparisons whose names begin, after ``prefix``, with their relation; unsigned if they end in ``u``."""
+    """Return the fields of comparisons, named ``prefix`` and a relation, unsigned if the name ends in ``u``."""
     return {
         f"{prefix}{name}": {
             "result": result,
@@ -162,7 +158,7 @@ _LANE_WISE: dict[str, dict[str, Any]] = {
     "maxu": _select(compare=AluCompare.GE),
     "abs": {"result": AluResult.ABS, "subtract": 1, "signed": 1, "compare": AluCompare.GE},
 }
-"""Operations present both for the word and for packed lanes, by the mnemonic they share."""
+"""Operations on the word and on packed lanes, by their common mnemonic."""
 
 _SCALAR: dict[str, dict[str, Any]] = {
     **_LANE_WISE,
@@ -212,7 +208,7 @@ _LANE_PLACES = {ElemFmt.H: _HALF, ElemFmt.B: _BYTE}
 
 
 def alu_control(insn: Insn) -> dict[str, Any] | None:
-    """Fields of :class:`AluCtrl` that execute ``insn``; those left out are 0. ``None`` if it does not use the ALU.
+    """Return the fields of :class:`AluCtrl` that execute ``insn``, without zeros; None if it does not use the ALU.
 
     Loads, stores, post-increments, Mac&Load, ``lui``, ``auipc`` and links are 32-bit additions of the operands that ID
     prepares; branches set up their comparison. Lane extraction and insertion are bit fields at a multiple of the

@@ -21,8 +21,6 @@ from xpulpnn.isa.retirement import WaitCause
 
 
 class Stages(NamedTuple):
-    """The parts of the back end."""
-
     id_stage: IdStage
     ex_stage: ExStage
     wb_stage: WbStage
@@ -32,13 +30,13 @@ class Stages(NamedTuple):
 class Backend(Component):
     """Single-issue in-order back end with forwarding and interlocks.
 
-    An instruction taken from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2. Costs
-    in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the base or
-    of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5; division 3
-    to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are requests: the
-    source of the stream inserts the bubbles of fetching. With ``fault`` a load or store and what was taken behind it
-    are dropped; a register that they have written already is restored in the next cycle, for which ``hold`` must be
-    high. Reset empties the pipeline and clears all registers.
+    An instruction accepted from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2.
+    Costs in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the
+    base or of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5;
+    division 3 to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are
+    requests: the source of the stream inserts the bubbles of fetching. With ``fault`` a load or store and all younger
+    instructions are dropped; a register that they have already written is restored in the next cycle, in which ``hold``
+    must be high. Reset empties the pipeline and clears all registers.
 
     Parameters
     ----------
@@ -49,54 +47,53 @@ class Backend(Component):
     def __init__(self, config: CoreConfig):
         ports = {
             "insn": In(pipeline.InsnSignature()),  #: Instruction stream.
-            "hold": In(1),  #: No instruction is taken from the stream while it is high.
+            "hold": In(1),  #: No instruction is accepted from the stream.
             "data": Out(ObiSignature()),  #: Port of the data memory.
-            "jump": Out(pipeline.RedirectSignature()),  #: Jump taken from the stream.
-            #: branch: Branch resolved as taken, one cycle or more after it was taken from the stream; an instruction
-            #:   offered in the same cycle is dropped.
+            "jump": Out(pipeline.RedirectSignature()),  #: Jump accepted from the stream.
+            #: branch: Taken branch, one cycle or more after it was accepted from the stream; an instruction offered in
+            #:   the same cycle is dropped.
             "branch": Out(pipeline.RedirectSignature()),
-            #: trap: Exception of the instruction taken from the stream, which has no other effect.
+            #: trap: Exception of the instruction accepted from the stream, which has no other effect.
             "trap": Out(pipeline.TrapSignature()),
             "fault": Out(pipeline.FaultSignature()),  #: Access fault.
-            #: system: System instruction taken from the stream, to be executed by whoever feeds it.
+            #: system: System instruction accepted from the stream, to be executed outside of the back end.
             "system": Out(pipeline.SystemSignature()),
-            "hwloop": Out(pipeline.HwLoopSignature()),  #: Hardware-loop set-up taken from the stream.
+            "hwloop": Out(pipeline.HwLoopSignature()),  #: Hardware-loop set-up accepted from the stream.
             "csr": Out(pipeline.CsrSignature()),  #: CSR access of the instruction in EX.
-            #: intent: What the instruction at the head of the stream does when it is taken, unless ``branch`` drops it.
+            #: intent: Effects of the instruction at the head of the stream when it is accepted, unless ``branch`` drops
+            #:   it.
             "intent": Out(pipeline.IntentSignature()),
             "flow": Out(pipeline.FlowSignature()),  #: Progress of instructions through the stages.
             "busy": Out(1),  #: EX or WB holds an instruction.
         }
         if config.debug:
-            #: debug_mode: The core is in debug mode: what is taken from the stream does not retire; only with debug
-            #:   mode.
+            #: debug_mode: The core is in debug mode: instructions of the stream do not retire; only with debug mode.
             ports["debug_mode"] = In(1)
-            #: fault_halts: The access that faults in this cycle is made again after debug mode; only with debug mode.
+            #: fault_halts: The access that faults in this cycle is repeated after debug mode; only with debug mode.
             ports["fault_halts"] = In(1)
             #: watched: The access in EX, which triggers may stop; only with debug mode.
             ports["watched"] = Out(pipeline.WatchedSignature())
-            #: kept: Register of the load-store unit that accesses across a word boundary overwrite, free for dscratch1;
-            #:   only with debug mode.
-            #: kept_we, kept_wdata: That register is written while nothing is outstanding, and the word; only with debug
-            #:   mode.
+            #: kept: Register of the load-store unit for accesses across a word boundary, which otherwise serves as
+            #:   dscratch1; only with debug mode.
+            #: kept_we, kept_wdata: Write of ``kept`` while no access is outstanding; only with debug mode.
             ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
         if config.nn_csrs:
-            #: nn_csr_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``.
-            #: nn_csr_we, nn_csr_wdata: A CSR instruction writes that word of the NN-RF, and the new word; only with
-            #:   ``nn_csrs``.
+            #: nn_csr_value: Word of the NN-RF at ``csr.addr``; only with ``nn_csrs``.
+            #: nn_csr_we, nn_csr_wdata: Write of the word of the NN-RF at ``csr.addr``; only with ``nn_csrs``.
             ports |= {"nn_csr_value": Out(32), "nn_csr_we": In(1), "nn_csr_wdata": In(32)}
         if config.performance_counters:
             #: events: Events to count; only with performance counters.
             ports["events"] = Out(pipeline.EventsSignature())
         if config.rvfi:
-            #: info: Additions of the front end to the retirement record of the instruction taken; with ``rvfi``.
-            #: rvfi: Retirement port; on request.
+            #: info: Facts of the front end for the retirement record of the accepted instruction; with ``rvfi``.
+            #: rvfi: Retirement port; with ``rvfi``.
             ports |= {
                 "rvfi": Out(RvfiSignature(pairs=config.mac_load_pair)),
                 "info": In(pipeline.RetireInfoSignature()),
             }
             if config.debug:
-                #: debug_enters: Debug mode is entered in this cycle: what leaves the stream does not retire; with both.
+                #: debug_enters: Debug mode is entered in this cycle: instructions that leave the stream do not retire;
+                #:   with debug mode and ``rvfi``.
                 ports["debug_enters"] = In(1)
         super().__init__(config, ports)
 
@@ -133,7 +130,7 @@ class Backend(Component):
         return m
 
     def _advance(self, m, stages, ex_ready, ex_fires):
-        """Decide which instructions go on, and tell the hardware loops, counters and controller."""
+        """Decide which instructions advance, and inform hardware loops, counters and controller."""
         id_ex, lsu, ex_stage = stages.id_stage.id_ex, stages.lsu, stages.ex_stage
         ex_done = Signal()
         m.d.comb += [
@@ -151,7 +148,7 @@ class Backend(Component):
         ]
 
     def _forward(self, m, stages, ex_ready, ex_fires):
-        """Operands of EX, results back to ID, and the writes of WB."""
+        """Connect the operands of EX, the results forwarded to ID, and the writes of WB."""
         id_stage, ex_stage, wb_stage, lsu = stages
         id_ex = id_stage.id_ex
         m.d.comb += [
@@ -183,11 +180,11 @@ class Backend(Component):
             ]
 
     def _access(self, m, stages, ex_fires):
-        """Access memory and CSRs."""
+        """Connect memory and CSR accesses."""
         id_ex, ex_stage, lsu = stages.id_stage.id_ex, stages.ex_stage, stages.lsu
         address_sum = ex_stage.sum
         if self.config.late_results:
-            # by itself, without the complement of a difference in front
+            # a separate adder, without the complement for differences
             address_sum = (id_ex.op_a + id_ex.op_b)[:XLEN]
         m.d.comb += [
             lsu.ex_ctrl.eq(id_ex.lsu),
@@ -203,7 +200,7 @@ class Backend(Component):
         ]
 
     def _hand_to_wb(self, m, stages):
-        """The instruction in EX as WB takes it."""
+        """Connect the instruction in EX to WB."""
         config, id_ex, ex_stage, ex = self.config, stages.id_stage.id_ex, stages.ex_stage, stages.wb_stage.ex
         uses_rd = optional(id_ex, "wb_base")
         if config.requantise:
@@ -230,7 +227,7 @@ class Backend(Component):
         ]
 
     def _multiply(self, m, stages, ex_fires):
-        """Factors of dot products."""
+        """Connect the factors of dot products."""
         id_stage, ex_stage, id_ex = stages.id_stage, stages.ex_stage, stages.id_stage.id_ex
         if self.config.dotp_operands_in_id:
             formats = ("dotp_fmt", "dotp_a_signed", "dotp_b_signed")
@@ -243,7 +240,7 @@ class Backend(Component):
             m.d.comb += assign_by_name(ex_stage, id_ex, "pair", "later_pair", "second_sum")
 
     def _connect_nnrf(self, m, stages, ex_fires):
-        """The NN-RF, which ID reads and WB writes."""
+        """Connect the NN-RF, which ID reads and WB writes."""
         id_stage, ex_stage, wb_stage, lsu = stages
         m.d.comb += [
             ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),
@@ -283,7 +280,7 @@ class Backend(Component):
             m.d.comb += lsu.ex_ctrl.valid.eq(0)
 
     def _quantise(self, m, stages, ex_fires):
-        """Let the quantiser access memory."""
+        """Connect the quantiser to the load-store unit."""
         id_ex, ex_stage, lsu = stages.id_stage.id_ex, stages.ex_stage, stages.lsu
         m.d.comb += [
             ex_stage.quantise.eq(id_ex.quantise),
@@ -309,7 +306,7 @@ class Backend(Component):
         ]
 
     def _observe(self, m, stages, ex_ready):
-        """The retirement port."""
+        """Connect the retirement port."""
         m.submodules.stall_monitor = waits = StallMonitor()
         m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair, debug=self.config.debug)
         connect(m, tap.rvfi, flipped(self.rvfi))
@@ -329,7 +326,7 @@ class Backend(Component):
                 m.d.comb += tap.fault.eq(0)
 
     def _observe_waits(self, m, stages, waits, ex_ready):
-        """Causes of bubbles."""
+        """Connect the causes of bubbles."""
         lsu, system = stages.lsu, self.system
         with m.If(~stages.id_stage.id_ex.lsu.valid):
             m.d.comb += waits.ex_wait.eq(WaitCause.MULTICYCLE)
@@ -356,7 +353,7 @@ class Backend(Component):
         ]
 
     def _observe_instructions(self, m, stages, tap, ex_ready):
-        """Operands, results and accesses of instructions."""
+        """Connect operands, results and accesses of instructions."""
         id_stage, ex_stage, wb_stage, lsu = stages
         id_ex, payload, wb = id_stage.id_ex, self.insn.payload, wb_stage.wb
         m.d.comb += [

@@ -9,14 +9,14 @@ from xpulpnn.core.lanes import XLEN, every, steps
 
 COUNT_BITS = XLEN.bit_length()
 _LAST_EARLY_STEP = 4
-"""Counts of neighbouring bits that are added in the first of two cycles."""
+"""Largest fields of the population count that are added in the first of two cycles."""
 
 
 class BitCount(Component):
-    """``p.ff1``, ``p.fl1``, ``p.clb`` and ``p.cnt``.
+    """Bit counts ``p.ff1``, ``p.fl1``, ``p.clb`` and ``p.cnt``.
 
-    FF1 and FL1 give the index of the lowest and highest set bit of rs1, 32 for 0; CLB how many bits below the sign
-    equal it, 0 for 0; CNT the number of set bits. Combinational.
+    FF1 and FL1 give the index of the lowest and highest set bit of rs1, 32 for 0; CLB the number of bits below the sign
+    that equal it, 0 for 0; CNT the number of set bits. Combinational.
     """
 
     count: In(AluCount)  #: Operation.
@@ -25,7 +25,7 @@ class BitCount(Component):
     empty: Out(1)  #: ``word`` is 0.
 
     def __init__(self, *, late: bool = False) -> None:
-        self.late = late  # ``result`` is there in the second of two cycles with the same inputs.
+        self.late = late  # ``result`` is valid in the second of two cycles with the same inputs
         super().__init__()
 
     def elaborate(self, platform):
@@ -35,7 +35,7 @@ class BitCount(Component):
         first = Signal(INDEX_BITS)
         missing = Signal()
         m.d.comb += [
-            # The first place that differs from the reversed word's bit 0, its sign, ends the run of sign bits.
+            # The first bit that differs from the reversed word's bit 0, its sign, ends the run of sign bits.
             sought.eq(self.word ^ (clb & self.word[0]).replicate(XLEN)),
             missing.eq(~sought.any()),
             self.empty.eq(~self.word.any()),
@@ -56,7 +56,7 @@ class BitCount(Component):
         return m
 
     def _first_one(self, m: Module, word: Value) -> Value:
-        """Index of the lowest set bit, by halving the part it lies in; all ones if there is none."""
+        """Return the index of the lowest set bit by binary search; all ones if there is none."""
         index: list[Value] = []
         for half in reversed(list(steps(1))):
             if self.late and half == _LAST_EARLY_STEP:
@@ -70,13 +70,13 @@ class BitCount(Component):
 
     @staticmethod
     def _registered(m: Module, *values: Signal) -> list[Signal]:
-        """The values in the next cycle."""
+        """Return registered copies of the values."""
         later = [Signal.like(value, name=f"late_{value.name}") for value in values]
         m.d.sync += [register.eq(value) for register, value in zip(later, values, strict=True)]
         return later
 
     def _ones(self, m: Module) -> Value:
-        """Number of set bits: neighbouring counts are added in place, in fields of twice the width each time."""
+        """Return the number of set bits, by adding counts of adjacent fields and doubling the fields each time."""
         counts: Value = self.word
         for step in steps(1):
             low = every(2 * step, (1 << step) - 1)

@@ -11,7 +11,7 @@ INDEX_BITS = (XLEN - 1).bit_length()
 
 
 def bits_below(index: Value) -> Value:
-    """Mask of the bits below ``index``, a 5-bit number."""
+    """Return the mask of the bits below ``index``, a 5-bit number."""
     return Const(ALL_ONES >> 1, XLEN) >> ~index
 
 
@@ -19,14 +19,13 @@ class BitField(Component):
     """Masks and merging around the shifter for operations on one bit field.
 
     With the field ``K`` of ``W`` bits from bit ``start``, cut at bit 31: EXTRACT gives the low ``W`` bits of
-    ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a & ~K``, SET
-    ``op_a | K``. The result is ``(shifted & inside) | around``, so that nothing here waits for the shifter, where
-    ``shifted`` is ``op_a`` right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT.
-    Combinational.
+    ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a & ~K``, SET ``op_a
+    | K``. The result is ``(shifted & inside) | around``, so no logic here depends on the shifter; its ``shifted`` is
+    ``op_a`` right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT. Combinational.
     """
 
     field: In(AluField)  #: Operation.
-    place: In(AluFieldPlace)  #: Gives the width ``W``: a constant, or ``width_m1 + 1``.
+    place: In(AluFieldPlace)  #: Selects the width ``W``: a constant, or ``width_m1 + 1``.
     signed: In(1)  #: EXTRACT extends the sign.
     #: start, width_m1: Lowest bit of the field; its width minus one.
     start: In(INDEX_BITS)
@@ -34,8 +33,8 @@ class BitField(Component):
     #: op_a, op_c: rs1 and the old rd.
     op_a: In(XLEN)
     op_c: In(XLEN)
-    inside: Out(XLEN)  #: Where the result is the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
-    around: Out(XLEN)  #: The rest of the result.
+    inside: Out(XLEN)  #: Bits that come from the shifted operand, for EXTRACT and INSERT; for CLEAR and SET the field.
+    around: Out(XLEN)  #: The other bits of the result.
 
     def elaborate(self, platform):
         m = Module()
@@ -49,7 +48,7 @@ class BitField(Component):
         m.d.comb += [
             last.eq(self.start + width_m1),
             end.eq(last[:INDEX_BITS] | last[INDEX_BITS].replicate(INDEX_BITS)),
-            # The sign is read before the shift, which takes an extracted field to bit 0.
+            # The sign is read before the shift, which moves an extracted field to bit 0.
             sign.eq(self.signed & self.op_a.bit_select(end, 1)),
             first.eq(Mux(extract, 0, self.start)),
             self.inside.eq((Const(ALL_ONES, XLEN) >> ~Mux(extract, width_m1, end)) & ~bits_below(first)),

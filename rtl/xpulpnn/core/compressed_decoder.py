@@ -12,11 +12,11 @@ from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
 
 def expansion_wiring(insn: Insn) -> list[int | None]:
-    """Source of every bit of the expanded word of a compressed row.
+    """Return the source of every bit of the expanded word of a compressed row.
 
-    Bit ``i`` of the list is the number of a bit of the compressed word, ``None`` for constant 0 or ``-1`` for constant
+    An element of the list is the number of a bit of the compressed word, None for constant 0 or ``-1`` for constant
     1. Every expansion only moves bits (registers, scattered and sign-extended immediates), so toggling the free bits of
-    the row one at a time finds all of them.
+    the row one at a time finds all sources.
     """
     expansion = EXPANSIONS[insn.mnemonic]
     constant = expansion.word(insn.decode(insn.match))
@@ -32,21 +32,21 @@ def expansion_wiring(insn: Insn) -> list[int | None]:
 
 
 def excluded_pattern(token: Token) -> str:
-    """Pattern of the half-words that hold the excluded value of a field."""
+    """Return the pattern of the half-words that hold the excluded value of a field."""
     mask, value = token.field.insert(-1), token.field.insert(token.excluded)
     bits = reversed(range(HALF_BITS))
     return "".join(str(value >> bit & 1) if mask >> bit & 1 else "-" for bit in bits)
 
 
 class CompressedDecoder(Component):
-    """Expands a compressed instruction to the 32-bit word that does the same, but for the link of jumps.
+    """Expands a compressed instruction to the equivalent 32-bit word; only the link of jumps differs.
 
     Rows of the table that are special cases of others (``c.nop`` of ``c.addi``) have more fixed bits and are tried
-    first; what an exclusion leaves uncovered is reserved. Combinational.
+    first; excluded values that no other row covers are reserved. Combinational.
     """
 
-    word: In(32)  #: Instruction at the program counter; the upper half belongs to it only if it is not compressed.
-    expanded: Out(32)  #: 32-bit instruction; 0, which is no instruction, for a reserved compressed word.
+    word: In(32)  #: Instruction at the program counter; the upper half is ignored if it is compressed.
+    expanded: Out(32)  #: 32-bit instruction; 0, an illegal instruction, for a reserved compressed word.
     compressed: Out(1)  #: The instruction takes two bytes.
 
     def elaborate(self, platform):
@@ -60,7 +60,7 @@ class CompressedDecoder(Component):
             with m.Switch(self.word):
                 for insn in rows:
                     bits = [constants[bit] if bit in constants else half[bit] for bit in expansion_wiring(insn)]
-                    # half-words of which a field holds its excluded value
+                    # half-words with a field that holds its excluded value
                     excluded = [excluded_pattern(token) for token in insn.restricted]
                     legal = m.If(~half.matches(*excluded)) if excluded else nullcontext()
                     with m.Case("-" * (XLEN - HALF_BITS) + insn.pattern), legal:
@@ -68,6 +68,6 @@ class CompressedDecoder(Component):
         return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
-        """Mnemonics of the rows that a case of the Verilog expands."""
+        """Return the mnemonics of the rows that a case of the Verilog expands."""
         patterns = [text[XLEN - HALF_BITS :] for text in path[0]]
         return [row.mnemonic for row in COMPRESSED_ROWS if row.pattern in patterns]

@@ -1,4 +1,4 @@
-"""Control words that the decoder gives to the ID and EX stages, and that of every row of the instruction table."""
+"""Control words from the decoder to the ID and EX stages, and their values for every row of the instruction table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,16 +33,16 @@ class OpCSel(enum.Enum, shape=2):
 
 
 class ImmSel(enum.Enum, shape=4):
-    """Immediate given to operand b (guide, "Operand fields")."""
+    """Immediate for operand b (guide, "Operand fields")."""
 
     I_TYPE, S_TYPE, U_TYPE, SIMM5, LINK, WORD_BYTES, CLIP, FIELD = range(8)
     IMM6_SIGNED, IMM6_UNSIGNED, SHUFFLE_H, SHUFFLE_B = range(8, 12)
 
 
 class TargetSel(enum.Enum, shape=3):
-    """Offset added by the target adder of ID; the base is the pc, of jalr rs1.
+    """Offset added by the target adder of ID to the pc, or to rs1 for jalr.
 
-    ``LOOP`` and ``LOOP_SHORT`` are those of hardware loops, of 12 bits and, of lp.setupi, of 5.
+    ``LOOP`` and ``LOOP_SHORT`` are the 12-bit offset of hardware loops and the 5-bit offset of lp.setupi.
     """
 
     BRANCH, JAL, JALR, LOOP, LOOP_SHORT = range(5)
@@ -67,16 +67,14 @@ class MacLoad(enum.Enum, shape=2):
 
 
 class PairCtrl(data.Struct):
-    """Control word of Mac&Load of two products."""
-
-    valid: 1  #: The instruction is one.
-    #: half, quarter: Its weights have that part of the width of its activations; 0 without ``mixed_weights``.
+    valid: 1  #: The instruction is a Mac&Load of two products.
+    #: half, quarter: The weights have half or a quarter of the width of the activations; 0 without ``mixed_weights``.
     half: 1
     quarter: 1
 
 
 class System(enum.Enum, shape=3):
-    """Instructions that the core's controller executes, not the back end."""
+    """Instructions that the core's controller executes instead of the back end."""
 
     NONE, FENCE, FENCE_I, MRET, WFI, ECALL, EBREAK = range(7)
 
@@ -94,8 +92,6 @@ class CsrOp(enum.Enum, shape=2):
 
 
 class MemSize(enum.Enum, shape=2):
-    """Size of a memory access."""
-
     BYTE, HALF, WORD = range(3)
 
 
@@ -103,16 +99,14 @@ class LsuCtrl(data.Struct):
     """Control word of :class:`~xpulpnn.core.lsu.Lsu`."""
 
     valid: 1  #: The instruction accesses memory.
-    we: 1  #: It stores.
+    we: 1  #: The access is a store.
     size: MemSize  #: Bytes accessed.
     signed: 1  #: Loaded bytes and half-words are sign-extended.
-    post: 1  #: The address is the base alone; the offset only increments it.
+    post: 1  #: The address is the base alone; the offset only increments the base.
 
 
 class ExCtrl(data.Struct):
-    """Control word of the EX stage."""
-
-    unit: Unit  #: Whose result leaves the stage.
+    unit: Unit  #: Unit whose result leaves the stage.
     #: alu, mult, div, dotp: Control words of the units.
     alu: AluCtrl
     mult: MultCtrl
@@ -121,7 +115,7 @@ class ExCtrl(data.Struct):
 
 
 class IdCtrl(data.Struct):
-    """Everything the decoder says about an instruction word."""
+    """Control word that the decoder makes from an instruction word."""
 
     ex: ExCtrl  #: Control word of the EX stage.
     lsu: LsuCtrl  #: Control word of the load-store unit.
@@ -131,10 +125,10 @@ class IdCtrl(data.Struct):
     op_c: OpCSel
     imm: ImmSel
     target: TargetSel
-    replicate: 1  #: Operand b is lane 0 of its source in every lane of the format.
+    replicate: 1  #: Operand b is lane 0 of its source, replicated into every lane of the format.
     fmt: FmtField  #: Format of the replication.
-    shamt_rs2: 1  #: The normalisation shift comes from rs2, not from Is3.
-    #: rs1_used, rs2_used, rd_used: Register fields read; rd as third source.
+    shamt_rs2: 1  #: The shift amount of a normalisation comes from rs2 instead of Is3.
+    #: rs1_used, rs2_used, rd_used: Register fields read, with rd as third source.
     rs1_used: 1
     rs2_used: 1
     rd_used: 1
@@ -145,7 +139,7 @@ class IdCtrl(data.Struct):
     branch: 1
     jump: 1
     mac_load: MacLoad  #: Form of Mac&Load.
-    #: system, csr, hwloop: Requests to the core around the back end.
+    #: system, csr, hwloop: Requests to the parts of the core outside the back end.
     system: System
     csr: CsrOp
     hwloop: HwLoopOp
@@ -161,7 +155,7 @@ _MEMORY = {
 }
 
 _SYSTEM = {kind.name.lower().replace("_", "."): kind for kind in System if kind is not System.NONE}
-_SYSTEM["dret"] = System.MRET  # one of the two is legal, in debug mode the one, outside the other
+_SYSTEM["dret"] = System.MRET  # dret is legal in debug mode only, mret outside of it only
 
 _CSR: Mapping[str, CsrOp] = {"csrrw": CsrOp.WRITE, "csrrs": CsrOp.SET, "csrrc": CsrOp.CLEAR}
 
@@ -176,7 +170,7 @@ _IMMEDIATES: Mapping[str, ImmSel] = {
     "uimm6": ImmSel.IMM6_UNSIGNED,
     "Is2": ImmSel.FIELD,
 }
-"""Immediates by their operand token, unless the operation has one of its own."""
+"""Immediates by their operand token, for operations that are not in _OWN_IMMEDIATES."""
 
 _OWN_IMMEDIATES: Mapping[str, ImmSel] = {
     "clip": ImmSel.CLIP,
@@ -187,7 +181,7 @@ _OWN_IMMEDIATES: Mapping[str, ImmSel] = {
 
 
 def control_fields(insn: Insn) -> Fields:
-    """Fields of :class:`~xpulpnn.core.control.IdCtrl` for a 32-bit row; those not named are 0."""
+    """Return the fields of :class:`~xpulpnn.core.control.IdCtrl` for a 32-bit row, without zeros."""
     fields: Fields = {f"{name}_used": name in insn.reads for name in ("rs1", "rs2", "rd")}
     fields |= _unit(insn)
     if insn.op in _MEMORY:
@@ -235,7 +229,7 @@ def _unit(insn: Insn) -> Fields:
 
 
 def _second_operand(insn: Insn) -> Fields:
-    """Operand b of instructions whose second operand is rs2 or an immediate."""
+    """Return operand b of instructions whose second operand is rs2 or an immediate."""
     for token in insn.tokens:
         if token.field.name in _IMMEDIATES:
             return _immediate(_OWN_IMMEDIATES.get(insn.op, _IMMEDIATES[token.field.name]))
@@ -247,7 +241,7 @@ def _immediate(imm: ImmSel) -> Fields:
 
 
 def _memory(insn: Insn) -> Fields:
-    """Loads and stores: base in operand a, offset in operand b, store data in operand c."""
+    """Return loads and stores: base in operand a, offset in operand b, store data in operand c."""
     fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": _MEMORY[insn.op]}
     fields |= {"lsu.signed": insn.op in ("lb", "lh"), "elw": insn.op == "elw"}
     fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
@@ -261,18 +255,18 @@ def _memory(insn: Insn) -> Fields:
 
 
 def _mac_load(insn: Insn) -> Fields:
-    """Mac&Load: the dot product leaves through port B, the incremented base one cycle later through port A."""
+    """Return Mac&Load: port B writes the dot product, port A the incremented base one cycle later."""
     access: Fields = {"lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RD, "wb_write": WriteSel.RS1}
-    # what the product replaces is read, too: an access fault restores it
+    # the old accumulator is read as well, to be restored after an access fault
     form = {"rd_used": True, "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU}
     return access | form | _immediate(ImmSel.WORD_BYTES)
 
 
 def _mac_load_pair(insn: Insn) -> Fields:
-    """Two dot products: a load with increment whose word goes to the NN-RF, while port A writes both sums in WB."""
+    """Return Mac&Load of two products: a load to the NN-RF with increment; port A writes both sums in WB."""
     fields: Fields = {"ex.unit": Unit.ALU, "pair.valid": True, "wb_write": WriteSel.RD}
     fields |= _immediate(ImmSel.WORD_BYTES)
-    # the register behind rd is read in place of rs2, for an operand of its own
+    # the register after rd is read instead of rs2, for a separate operand
     if insn.wgt_fmt is not None and insn.fmt is not None:
         fields["pair.half" if insn.wgt_fmt == insn.fmt + 1 else "pair.quarter"] = True
     fields |= {"rd_used": insn.accumulates, "rs2_used": insn.accumulates}
@@ -282,15 +276,15 @@ def _mac_load_pair(insn: Insn) -> Fields:
 
 
 def _quantisation(insn: Insn) -> Fields:
-    """pv.qnt: the quantiser asks the load-store unit for half-words at addresses of its own."""
+    """Return pv.qnt: the quantiser requests half-words from the load-store unit at its own addresses."""
     control = {"quantise.valid": True, "quantise.crumbs": insn.fmt is ElemFmt.C}
     return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
 
 
 def _requantisation(insn: Insn) -> Fields:
-    """pv.rqld: a load whose word goes to the NN-RF. pv.rq*: a multiplication whose result port A writes.
+    """Return pv.rqld, a load into the NN-RF, or pv.rq*, a multiplication whose result port A writes.
 
-    Of the exact form operand b is the word with shift and zero point.
+    Operand b of pv.rqx* is the word with shift and zero point.
     """
     fields = {f"requantise.{name}": value for name, value in (requantise_control(insn) or {}).items()}
     if insn.loads_parameter:

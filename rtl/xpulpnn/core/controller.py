@@ -17,48 +17,47 @@ _PAGE_BITS = 12  # low bits in which the addresses of debug mode differ
 
 
 class DebugEntry(NamedTuple):
-    """How debug mode is entered and what it changes; constant 0 in a core without it."""
+    """Conditions of entering debug mode, and its effects; constant 0 in a core without debug mode."""
 
     mode: Value = Const(0)  #: The core is in debug mode.
-    step: Value = Const(0)  #: One instruction is executed outside of it.
+    step: Value = Const(0)  #: A single step is being executed outside of debug mode.
     irq_masked: Value = Const(0)  #: No interrupt is taken.
-    asks: Value = Const(0)  #: The debug module wants the core to halt.
+    asks: Value = Const(0)  #: The debug module requests a halt.
     halting: Value = Const(0)  #: ID waits until the core can halt.
-    halts: Value = Const(0)  #: It is entered in place of the instruction in ID.
-    dropped: Value = Const(0)  #: It is entered in place of an access that a trigger has stopped.
-    aborted: Value = Const(0)  #: It is entered in place of an access that has failed while the core was to halt.
-    breaks: Value = Const(0)  #: The instruction in ID is ebreak that enters it.
-    target: Value = Const(0)  #: Where fetching goes on.
+    halts: Value = Const(0)  #: Debug mode is entered instead of the instruction in ID.
+    dropped: Value = Const(0)  #: Debug mode is entered instead of an access that a trigger has stopped.
+    aborted: Value = Const(0)  #: Debug mode is entered instead of an access that has failed during a halt request.
+    breaks: Value = Const(0)  #: The instruction in ID is an ebreak that enters debug mode.
+    target: Value = Const(0)  #: Address of the next fetch.
 
 
 class Controller(Component):
-    """Decides where fetching goes on and when ID is held.
+    """Decides the address of the next fetch and when ID is held.
 
-    A branch resolved in EX goes first; it kills the instruction in ID, so nothing else happens in the same cycle. It is
-    decided late in the cycle, and therefore is the last to choose: what the instruction in ID asks for is made ready
-    beside it, as if there were no branch. An
-    interrupt holds ID as soon as it may be taken and is taken, in place of the instruction in ID, when everything older
-    is complete. An access fault goes before that; its trap is entered one cycle late, since memory tells of errors late
-    in a cycle. wfi, once it has left ID, holds ID until an interrupt is pending and enabled by mie. Reset waits for
-    ``fetch_enable`` and then goes to ``boot_addr``.
+    A branch resolved in EX has the highest priority; it kills the instruction in ID, so nothing else happens in the
+    same cycle. It is decided late in the cycle and therefore selects last, after the request of the instruction in ID
+    has been prepared as if there were no branch. An interrupt holds ID as soon as it may be taken, and is taken instead
+    of the instruction in ID when all older instructions are complete. An access fault has priority over interrupts; its
+    trap is entered one cycle late, since memory reports errors late in a cycle. wfi, once it has left ID, holds ID
+    until an interrupt is pending and enabled by mie. Reset waits for ``fetch_enable`` and then goes to ``boot_addr``.
     """
 
-    def __init__(self, config: CoreConfig):  # Debug mode present.
+    def __init__(self, config: CoreConfig):
         ports = {
             "fetch_enable": In(1),  #: Execution may start.
             "boot_addr": In(32),  #: Address at which execution starts.
             "boot": Out(1),  #: Execution starts in this cycle.
             "branch": In(pipeline.RedirectSignature()),  #: A branch in EX is taken.
-            "jump": In(pipeline.RedirectSignature()),  #: A jump leaves ID; its target also with ``intent.jump`` alone.
+            "jump": In(pipeline.RedirectSignature()),  #: A jump leaves ID; ``target`` is valid with ``intent.jump``.
             "trap": In(pipeline.TrapSignature()),  #: Exception of the instruction leaving ID.
             "fault": In(pipeline.FaultSignature()),  #: Access fault.
-            #: intent: What the instruction in ID does when it leaves, unless ``branch`` drops it.
+            #: intent: Effects of the instruction in ID when it leaves, unless ``branch`` drops it.
             "intent": In(pipeline.IntentSignature()),
             "ex_granted": In(1),  #: A request of the instruction in EX is granted.
             "system": In(pipeline.SystemSignature()),  #: System instruction leaving ID.
             "busy": In(1),  #: EX or WB holds an instruction.
-            "fetch_idle": In(1),  #: Nothing is being fetched, but for a redirect in this cycle.
-            #: loop_wrong: Fetching is not at the instruction after the one that leaves ID, unless ``branch`` drops it.
+            "fetch_idle": In(1),  #: No fetch is outstanding, except a redirect in this cycle.
+            #: loop_wrong: The instruction in IF is not the one to execute after the instruction that leaves ID.
             "loop_wrong": In(1),
             "id_next": In(32),  #: Address of the instruction after the one in ID, also without ``loop_wrong``.
             "loop_hold": In(1),  #: The hardware loops hold ID.
@@ -70,32 +69,34 @@ class Controller(Component):
             "mepc": In(32),  #: Address to return to.
             "enter": Out(1),  #: A trap is entered in this cycle.
             "enter_pc": Out(32),  #: Address of the instruction that traps, for mepc.
-            "enter_interrupt": Out(1),  #: The trap is an interrupt, no exception.
+            "enter_interrupt": Out(1),  #: The trap is an interrupt rather than an exception.
             "enter_cause": Out(5),  #: Cause of the trap, as in mcause.
             "leave": Out(1),  #: mret is executed in this cycle.
             "hold": Out(1),  #: ID waits.
-            "redirect": Out(1),  #: Fetching goes on elsewhere, at ``target``.
+            "redirect": Out(1),  #: Fetching continues at ``target``.
             "target": Out(32),  #: Address to fetch from, with ``redirect``.
             "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
             "irq_id": Out(5),  #: Line of the interrupt taken, with ``irq_ack``.
-            "asleep": Out(1),  #: wfi waits and nothing is under way.
+            "asleep": Out(1),  #: wfi waits and no access is outstanding.
         }
         if config.debug:
             # all of these only with debug mode
-            #: debug_req: The debug module wants the core to halt.
-            #: debug_halt_addr: Address to go to when debug mode is entered, and for ebreak in it.
-            #: debug_exception_addr: Address to go to for exceptions but ebreak in debug mode, in the 4 KiB of
-            #:   ``debug_halt_addr``.
+            #: debug_req: The debug module requests a halt; only with debug mode.
+            #: debug_halt_addr: Target of debug mode entry, and of ebreak in debug mode; only with debug mode.
+            #: debug_exception_addr: Target of exceptions other than ebreak in debug mode, in the 4 KiB of
+            #:   ``debug_halt_addr``; only with debug mode.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
-            #: debug: Debug mode and its registers.
-            #: id_ready: The instruction in ID leaves at the end of this cycle, unless ``branch`` drops it.
-            #: irq_masked: No interrupt is taken, whatever ``mie`` is.
-            #: halting: ID waits until debug mode can be entered.
+            #: debug: Debug mode and its registers; only with debug mode.
+            #: id_ready: The instruction in ID leaves at the end of this cycle, unless ``branch`` drops it; only with
+            #:   debug mode.
+            #: irq_masked: No interrupt is taken, whatever ``mie`` is; only with debug mode.
+            #: halting: ID waits until debug mode can be entered; only with debug mode.
             ports |= {"debug": Out(pipeline.DebugSignature()), "id_ready": In(1), "irq_masked": Out(1)}
             ports["halting"] = Out(1)
-            #: id_triggers: A trigger is for the instruction in ID.
-            #: ex_triggers: A trigger is for the access in EX, which is dropped.
-            #: fault_halts: The access that faults in this cycle is made again when the core resumes.
+            #: id_triggers: A trigger matches the instruction in ID; only with debug mode.
+            #: ex_triggers: A trigger matches the access in EX, which is dropped; only with debug mode.
+            #: fault_halts: The access that faults in this cycle is repeated when the core resumes; only with debug
+            #:   mode.
             ports |= {"id_triggers": In(1), "ex_triggers": In(1), "fault_halts": Out(1)}
         super().__init__(config, ports)
 
@@ -135,9 +136,9 @@ class Controller(Component):
         return m
 
     def _track_accesses(self, m, debug, faulted):
-        """Keep the addresses of the accesses in EX and on the bus, in half-words; returns where a trap is raised.
+        """Store the addresses, in half-words, of the accesses in EX and on the bus; return the address of a trap.
 
-        In debug mode, where nobody wants them, the registers are dscratch0, but for a bit, and dpc.
+        In debug mode these addresses are not needed: the registers are dscratch0, without its lowest bit, and dpc.
         """
         ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
         with m.If(self.intent.accesses & ~debug.mode):
@@ -149,14 +150,14 @@ class Controller(Component):
         return Mux(faulted, Cat(0, access_pc), self.id_pc)
 
     def _redirect(self, m, debug, faulted):
-        """Where fetching goes on."""
+        """Select the address of the next fetch."""
         flush, others = signals(1, "flush others")
         other_target = Signal.like(self.target)
         m.d.comb += flush.eq(self.intent.system & (self.system.kind == System.FENCE_I))
         returns = self.intent.system & (self.system.kind == System.MRET)
         enters = self.intent.trap | faulted | self.irq_ack | debug.halts | debug.dropped
         to_debug = debug.mode | debug.halts | debug.dropped | debug.aborted | debug.breaks
-        # at most one of them asks in a cycle
+        # at most one of these is active in a cycle
         redirects = [
             (self.boot, Cat(Const(0, 1), self.boot_addr[1:])),
             (self.intent.jump, self.jump.target),
@@ -174,14 +175,14 @@ class Controller(Component):
         ]
 
     def _executes(self, kind):
-        """Return whether an instruction for the controller leaves ID."""
+        """Return whether a system instruction of this kind leaves ID."""
         return self.system.valid & (self.system.kind == kind)
 
     def _debug(self, m, sleeping, faulted):
-        """Enter and leave debug mode, and end single steps.
+        """Build entry to and exit from debug mode, and single steps.
 
-        It is entered like the handler of an interrupt. A request to halt goes before interrupts and also ends wfi. In
-        single steps ID is held as soon as an instruction has left it or an interrupt is taken. In debug mode and in
+        Debug mode is entered like an interrupt handler. A halt request has priority over interrupts and also ends wfi.
+        In a single step ID is held as soon as an instruction has left it or an interrupt is taken. In debug mode and in
         single steps wfi does not wait.
         """
         debug, stepped = self.debug, Signal(name="stepped")
@@ -198,7 +199,7 @@ class Controller(Component):
             debug.cause.eq(DebugCause.EBREAK),
         ]
         m.d.sync += [dropped.eq(self.ex_triggers), aborted.eq(self.fault_halts)]
-        # the last that holds
+        # the last active cause wins
         for holds, cause in (
             (halts & stepped, DebugCause.STEP),
             ((halts & asks) | aborted, DebugCause.HALT_REQUEST),
@@ -227,9 +228,9 @@ class Controller(Component):
         )
 
     def _store_debug_registers(self, m, entry, ex_pc, access_pc):
-        """Let dpc and dscratch0 take the places of the addresses of accesses.
+        """Store dpc and dscratch0 in the registers for the addresses of accesses.
 
-        What halts behind an access that has failed goes on at it, where ``access_pc`` is.
+        A core that halts after a failed access resumes at the access, whose address is in ``access_pc``.
         """
         debug, lowest = self.debug, Signal(name="dscratch0_lowest")
         with m.If(entry.dropped):

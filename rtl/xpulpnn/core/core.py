@@ -15,7 +15,7 @@ from xpulpnn.core.triggers import Triggers
 from xpulpnn.isa.csr import CLUSTER_EVENTS, PERFORMANCE_EVENTS
 from xpulpnn.isa.retirement import MEANINGS, WaitCause, port_widths
 
-FENCE_PORTS = ("fence_i", "fetch_busy")  # Ports for an instruction cache outside.
+FENCE_PORTS = ("fence_i", "fetch_busy")  # ports for an external instruction cache
 
 
 class Core(Component):
@@ -23,15 +23,15 @@ class Core(Component):
 
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
     taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
-    fence.i 2 from when everything older is complete; an instruction behind a CSR write waits 1; hardware loops add
+    fence.i 2 after all older instructions are complete; an instruction behind a CSR write waits 1; hardware loops add
     none; an access fault 3 from the answer of the memory; exceptions, system instructions and hardware-loop set-up wait
-    1 right behind an access. Interrupts are precise, exceptions too: an instruction that the bus could not read
-    (``instr.err``) traps where it would be executed, a load or store that failed (``data.err``) leaves everything as it
-    was, but for the first half of a store across a word boundary whose second half fails. Reset is synchronous; then
-    the core waits for ``fetch_enable``.
+    1 right behind an access. Interrupts and exceptions are precise: an instruction that the bus could not read
+    (``instr.err``) traps where it would be executed, and a failed load or store (``data.err``) has no effect, except
+    the first half of a store across a word boundary whose second half fails. Reset is synchronous; then the core waits
+    for ``fetch_enable``.
 
     Machine mode only: there is no other privilege mode and no physical memory protection. Debug mode and triggers, if
-    the configuration has them, follow the RISC-V debug specification 0.13.2; instructions in debug mode do not show at
+    configured, follow the RISC-V debug specification 0.13.2; instructions in debug mode do not appear at
     the retirement port, and the debug module is outside. The base of mtvec is a multiple of 256 bytes, mtval is always
     0; mhpmcounter, mhpmevent, mstatush and mconfigptr read as 0.
 
@@ -41,20 +41,22 @@ class Core(Component):
         Extensions, dot-product structure, counters and retirement port.
     """
 
-    #: rvfi_*: Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; on request.
+    #: rvfi_*: Retirement port, named as in the RISC-V Formal Interface, see :mod:`xpulpnn.isa.retirement`; with
+    #:   ``rvfi``.
 
     PORT_MEANINGS = {f"rvfi_{name}": text for name, text in MEANINGS.items()}
 
     fence_port = False
 
     def __init__(self, config: CoreConfig, *, fence_port: bool = False):
-        self.fence_port = fence_port  # An instruction cache outside is told of fence.i.
+        self.fence_port = fence_port  # an external instruction cache observes fence.i
         ports = {
             #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of
             #:   mtvec's base. Read when execution starts.
             "boot_addr": In(32),
             "hart_id": In(32),  #: Value of the CSR mhartid; constant.
-            #: fetch_enable: Execution may start: after reset nothing is fetched until it is high; ignored afterwards.
+            #: fetch_enable: Execution may start; nothing is fetched between reset and the first cycle in which it is
+            #:   high.
             "fetch_enable": In(1),
             "instr": Out(InstructionPortSignature()),  #: Port of the instruction memory.
             "data": Out(ObiSignature()),  #: Port of the data memory.
@@ -63,28 +65,28 @@ class Core(Component):
             #:   has served it.
             "irq": In(32),
             "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
-            "irq_id": Out(5),  #: Number of its line, valid with ``irq_ack``.
-            #: core_sleep: wfi waits and nothing is under way: the clock may be gated until a line of ``irq`` is high.
+            "irq_id": Out(5),  #: Number of the interrupt line, valid with ``irq_ack``.
+            #: core_sleep: wfi waits and no access is outstanding: the clock may be gated until a line of ``irq`` is
+            #:   high.
             "core_sleep": Out(1),
         }
         if config.debug:
-            #: debug_req: The debug module wants the core to halt, until it does. High when execution starts, it halts
-            #:   the core before its first instruction. Only with debug mode.
-            #: debug_halt_addr: Address of the debug module's code, to go to when the core halts; constant; only with
-            #:   debug mode.
-            #: debug_exception_addr: Address to go to for exceptions in debug mode, in the 4 KiB of
-            #:   ``debug_halt_addr``; constant; only with debug mode.
-            #: debug_mode: The core is in debug mode; only in a core that has it.
+            #: debug_req: Halt request of the debug module, held until the core halts. If it is high when execution
+            #:   starts, the core halts before its first instruction. Only with debug mode.
+            #: debug_halt_addr: Address of the debug module's code, at which a halted core continues; constant; only
+            #:   with debug mode.
+            #: debug_exception_addr: Target of exceptions in debug mode, in the 4 KiB of ``debug_halt_addr``; constant;
+            #:   only with debug mode.
+            #: debug_mode: The core is in debug mode; only with debug mode.
             ports |= {"debug_req": In(1), "debug_halt_addr": In(32), "debug_exception_addr": In(32)}
             ports["debug_mode"] = Out(1)
         if fence_port:
-            #: fence_i: fence.i takes effect in this cycle: what is fetched from now on must be read anew; on request.
-            #: fetch_busy: A cache outside is reading, which sleep waits for; on request.
+            #: fence_i: fence.i takes effect in this cycle: all later fetches must be read anew; optional.
+            #: fetch_busy: An external cache is reading; sleep waits for it; optional.
             ports |= {"fence_i": Out(1), "fetch_busy": In(1)}
         if config.performance_counters:
-            #: ext_events: What the performance counters from 12 on count in this cycle, a bit each: loads and stores
-            #:   outside, the cycles they take, cycles in which another had the memory bank; only with performance
-            #:   counters.
+            #: ext_events: Events of this cycle for the performance counters from 12 on, a bit each: external loads and
+            #:   stores, their cycles, cycles lost to bank conflicts; only with performance counters.
             ports["ext_events"] = In(len(CLUSTER_EVENTS))
         if config.rvfi:
             ports |= {f"rvfi_{name}": Out(width) for name, width in port_widths(pairs=config.mac_load_pair).items()}
@@ -172,7 +174,7 @@ class Core(Component):
     def _hwloops(self, m, if_stage, backend, csr_file, controller):
         m.submodules.hwloops = loops = HwLoops()
         connect(m, backend.hwloop, loops.setup)
-        # lp.setup and lp.setupi come right before the body: the address that they add is there already
+        # lp.setup and lp.setupi are directly before the body, so its start address is already computed
         with m.If((backend.hwloop.op == HwLoopOp.SETUP) | (backend.hwloop.op == HwLoopOp.SETUPI)):
             m.d.comb += loops.setup.start.eq(if_stage.id_after)
         insn = if_stage.insn
@@ -197,12 +199,12 @@ class Core(Component):
             controller.id_next.eq(loops.id_next),
         ]
         if self.config.debug:
-            # the program's loops do not end in the debug module's code
+            # loops of the program do not end in the code of the debug module
             with m.If(controller.debug.mode):
                 m.d.comb += [loops.id_valid.eq(0), if_stage.loop_back.eq(0)]
 
     def _events(self, m, insn, backend, csr_file, controller):
-        """Events of the PULP performance counters; fetch stalls are those not caused by a redirect."""
+        """Connect the events of the PULP performance counters; stalls after a redirect are no fetch stalls."""
         refilling = Signal()
         set_and_clear(m, refilling, controller.redirect, insn.valid)
         events = backend.events
@@ -250,7 +252,7 @@ class Core(Component):
         with m.If(faulted):
             m.d.comb += info.held.eq(WaitCause.TRAP)
         with m.Elif(irq):
-            # an interrupt is taken in place of an instruction: an empty ID has a reason of its own
+            # an interrupt replaces an instruction: with an empty ID the cause is that of the empty ID
             m.d.comb += info.held.eq(Mux(if_stage.insn.valid, WaitCause.TRAP, WaitCause.NONE))
         with m.Elif(controller.loop_hold):
             m.d.comb += info.held.eq(WaitCause.LOOP)

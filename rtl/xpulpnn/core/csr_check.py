@@ -12,14 +12,14 @@ ADDRESS_BITS = 12
 class CsrCheck(Component):
     """Decides whether a CSR may be accessed. Combinational."""
 
-    def __init__(self, config: CoreConfig):  # Decides which registers exist.
+    def __init__(self, config: CoreConfig):
         ports = {
             "addr": In(ADDRESS_BITS),  #: CSR number.
             "write": In(1),  #: The access writes; otherwise it only reads.
             "legal": Out(1),  #: The register exists and may be accessed in this way.
         }
         if config.debug:
-            #: debug_mode: The core is in debug mode; only in a core that has it.
+            #: debug_mode: The core is in debug mode; only with debug mode.
             ports["debug_mode"] = In(1)
         super().__init__(config, ports)
 

@@ -1,4 +1,4 @@
-"""Control and status registers, generated from their table."""
+"""Control and status registers, generated from the CSR table."""
 
 from itertools import groupby
 
@@ -14,38 +14,37 @@ from xpulpnn.core.pipeline import CsrSignature, DebugSignature
 from xpulpnn.isa import csr as table
 from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, XLEN
 
-NN_ENTRY_BITS = 4  # low bits of the address of a word of the NN-RF, which are its number
+NN_ENTRY_BITS = 4  # low bits of a CSR address that number the words of the NN-RF
 HANDLER_BYTES_LOG2 = exact_log2(VECTOR_BYTES)
 LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.HWLOOP)
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
 DEBUG_STORED = ("dcsr",)
 TRIGGER_REGISTERS = (table.CSR_BY_NAME["tdata1"], table.CSR_BY_NAME["tdata2"])
-"""Registers kept here bit by bit, always and with debug mode."""
+"""Registers stored in this component as flip-flops: always, with debug mode, and of triggers."""
 
 
 class StoredCsr:
-    """Register with flip-flops for its writable bits only; the others are constants."""
+    """A register with flip-flops for its writable bits only; its other bits are constant."""
 
     #: value: The register as software reads it.
 
     def __init__(self, csr: table.Csr):
-        # csr: Row of the table.
         positions = [bit for bit in range(XLEN) if csr.writable >> bit & 1]
         init = sum((csr.reset >> bit & 1) << index for index, bit in enumerate(positions))
         stored = Signal(len(positions), init=init, name=f"{csr.name}_bits")
         self._bits = dict(zip(positions, stored, strict=True))
-        # stretches of neighbouring bits: lowest position, lowest flip-flop, width
+        # runs of adjacent bits: lowest position, lowest flip-flop, width
         groups = groupby(enumerate(positions), lambda pair: pair[1] - pair[0])
         self._runs = [(low, flop, 1 + len(others)) for _, ((flop, low), *others) in groups]
         self._stored = stored
         self.value = Cat(*(self._bits.get(bit, Const(csr.reset >> bit & 1, 1)) for bit in range(XLEN)))
 
     def __getitem__(self, position: int):
-        """The flip-flop of a writable bit."""
+        """Return the flip-flop of a writable bit."""
         return self._bits[position]
 
     def set(self, value, above: int = 0):
-        """Statements that give the writable bits from ``above`` up their bits of ``value``, 32 bits wide."""
+        """Return assignments of the bits of ``value``, 32 bits wide, to the writable bits from ``above`` up."""
         return [
             self._stored[flop : flop + width].eq(value[low : low + width])
             for low, flop, width in self._runs
@@ -57,36 +56,36 @@ class CsrFile(Component):
     """CSRs and the state of traps.
 
     A CSR is read in EX and written at the end of the cycle in which the instruction leaves EX. Trap entry and return
-    happen at the end of the cycle in which they are asserted, never together with a write. Reset gives the reset
-    values; ``boot`` loads that of mtvec.
+    happen at the end of the cycle in which they are asserted, never together with a write. Reset sets the reset
+    values; ``boot`` loads the base of mtvec.
     """
 
-    def __init__(self, config: CoreConfig):  # Registers that exist.
+    def __init__(self, config: CoreConfig):
         ports = {
             "csr": In(CsrSignature()),  #: Access from EX.
             "boot": In(1),  #: Fetching starts in this cycle.
-            "boot_addr": In(32),  #: Where it starts, for mtvec.
+            "boot_addr": In(32),  #: Boot address, for mtvec.
             "hart_id": In(32),  #: Value of mhartid.
             "irq": In(32),  #: Interrupt lines, as in mip.
             "clock_runs": In(1),  #: mcycle counts this cycle.
             "retire": In(1),  #: minstret counts an instruction; only with ``retire_final``.
-            "retire_final": In(1),  #: The last instruction counted does not trap any more.
-            "retire_cancel": In(1),  #: The instruction counted last traps: it is not counted.
+            "retire_final": In(1),  #: The last counted instruction cannot trap any more.
+            "retire_cancel": In(1),  #: The last counted instruction traps and is not counted.
             "enter": In(1),  #: A trap is entered.
             "enter_pc": In(32),  #: Value for mepc, with ``enter``.
-            "enter_interrupt": In(1),  #: The trap is an interrupt, no exception.
+            "enter_interrupt": In(1),  #: The trap is an interrupt rather than an exception.
             "enter_cause": In(table.MCAUSE_CODE_BITS),  #: Cause of the trap, for mcause.
             "leave": In(1),  #: mret: the interrupt enable is restored.
-            "handler": Out(32),  #: Address of the trap's handler; depends on ``enter_interrupt`` and ``enter_cause``.
+            "handler": Out(32),  #: Address of the trap handler; depends on ``enter_interrupt`` and ``enter_cause``.
             "mepc": Out(32),  #: Address to return to.
             "mie": Out(1),  #: Interrupts are enabled.
-            "pending": Out(32),  #: Interrupt lines that are pending and enabled one by one.
+            "pending": Out(32),  #: Interrupt lines that are pending and individually enabled.
             "wdata": Out(32),  #: The value written to any CSR.
         }
         if config.xpulpv2:
-            #: loop_we: Writes of the hardware-loop registers, which are kept elsewhere, a bit per register; only with
+            #: loop_we: Writes of the hardware-loop registers, which are stored elsewhere, a bit per register; only with
             #:   XpulpV2.
-            #: loop_values: Their values, a word per register; only with XpulpV2.
+            #: loop_values: Values of the hardware-loop registers, a word per register; only with XpulpV2.
             ports |= {"loop_we": Out(len(LOOP_REGISTERS)), "loop_values": In(XLEN * len(LOOP_REGISTERS))}
         if config.debug:
             #: debug: Debug mode and its registers; only with debug mode.
@@ -104,7 +103,7 @@ class CsrFile(Component):
                 "trigger_values": In(2 * XLEN),
             }
         if config.nn_csrs:
-            #: nn_value: Word of the NN-RF that ``csr.addr`` may mean; only with ``nn_csrs``.
+            #: nn_value: Word of the NN-RF at ``csr.addr``; only with ``nn_csrs``.
             #: nn_we: The word of the NN-RF is written; only with ``nn_csrs``.
             ports |= {"nn_value": In(XLEN), "nn_we": Out(1)}
         if config.performance_counters:
@@ -140,7 +139,7 @@ class CsrFile(Component):
         port = self.csr
         read = {csr.address: values[csr.name] for csr in table.CSRS if csr.name in values}
         if self.config.nn_csrs:
-            # words that are not there are illegal to access
+            # accesses to words that do not exist are illegal
             is_entry = port.addr[NN_ENTRY_BITS:] == table.NN_BASE >> NN_ENTRY_BITS
             m.d.comb += self.nn_we.eq(port.valid & port.write & is_entry)
             read[f"{table.NN_BASE >> NN_ENTRY_BITS:08b}----"] = self.nn_value
@@ -178,7 +177,7 @@ class CsrFile(Component):
         ]
 
     def _debug(self, m, stored):
-        """Return the value of dcsr: what software writes, and why debug mode was entered."""
+        """Return the value of dcsr: the bits that software writes, and the cause of debug mode."""
         dcsr, cause = stored["dcsr"], Signal(table.DCSR_CAUSE_BITS, name="dcsr_cause")
         with m.If(self.debug.enter):
             m.d.sync += cause.eq(self.debug.cause)
@@ -195,7 +194,7 @@ class CsrFile(Component):
         return Cat(dcsr.value[:low], cause, dcsr.value[high:])
 
     def _counted(self, events, stored):
-        """Return what of the events is counted: nothing in debug mode, unless dcsr says so."""
+        """Return the events to count: none in debug mode if dcsr.stopcount is set."""
         if not self.config.debug:
             return events
         return Mux(self.debug.mode & stored["dcsr"][table.DCSR_STOPCOUNT_BIT], 0, events)

@@ -1,4 +1,4 @@
-"""The instruction in ID, decoded."""
+"""The decoded instruction in ID."""
 
 from amaranth.hdl import Const, Signal, Value
 from amaranth.lib import data
@@ -10,7 +10,7 @@ from xpulpnn.core.insn_word import InsnWord
 
 
 class DecodedInsn:
-    """Fields and control words of the instruction in ID, and which kind it is: never one that the core lacks."""
+    """Fields, control words and kinds of the instruction in ID; kinds that the core lacks are constant 0."""
 
     def __init__(self, config: CoreConfig, word: Value, decoder: Decoder):
         self.word = word
@@ -24,14 +24,13 @@ class DecodedInsn:
         self.requantises = decoder.requantise.valid if config.requantise else Const(0)
         self.is_exact = self.requantises & ctrl.ex.mult.a_signed if config.requantise_exact else Const(0)
         self.multiplies_on_arrays = ctrl.ex.unit == Unit.MULT if config.multiplies_by_dotp else Const(0)
-        self.excepted = Signal(name="excepted")  # It raises an exception, as the ID stage finds out.
+        self.excepted = Signal(name="excepted")  # the instruction raises an exception, as the ID stage decides
 
     @property
     def accesses_csr(self) -> Value:
-        """Whether it is a CSR access."""
         return self.ctrl.csr != CsrOp.NONE
 
     @property
     def writes_csr(self) -> Value:
-        """Whether a CSR access writes: set and clear with x0 or a zero immediate only read."""
+        """True if a CSR access writes: set and clear with x0 or a zero immediate only read."""
         return (self.ctrl.csr == CsrOp.WRITE) | self.fields.rs1.any()

@@ -1,8 +1,8 @@
 """Instruction decoder, generated from the instruction table, and the two-level covers of its outputs.
 
-A cover has few wide bit patterns in place of one per instruction: strings over ``0``, ``1`` and ``-``, as in the table
-and in Amaranth's ``Case``. Words that are no instruction may decode to anything (``illegal`` covers them), so a pattern
-may grow until it touches an instruction that needs another value: the expand step of the Espresso method.
+A cover replaces one bit pattern per instruction by few wide patterns: strings over ``0``, ``1`` and ``-``, as in the
+table and in Amaranth's ``Case``. Illegal words may decode to anything (``illegal`` covers them), so a pattern may grow
+until it touches an instruction that needs another value: the expand step of the Espresso method.
 """
 
 from collections import Counter, defaultdict
@@ -36,26 +36,25 @@ class Cube(NamedTuple):
 
     @classmethod
     def of(cls, pattern: str) -> "Cube":
-        """The cube of a pattern string."""
         fixed = pattern.replace("0", "1").replace("-", "0")
         return cls(int(fixed, 2), int(pattern.replace("-", "0"), 2))
 
     def pattern(self, width: int) -> str:
-        """The pattern string, ``width`` characters from the most significant bit down."""
+        """Return the pattern string, ``width`` characters from the most significant bit down."""
         bits = (("-", "-"), ("0", "1"))
         return "".join(bits[self.mask >> i & 1][self.match >> i & 1] for i in reversed(range(width)))
 
     def apart(self, other: "Cube") -> int:
-        """The bits that are fixed in both cubes, each to another value; 0 if some word lies in both."""
+        """Return the bits fixed to different values in both cubes; 0 if the cubes intersect."""
         return (self.match ^ other.match) & self.mask & other.mask
 
     def contains(self, other: "Cube") -> bool:
-        """Return whether every word of ``other`` lies in this cube."""
+        """Return whether this cube contains every word of ``other``."""
         return not self.mask & ~other.mask and not (self.match ^ other.match) & self.mask
 
 
 def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
-    """Patterns that hold every word of ``on`` and none of ``off``; the rest is free. Patterns share one width."""
+    """Return patterns that cover ``on`` and no word of ``off``, all of one width; other words are don't-cares."""
     on = list(on)
     width = len(on[0])
     blocked = [Cube.of(pattern) for pattern in off]
@@ -64,7 +63,7 @@ def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
         if any(wide.contains(cube) for wide in cover):
             continue
         mask = cube.mask
-        # the bits that tell each blocked cube from this one: the last of them has to stay
+        # bits that distinguish each blocked cube from this one: the last distinguishing bit must stay
         apart = {cube.apart(other) for other in blocked}
         for bit in range(width):
             flag = 1 << bit
@@ -76,7 +75,7 @@ def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
 
 
 def merged_cover(patterns: Sequence[str]) -> list[str]:
-    """Fewer patterns that hold exactly the same words: pairs that differ in one fixed bit become one."""
+    """Return fewer patterns for the same words: pairs that differ in one fixed bit are merged."""
     width = len(patterns[0])
     cubes = {Cube.of(pattern) for pattern in patterns}
     for bit in range(width):
@@ -93,10 +92,10 @@ OPCODE_BITS = 7
 
 
 def legal_patterns(insn: Insn) -> list[str]:
-    """Patterns of the legal words of a 32-bit row: its own, with the patterns of a field that does not take all."""
+    """Return patterns of the legal words of a 32-bit row, with the legal patterns of its restricted fields."""
     patterns = [insn.pattern]
     for field in (token.field for token in insn.tokens if token.field.legal):
-        # instruction bits of the field by their place in its patterns
+        # instruction bits of the field by their position in its patterns
         places = [low + bit for low, _, width in field.parts for bit in reversed(range(width))]
         patterns = [_filled(text, dict(zip(places, legal, strict=True))) for text in patterns for legal in field.legal]
     return patterns
@@ -108,7 +107,7 @@ def _filled(text: str, bits: Mapping[int, str]) -> str:
 
 
 def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Dotted names, signals and shapes of the fields of a structure, nested structures resolved."""
+    """Yield dotted names, signals and shapes of the leaf fields of a structure."""
     for name, field in data.Layout.cast(fields.shape()):
         value = fields[name]
         if isinstance(value, data.View):
@@ -118,12 +117,12 @@ def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]
 
 
 Choice = tuple[int, Mapping[int, list[str]]]
-"""An output within one major opcode: its commonest value, and patterns that cover every other value."""
+"""Function of an output within one major opcode: its most frequent value, and patterns for every other value."""
 
 
 @cache
 def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
-    """The 32-bit rows of a configuration by the bits of their major opcode."""
+    """Map the bits of each major opcode to the 32-bit rows of a configuration."""
     rows: dict[str, list[Insn]] = defaultdict(list)
     for insn in enabled(config.extensions, config.widths):
         if insn.size == WORD_BYTES:
@@ -133,7 +132,7 @@ def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
 
 @cache
 def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
-    """Patterns of the legal words of every major opcode."""
+    """Map each major opcode to the patterns of its legal words."""
     by_opcode = _by_opcode(config).items()
     return {
         opcode: merged_cover(
@@ -145,7 +144,7 @@ def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
 
 @cache
 def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
-    """Every output that is not always 0, by its dotted name and major opcode; where it is 0 it has no choice."""
+    """Map dotted names of outputs and major opcodes to choices; always-zero outputs and opcodes have none."""
     by_opcode = _by_opcode(config)
     fields = {insn: control_fields(insn) for rows in by_opcode.values() for insn in rows}
     outputs: dict[str, dict[str, Choice]] = {}
@@ -153,7 +152,7 @@ def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
         for opcode, insns in by_opcode.items():
             rows: dict[int, list[str]] = defaultdict(list)
             for insn in insns:
-                # illegal values of a field are free as well, except where they are another instruction
+                # illegal values of a field are don't-cares, except where they belong to another instruction
                 patterns = legal_patterns(insn) if insn.is_pair else [insn.pattern]
                 rows[Const.cast(fields[insn].get(name, 0)).value] += patterns
             if rows.keys() != {0}:
@@ -174,11 +173,11 @@ class Decoder(Component):
     """Control word of an instruction.
 
     Every output is a two-level function of the instruction word per major opcode, minimised with illegal words as
-    don't-cares, so ``ctrl`` means nothing while ``illegal`` is 1. Combinational. Compressed instructions arrive
+    don't-cares, so ``ctrl`` is undefined while ``illegal`` is 1. Combinational. Compressed instructions arrive
     expanded.
     """
 
-    def __init__(self, config: CoreConfig):  # Decides which rows of the table are instructions.
+    def __init__(self, config: CoreConfig):
         #: word: Instruction word.
         #: ctrl: Control word.
         #: illegal: No enabled row of the table matches.
@@ -214,9 +213,9 @@ class Decoder(Component):
         return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
-        """Mnemonics of the instructions that lead to a case of the Verilog: in its major opcode, with its patterns.
+        """Return the mnemonics of the instructions that reach a case of the Verilog, given the patterns on its path.
 
-        An operation stands for all its forms if all of them do.
+        The name of the operation replaces those of all its forms if all of them reach the case.
         """
         (opcode, *_), *patterns = path
         rows = _by_opcode(self.config)[opcode]
@@ -226,7 +225,7 @@ class Decoder(Component):
         return list(dict.fromkeys(names))
 
     def _output(self, m: Module, output: Value, choices: Mapping[str, Choice]) -> None:
-        """One output: per major opcode a constant, or a Switch with the commonest value as default."""
+        """Build one output: per major opcode a constant, or a Switch with the most frequent value as default."""
         with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, (default, covers) in choices.items():
                 with m.Case(opcode), m.Switch(self.word) if covers else nullcontext():

@@ -11,15 +11,15 @@ from xpulpnn.isa.table import Insn
 class DivCtrl(data.Struct):
     """Control word of :class:`Divider`."""
 
-    signed: 1  #: Whether both operands are signed (div, rem).
-    remainder: 1  #: Whether the remainder is the result instead of the quotient (rem, remu).
+    signed: 1  #: Both operands are signed (div, rem).
+    remainder: 1  #: The result is the remainder instead of the quotient (rem, remu).
 
 
 _CONTROL = {"div": (True, False), "divu": (False, False), "rem": (True, True), "remu": (False, True)}
 
 
 def div_control(insn: Insn) -> dict[str, bool] | None:
-    """Fields of :class:`DivCtrl` for ``insn``; ``None`` if it does not use the divider."""
+    """Return the fields of :class:`DivCtrl` for ``insn``; None if it does not use the divider."""
     if insn.op not in _CONTROL:
         return None
     signed, remainder = _CONTROL[insn.op]
@@ -38,18 +38,19 @@ class Divider(Component):
 
     An operation takes ``shift + 3`` cycles of ``start``, the first ``done`` cycle included: one to normalise the
     divisor, ``shift + 1`` for the quotient bits, one to present the result. ``shift`` is the number of leading zeros of
-    ``op_b``; for a negative divisor of a signed division the number of leading ones less one (how far ``op_b`` can be
-    shifted to the left without changing its sign). So: 3 cycles for an unsigned divisor from 2**31, 35 for 0, 34 for
-    1 and -1; the dividend has no influence. One operation at a time; the flow is that of RI5CY's divider.
+    ``op_b``; for a negative divisor of a signed division the number of leading ones less one (the distance by which
+    ``op_b`` can be shifted to the left without changing its sign): 3 cycles for an unsigned divisor from 2**31, 35 for
+    0, 34 for 1 and -1; the dividend has no influence. One operation at a time; the algorithm is that of RI5CY's
+    divider.
     """
 
-    ctrl: In(DivCtrl)  #: Kind of division; stable while ``start`` is high.
+    ctrl: In(DivCtrl)  #: Type of division; stable while ``start`` is high.
     #: op_a, op_b: Dividend and divisor; stable while ``start`` is high.
     op_a: In(XLEN)
     op_b: In(XLEN)
-    start: In(1)  #: An operation is in EX. Low resets to the idle state, also in the middle of a division.
-    take: In(1)  #: EX advances in this cycle: with ``done`` the divider becomes idle at its end.
-    done: Out(1)  #: The result is valid. Stays until ``take`` or until ``start`` falls.
+    start: In(1)  #: An operation is in EX. Low resets to the idle state, even during a division.
+    take: In(1)  #: EX advances in this cycle: with ``done`` the divider becomes idle in the next.
+    done: Out(1)  #: The result is valid, until ``take`` or until ``start`` falls.
     result: Out(XLEN)  #: Quotient or remainder, valid with ``done``.
 
     def elaborate(self, platform):
@@ -62,7 +63,7 @@ class Divider(Component):
         a_negative = Signal()
         b_negative = Signal()
         m.d.comb += [a_negative.eq(self.ctrl.signed & self.op_a[-1]), b_negative.eq(self.ctrl.signed & self.op_b[-1])]
-        # A one below the complement makes the leading ones count one less than there are.
+        # A one below the complement makes the count of leading ones one less.
         free = Mux(b_negative, Cat(Const(1, 1), ~self.op_b[:-1]), self.op_b)
         shift = self.leading_zeros(m, free)
 
@@ -106,7 +107,7 @@ class Divider(Component):
         return m
 
     def leading_zeros(self, m: Module, word: Value) -> Signal:
-        """Number of zeros above the highest set bit of ``word``, 0 to 32; halves the window once per count bit."""
+        """Return the number of zeros above the highest set bit of ``word``, 0 to 32, by binary search."""
         count = Signal(range(XLEN + 1))
         empty: list[Value] = []
         window = word

@@ -1,4 +1,4 @@
-"""ALU of a core with late results: what is forwarded in the cycle in which it is made."""
+"""ALU for the results that a core with late results forwards in the same cycle."""
 
 from amaranth.hdl import Cat, Module, Signal
 
@@ -7,33 +7,33 @@ from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, AluShift, LaneFmt
 from xpulpnn.core.lanes import XLEN
 
 EARLY_RESULTS = (AluResult.AND, AluResult.OR, AluResult.XOR)
-"""Results of this ALU in every format; besides sums of words."""
+"""Results of this ALU in every format, in addition to word additions."""
 
 
 class EarlyAlu(Component):
-    """Sums of words, logic and comparisons, each a plain operator, of which synthesis for an FPGA makes a carry chain.
+    """Word additions, logic and comparisons as plain operators, which synthesis for an FPGA maps to carry chains.
 
-    ``result``, ``sum`` and ``comparison`` are those of :class:`~xpulpnn.core.alu.Alu` for ADD in the WORD format, AND,
-    OR and XOR. Combinational; needs no reset.
+    ``result``, ``sum`` and ``comparison`` equal those of :class:`~xpulpnn.core.alu.Alu` for ADD in the WORD format,
+    AND, OR and XOR. Combinational; needs no reset.
     """
 
     ctrl: In(AluCtrl)  #: Operation.
     op_a: In(XLEN)  #: First operand.
     op_b: In(XLEN)  #: Second operand.
-    result: Out(XLEN)  #: Result; with another operation it means nothing.
-    sum: Out(XLEN)  #: Sum or difference of words, whatever ``ctrl.result``.
-    comparison: Out(1)  #: Whether ``op_a`` relates to ``op_b`` as ``ctrl.compare`` says.
+    result: Out(XLEN)  #: Result; undefined for other operations.
+    sum: Out(XLEN)  #: Sum or difference of the words, whatever ``ctrl.result``.
+    comparison: Out(1)  #: ``op_a`` and ``op_b`` satisfy the relation ``ctrl.compare``.
 
     def elaborate(self, platform):
         m = Module()
         total = Signal(XLEN + 1)
         less, equal = signals(1, "less equal")
         subtract = self.ctrl.subtract
-        # a chain of its own, which does not wait for the complement of the other one's operand
+        # a separate carry chain, which does not wait for the complement of the adder's operand
         left, right = (Cat(word[:-1], word[-1] ^ self.ctrl.signed) for word in (self.op_a, self.op_b))
         not_equal, use_less, opposite = self.ctrl.compare.as_value()
         m.d.comb += [
-            # the carry comes in below the lowest bits
+            # the carry enters below the lowest bits
             total.eq(Cat(1, self.op_a) + Cat(subtract, self.op_b ^ subtract.replicate(XLEN))),
             self.sum.eq(total[1:]),
             less.eq(left < right),
@@ -47,12 +47,12 @@ class EarlyAlu(Component):
 
 
 def is_early(ctrl):
-    """Return whether the result of an instruction for the ALU is one of this ALU's."""
+    """Return whether this ALU makes the result of an ALU instruction."""
     is_sum = (ctrl.result == AluResult.ADD) & (ctrl.fmt == LaneFmt.WORD)
     return is_sum | (ctrl.result.as_value().matches(*(kind.value for kind in EARLY_RESULTS)))
 
 
 def takes_two_cycles(ctrl):
-    """Return whether an instruction for the ALU is a bit count, or a sum that is shifted."""
+    """Return whether an ALU instruction is a bit count, or a sum that is shifted."""
     is_sum = (ctrl.shift == AluShift.AVERAGE) | (ctrl.shift == AluShift.NORMALISE)
     return ((ctrl.result == AluResult.SHIFT) & is_sum) | (ctrl.result == AluResult.COUNT)

@@ -24,12 +24,12 @@ from xpulpnn.isa.machine import HALF_BITS
 
 
 class ExStage(Component):
-    """Execution units behind one result port.
+    """Execution units with one result port.
 
-    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle but mulh*
+    Operands come from the ID/EX pipeline register and stay until ``advance``. Everything takes one cycle except mulh*
     (5) and division (3 to 35). With a Mac&Load the dot product is the ``result`` while the ALU adds 4 to the base.
-    The NN-RF is read by the instruction in ID, in time for the factors to be registered like any operand, and written
-    from WB. Reset clears the NN-RF and idles the multi-cycle units.
+    The instruction in ID reads the NN-RF, in time to register the factors like any operand, and WB writes it.
+    Reset clears the NN-RF and makes the multi-cycle units idle.
 
     Parameters
     ----------
@@ -40,61 +40,60 @@ class ExStage(Component):
     def __init__(self, config: CoreConfig):
         ports = {
             "valid": In(1),  #: EX holds an instruction.
-            #: ctrl: What the instruction does: unit whose result leaves EX, and control words of the units.
+            #: ctrl: Unit whose result leaves EX, and control words of the units.
             "ctrl": In(ExCtrl),
             "op_a": In(32),  #: First operand: rs1, pc or the base of an access.
             "op_b": In(32),  #: Second operand: rs2, an immediate or an offset.
             "op_c": In(32),  #: Third operand: the old rd of accumulating and inserting instructions.
-            "shamt": In(5),  #: Places of the final shift of the normalising sums and products.
+            "shamt": In(5),  #: Shift amount of normalising sums and products.
             "advance": In(1),  #: The instruction leaves EX at the end of this cycle; only with ``done``.
-            "csr_rdata": In(32),  #: Old value of the CSR accessed, which is the result of a CSR instruction.
+            "csr_rdata": In(32),  #: Old value of the accessed CSR, the result of a CSR instruction.
             "done": Out(1),  #: ``result`` is valid: the instruction may leave EX.
             "result": Out(32),  #: Result of the instruction, for write port B of the register file.
-            #: sum: Sum of operands a and b, made by the ALU: the address of an access, or its incremented base.
+            #: sum: Sum of operands a and b, from the ALU: the address of an access, or the incremented base.
             "sum": Out(32),
-            "comparison": Out(1),  #: Outcome of the ALU's comparison: the branch decision.
+            "comparison": Out(1),  #: Result of the ALU's comparison: the branch decision.
         }
         ports |= self._dotp_ports(config) | self._nnrf_ports(config) | self._result_ports(config)
         super().__init__(config, ports)
 
     @staticmethod
     def _dotp_ports(config):
-        """Operands of dot products."""
+        """Return the ports for the operands of dot products."""
         ports = {}
         if config.widths and config.dotp_operands_in_id:
-            #: dotp_fmt: Element format of the dot product in EX; it should stay while EX holds something else, as
-            #:   should the signs and factors: the unit is quiet if they do. Only without operand registers in the
-            #:   dot-product unit.
-            #: dotp_a_signed: Whether the elements of factor a of the dot product in EX are signed.
-            #: dotp_b_signed: Whether the elements of factor b of the dot product in EX are signed.
+            #: dotp_fmt: Element format of the dot product in EX. Without a dot product it should be stable, like the
+            #:   signs and factors, to keep the unit quiet. Only without operand registers in the dot-product unit.
+            #: dotp_a_signed: The elements of factor a of the dot product in EX are signed.
+            #: dotp_b_signed: The elements of factor b of the dot product in EX are signed.
             if config.multiplies_by_dotp:
                 #: dotp_format, dotp2_format: Format and signs of the two dot-product units, decoded.
-                #: dotp_form: What is multiplied: the lanes of a dot product, or words or half-words.
+                #: dotp_form: Type of the factors: lanes of a dot product, words or half-words.
                 ports |= {name: In(ArrayFormat) for name in ("dotp_format", "dotp2_format")}
                 ports["dotp_form"] = In(ProductForm)
             else:
                 ports |= {"dotp_fmt": In(ElemFmt), "dotp_a_signed": In(1), "dotp_b_signed": In(1)}
-            #: dotp_a: Packed factor a of the dot product in EX: rs1, of a Mac&Load the activation.
-            #: dotp_b: Packed factor b of the dot product in EX: operand 2, of a Mac&Load the weight.
+            #: dotp_a: Packed factor a of the dot product in EX: rs1, or the activation of a Mac&Load.
+            #: dotp_b: Packed factor b of the dot product in EX: operand 2, or the weight of a Mac&Load.
             ports |= {"dotp_a": In(32), "dotp_b": In(32)}
         elif config.widths:
-            #: id_dotp_enable: The instruction leaving ID is a dot product, whose factors are taken at the end of the
+            #: id_dotp_enable: The instruction leaving ID is a dot product, whose factors are sampled at the end of the
             #:   cycle. Only with operand registers in the dot-product unit.
             #: id_dotp_ctrl: Format and signs of the dot product leaving ID, and whether it accumulates.
-            #: id_dotp_a: Packed factor a of the dot product leaving ID: rs1, of a Mac&Load the activation.
-            #: id_dotp_b: Packed factor b of the dot product leaving ID: operand 2, of a Mac&Load the weight.
+            #: id_dotp_a: Packed factor a of the dot product leaving ID: rs1, or the activation of a Mac&Load.
+            #: id_dotp_b: Packed factor b of the dot product leaving ID: operand 2, or the weight of a Mac&Load.
             ports |= {"id_dotp_enable": In(1), "id_dotp_ctrl": In(DotpCtrl), "id_dotp_a": In(32), "id_dotp_b": In(32)}
         return ports
 
     @staticmethod
     def _nnrf_ports(config):
-        """Reads and writes of the NN-RF, and Mac&Load of two products."""
+        """Return the ports for the NN-RF and Mac&Load of two products."""
         ports = {}
         if config.mac_load_nn:
             #: id_nn_act_addr: Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of
             #:   Mac&Load.
-            #: id_nn_act: Word of that activation entry, in the same cycle; the word being written if it is the same
-            #:   entry.
+            #: id_nn_act: Word of that activation entry, in the same cycle; the word being written to the entry, if
+            #:   there is one.
             ports |= {"id_nn_act_addr": In(1 + config.mac_load_pair), "id_nn_act": Out(32)}
         if config.mac_load_pair:
             #: pair: The instruction in EX is a Mac&Load of two products; only with ``mac_load_pair``.
@@ -104,11 +103,12 @@ class ExStage(Component):
             ports |= {"pair": In(1), "later_pair": In(1), "second_sum": In(32), "first": Out(32), "second": Out(32)}
         if config.mac_load:
             #: id_nn_wgt_addr: Weight entry of the NN-RF that the instruction in ID reads; only with Mac&Load.
-            #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written if it is the same entry.
+            #: id_nn_wgt: Word of that weight entry, in the same cycle; the word being written to the entry, if there is
+            #:   one.
             ports |= {"id_nn_wgt_addr": In(config.nn_wgt_addr_bits), "id_nn_wgt": Out(32)}
-            #: wb_nn_we: A Mac&Load in WB has its word: the entry changes at the end of the cycle; only with Mac&Load.
-            #: wb_nn_addr: Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; of four entries weights 0 to
-            #:   3.
+            #: wb_nn_we: Write of an NN-RF entry by a load in WB, at the end of the cycle; only with Mac&Load.
+            #: wb_nn_addr: Entry of the NN-RF written: activations 0 and 1, weights 2 to 5; with four entries weights 0
+            #:   to 3.
             #: wb_nn_data: Word written to the NN-RF.
             ports |= {"wb_nn_we": In(1), "wb_nn_addr": In(config.nn_addr_bits), "wb_nn_data": In(32)}
         if config.nn_csrs:
@@ -121,16 +121,16 @@ class ExStage(Component):
 
     @staticmethod
     def _result_ports(config):
-        """Quantisation, requantisation and results that WB writes."""
+        """Return the ports for quantisation, requantisation and results that WB writes."""
         ports = {}
         if config.qnt:
-            #: quantise: Control word of the quantiser, whose result goes before that of ``ctrl``'s unit and takes 9
-            #:   cycles or 5; only with ``qnt``.
+            #: quantise: Control word of the quantiser, whose result replaces that of ``ctrl``'s unit and takes 9 cycles
+            #:   or 5; only with ``qnt``.
             #: threshold_request: The quantiser requests a threshold; only with ``qnt``.
             #: threshold_address: Address of the threshold; only with ``qnt``.
             ports |= {"quantise": In(QuantiserCtrl), "threshold_request": Out(1), "threshold_address": Out(32)}
             #: threshold_granted: The request of the quantiser is granted; only with ``qnt``.
-            #: threshold_answered: The threshold granted last has arrived, or none is awaited; only with ``qnt``.
+            #: threshold_answered: The threshold granted last has arrived, or none is outstanding; only with ``qnt``.
             #: threshold: Value of the threshold that has arrived; only with ``qnt``.
             ports |= {"threshold_granted": In(1), "threshold_answered": In(1), "threshold": In(HALF_BITS)}
         if config.requantise:
@@ -143,18 +143,16 @@ class ExStage(Component):
             #: id_nn_lambda: Entry 7 of the NN-RF, for the instruction in ID; only with ``requantise_exact``.
             ports["id_nn_lambda"] = Out(32)
         if config.late_results:
-            #: slow: The instruction is one that takes several cycles; only with late results.
-            #: late_result: Result of the instruction for write port A, if it is late, and then not ``result``; only
-            #:   with late results.
+            #: slow: The instruction takes several cycles; only with late results.
+            #: late_result: Late result of the instruction for write port A, which is then not ``result``; only with
+            #:   late results.
             ports |= {"slow": In(1), "late_result": Out(32)}
-            #: late_product: Result of the multiplier, which is chosen in WB; 0 for other instructions; only with late
-            #:   results.
+            #: late_product: Result of the multiplier, selected in WB; 0 for other instructions; only with late results.
             ports["late_product"] = Out(32)
-            #: late_dotp: Result of a dot product, which is chosen in WB; 0 for other instructions; only with late
-            #:   results.
+            #: late_dotp: Result of a dot product, selected in WB; 0 for other instructions; only with late results.
             ports |= {name: Out(32) for name in config.late_words[1:]}
         if config.has_whole_products:
-            #: upper: Upper word of a product of 64 bits, of mulh* or to be requantised; 0 for other instructions.
+            #: upper: Upper word of a 64-bit product, of mulh* or to be requantised; 0 for other instructions.
             ports["upper"] = Out(32)
         return ports
 
@@ -186,7 +184,7 @@ class ExStage(Component):
         if self.config.qnt:
             self._quantiser(m)
         if self.config.requantise:
-            # masked, which keeps the register behind it quiet while other products pass
+            # masked, to keep the register behind it quiet during other products
             m.d.comb += [
                 mult.requantise.eq(self.valid & self.requantise),
                 self.product.eq(mult.result & self.requantise.replicate(32)),
@@ -196,17 +194,17 @@ class ExStage(Component):
         return m
 
     def _end_slow(self, m, mult, div):
-        """An instruction that is known to take several cycles ends when one of the units that take them is done."""
+        """End a multi-cycle instruction when one of the multi-cycle units is done."""
         done = [mult.done, div.done]
         if self.config.xpulpv2:
-            # the ALU has what is slow in the second cycle
+            # the ALU needs two cycles for its slow operations
             begun = Signal()
             m.d.sync += begun.eq(self.valid & self.slow & (self.ctrl.unit == Unit.ALU) & ~self.advance)
             done.append(begun)
         m.d.comb += self.done.eq(~self.slow | Cat(done).any())
 
     def _multiply_on_arrays(self, m, alu, mult, div):
-        """Choose the result with all products in one unit; returns when the upper word of one is wanted."""
+        """Select the result with all products in one unit; return the conditions that need the upper word."""
         nnrf = self._nnrf(m)
         m.d.comb += [
             *assign_by_name(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
@@ -221,7 +219,7 @@ class ExStage(Component):
             m.d.comb += mult.nn_lambda.eq(nnrf.nn_lambda)
         early = {Unit.DOTP: mult.first, Unit.DIV: div.result, Unit.CSR: self.csr_rdata}
         self._choose(m, {Unit.ALU: alu.result, Unit.DIV: div.result, **early}, {Unit.DIV: div.done})
-        # instead, ways of one length from the units that take longest
+        # the result has a separate AND-OR, which equalises the paths from the slowest units
         late = {Unit.ALU: alu.result, Unit.MULT: mult.result}
         late, early = (
             reduce(or_, (word & (self.ctrl.unit == unit).replicate(32) for unit, word in each.items()))
@@ -231,7 +229,7 @@ class ExStage(Component):
         return [self.ctrl.mult.op == MultOp.HIGH]
 
     def _multiply_apart(self, m, alu, mult, div):
-        """Choose the result with a multiplier beside the dot-product units."""
+        """Select the result with a multiplier beside the dot-product units."""
         m.d.comb += [
             *assign_by_name(mult, self, "op_a", "op_b", "op_c", "shamt"),
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
@@ -250,14 +248,14 @@ class ExStage(Component):
         if self.config.late_results:
             products = [(Unit.MULT, mult.result), *((Unit.DOTP, word) for word in dotp_words)]
             for name, (unit, product) in zip(self.config.late_words, products, strict=True):
-                # masked, not chosen: Yosys shares shifters that are chosen between, across the units
+                # masked instead of multiplexed: Yosys shares multiplexed shifters across the units
                 m.d.comb += getattr(self, name).eq(product & (self.ctrl.unit == unit).replicate(32))
                 results[unit] = Const(0, 32)
         self._choose(m, {**results, Unit.CSR: self.csr_rdata}, {Unit.MULT: mult.done, Unit.DIV: div.done})
         return []
 
     def _choose(self, m, results, done):
-        """Choose the result by the unit, and without late results whether it is there by those that take longer."""
+        """Select the result by unit, and without late results the done signal of the multi-cycle units."""
         result = self.late_result if self.config.late_results else self.result
         with m.Switch(self.ctrl.unit):
             for unit, word in results.items():
@@ -288,15 +286,15 @@ class ExStage(Component):
         m.submodules.dotp2 = dotp = DotpUnit(self.config.dotp)
         second = dotp.result
         if self.config.requantise_exact:
-            # the lower word of a product stands in its place
+            # the lower word of a product replaces the second sum
             second = (second & self.pair.replicate(32)) | self.product
         m.d.comb += [dotp.rd.eq(self.second_sum), self.second.eq(second)]
         if self.config.dotp_operands_in_id:
-            # without weight and old sum nothing moves in the unit while others multiply
+            # zero weight and old sum keep the unit quiet during other products
             m.d.comb += [
                 *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
                 dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate & self.pair),
-                # what loads the entry is older and has left WB, or younger and comes to it later
+                # an older load of the entry has left WB; a younger one writes later
                 nnrf.act2_addr.eq(self.later_pair),
                 dotp.rs1.eq(nnrf.act2),
                 dotp.rs2.eq(self.dotp_b & self.pair.replicate(32)),

@@ -11,39 +11,38 @@ REGISTERS = ("lpstart", "lpend", "lpcount")  # registers of a loop in the order 
 
 
 class HwLoops(Component):
-    """Goes back to the start of a loop after its last instruction while iterations are left.
+    """Jumps back to the start of a loop after its last instruction while iterations are left.
 
-    The decision is made twice. In IF, from the address about to enter ID, so that the first instruction of the body is
-    fetched without a bubble; and in ID, when the instruction leaves and everything older has written the registers.
-    The second counts; where the first was wrong (set-up right before the end of a short body) the fetch is corrected.
-    Loop 0 is the inner loop and goes first.
+    The decision is made twice: in IF, from the address about to enter ID, so that the first instruction of the body is
+    fetched without a bubble; and in ID, when the instruction leaves and all older instructions have written the
+    registers. The second decision is final; if the first was wrong (set-up right before the end of a short body), the
+    fetch is corrected. Loop 0 is the inner loop and has priority.
 
     The count is decremented when the last instruction leaves ID, or EX if it is a branch, which counts only if it falls
     through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. After an
-    access fault the decrements of the access and of the instruction behind it are taken back, in the two cycles in
+    access fault the decrements of the access and of the instruction behind it are undone, in the two cycles in
     which ID is empty. Reset clears the registers.
     """
 
     if_pc: In(32)  #: Address of the next instruction to enter ID.
-    if_back: Out(1)  #: What follows that instruction is at ``if_start``.
-    if_start: Out(32)  #: First instruction of the loop that ends there.
+    if_back: Out(1)  #: The instruction after it is at ``if_start``.
+    if_start: Out(32)  #: First instruction of the loop that ends at ``if_pc``.
     id_valid: In(1)  #: ID holds an instruction.
     id_pc: In(32)  #: Address of the instruction in ID.
-    id_after: In(32)  #: Address behind the instruction in ID.
+    id_after: In(32)  #: Address after the instruction in ID.
     id_looped: In(1)  #: ``if_back`` when the instruction in ID was in IF.
-    #: id_follows: The instruction leaves ID in this cycle, unless a branch drops it, and is neither a jump nor mret nor
-    #:   trapping.
+    #: id_follows: The instruction leaves ID in this cycle, unless a branch drops it, and is no jump, mret or exception.
     id_follows: In(1)
     id_leaves: In(1)  #: ``id_follows``, and no branch drops the instruction in ID.
     id_late: In(1)  #: The instruction in ID is a branch or a CSR access.
-    hold: Out(1)  #: The instruction must wait in ID, for a decrement in EX.
+    hold: Out(1)  #: The instruction must wait in ID for a decrement in EX.
     #: wrong: The instruction leaves ID, unless a branch drops it, and ``if_pc`` is not ``id_next``.
     wrong: Out(1)
     id_next: Out(32)  #: Address of the instruction after the one in ID.
     ex_leaves: In(1)  #: The instruction in EX leaves it.
-    ex_taken: In(1)  #: The instruction in EX is a branch and taken.
-    wb_leaves: In(1)  #: WB is done with what it holds.
-    fault: In(1)  #: An access faults: EX is emptied, and nothing leaves ID in the next two cycles.
+    ex_taken: In(1)  #: The instruction in EX is a taken branch.
+    wb_leaves: In(1)  #: WB is done with its instruction.
+    fault: In(1)  #: An access faults: EX is emptied, and no instruction leaves ID in the next two cycles.
     setup: In(HwLoopSignature())  #: Set-up instruction leaving ID.
     we: In(LOOPS * len(REGISTERS))  #: CSR writes, a bit per register: start, end and count of loop 0, then of loop 1.
     wdata: In(32)  #: Value that CSR writes give to the registers.
@@ -64,7 +63,7 @@ class HwLoops(Component):
         id_goes_back, if_goes_back, more = signals(LOOPS, "id_goes_back if_goes_back more")
 
         def innermost(again, loop):
-            """Return whether a loop goes on and those inside it are through."""
+            """Return whether a loop jumps back and no inner loop does."""
             return again[loop] & ~again[:loop].any() if loop else again[loop]
 
         for loop, (end, count) in enumerate(zip(ends, counts, strict=True)):
@@ -75,7 +74,7 @@ class HwLoops(Component):
                 if_ends[loop].eq(self.if_pc[1:] == end[1:]),
                 id_again[loop].eq(id_ends[loop] & above_one),
                 id_goes_back[loop].eq(innermost(id_again, loop)),
-                # the same loop may end on the instruction in ID too, which is going to take one iteration
+                # the loop may also end on the instruction in ID, which then uses one iteration
                 more[loop].eq(Mux(id_goes_back[loop], above_two, above_one)),
                 if_again[loop].eq(if_ends[loop] & more[loop]),
                 if_goes_back[loop].eq(innermost(if_again, loop)),
@@ -94,9 +93,9 @@ class HwLoops(Component):
         return m
 
     def _count(self, m, counts, late, id_goes_back):
-        """Choose the count that is decremented, or taken back; returns which it is, and its next value.
+        """Build the decrement and its undoing; return the counted loop, and its next count.
 
-        ``ex_took`` and ``wb_took`` are iterations that the instructions in EX and WB took when they left ID.
+        ``ex_took`` and ``wb_took`` are iterations that the instructions in EX and WB used when they left ID.
         """
         ex_took, wb_took = signals(LOOPS, "ex_took wb_took")
         gives_back = Signal()
@@ -122,13 +121,13 @@ class HwLoops(Component):
                 Mux(self.id_leaves & ~self.id_late, id_goes_back, 0)
                 | Mux((self.ex_leaves & ~self.ex_taken) | gives_back, late, 0)
             ),
-            # hold keeps the sources apart, so one adder does; its operand is chosen by what is known early
+            # ``hold`` excludes simultaneous sources, so one adder suffices; early signals select its operand
             next_count.eq(Mux(late[0] | (id_goes_back[0] & ~late[1]), counts[0], counts[1]) + step),
         ]
         return counted, next_count
 
     def _registers(self, m, counted, next_count):
-        """Registers: set-up instructions are younger than a CSR write, and both win over the decrement."""
+        """Write the registers: set-up instructions are younger than a CSR write, and both win over the decrement."""
         op, setup = self.setup.op, self.setup
         sets_up = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
         sets = {name: Signal(name=f"sets_{name}") for name in REGISTERS}
@@ -141,7 +140,7 @@ class HwLoops(Component):
         for loop in range(LOOPS):
             for index, name in enumerate(REGISTERS):
                 register = getattr(self, f"{name}{loop}")
-                # addresses are those of half-words
+                # addresses are stored in half-words
                 bits = slice(0 if name == "lpcount" else 1, None)
                 with m.If((setup.loop == loop) & sets[name]):
                     m.d.sync += register[bits].eq(values[name][bits])

@@ -1,6 +1,6 @@
-"""Options of the configuration as the ID stage has them: hazards, operands and fields of the ID/EX register.
+"""Options of the ID stage: hazards, operands and fields of the ID/EX register that a configuration adds.
 
-An option is a class with the hooks of :class:`IdOption`; the stage calls those of the options that are present.
+Every option is a class with the hooks of :class:`IdOption`; the stage calls the hooks of the configured options.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -20,67 +20,67 @@ from xpulpnn.isa.csr import NN_BASE
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT
 
-_DRET_BIT = 5  # Bit of funct7 that is 1 in dret and 0 in mret.
+_DRET_BIT = 5  # bit of funct7 that is 1 in dret and 0 in mret
 
 
 class IdOption:
-    """What an option adds to the ID stage; a hook that the option does not need adds nothing."""
+    """Base of the options; a hook that an option does not override adds nothing."""
 
     def __init__(self, m: Module, stage, insn: DecodedInsn):
         self.m, self.stage, self.config, self.id_ex = m, stage, stage.config, stage.id_ex
         self.insn, self.ctrl = insn, insn.ctrl
 
     def hazards(self) -> list[Value]:
-        """Conditions in which the instruction waits for a value that is only made in WB."""
+        """Return conditions in which the instruction waits for a value from WB."""
         return []
 
     def reads_loaded_entry(self) -> list[Value]:
-        """Conditions in which the instruction reads the entry of the NN-RF that EX loads, if it loads one."""
+        """Return conditions in which the instruction reads the NN-RF entry that the instruction in EX may load."""
         return []
 
     def drains(self) -> list[Value]:
-        """Conditions in which the instruction waits until everything older is complete."""
+        """Return conditions in which the instruction waits until all older instructions are complete."""
         return []
 
     def illegal(self) -> list[Value]:
-        """Conditions in which the instruction is illegal."""
+        """Return conditions in which the instruction is illegal."""
         return []
 
     def accesses(self) -> list[Value]:
-        """Conditions in which the instruction accesses memory, though the control word does not say so."""
+        """Return conditions of memory accesses that the control word does not show."""
         return []
 
     def uses_alu(self) -> list[Value]:
-        """Conditions in which the ALU takes the operands of a multiplication or dot product."""
+        """Return conditions in which the ALU also uses the operands of a multiplication or dot product."""
         return []
 
     def select_writes(self, ex_write: Value, wb_write: Value) -> tuple[Value, Value]:
-        """Which registers ports B and A write, for an option that exchanges them."""
+        """Return the registers that ports B and A write, for options that exchange the ports."""
         return ex_write, wb_write
 
     def enable_writes(self, ex_we: Value, wb_we: Value, wb_addr: Value) -> tuple[Value, Value]:
-        """Whether ports B and A write a register."""
+        """Return the write enables of ports B and A."""
         return ex_we, wb_we
 
     def select_factors(self, op_b: Value) -> None:
-        """Drive the factors of dot products, over what they are without the option."""
+        """Override the factors of dot products."""
 
     def load(self) -> None:
-        """Load the fields of the ID/EX register that the option has; called where the instruction is issued."""
+        """Load the fields of the ID/EX register that the option adds; called where the instruction is issued."""
 
     def drive(self, issues: Value) -> None:
-        """Add what depends on whether the instruction is issued in another way."""
+        """Add logic that uses ``issues`` otherwise than as enable of the ID/EX register."""
 
 
 class Debug(IdOption):
-    """Debug mode, which dret leaves: mret is illegal in it, dret outside."""
+    """Debug mode, which dret leaves: mret is illegal in debug mode, dret outside."""
 
     def illegal(self):
         return [(self.ctrl.system == System.MRET) & (self.insn.fields.funct7[_DRET_BIT] ^ self.stage.debug_mode)]
 
 
 class NnCsrs(IdOption):
-    """CSRs for the words of the NN-RF, which are accessed when nothing loads such a word."""
+    """CSRs for the words of the NN-RF, which wait for outstanding loads of these words."""
 
     def drains(self):
         is_entry = operand(self.insn.word, "csr")[NN_ENTRY_BITS:] == NN_BASE >> NN_ENTRY_BITS
@@ -88,14 +88,14 @@ class NnCsrs(IdOption):
 
 
 class PerformanceCounters(IdOption):
-    """Counters, for which p.elw is told from other loads."""
+    """Performance counters, which distinguish p.elw from other loads."""
 
     def load(self):
         self.m.d.sync += self.id_ex.elw.eq(self.ctrl.elw)
 
 
 class LateResults(IdOption):
-    """Results that WB writes, but for sums and logic; the base of a Mac&Load takes the place of the product in EX."""
+    """Results other than sums and logic that WB writes; port B then writes the base of a Mac&Load."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
@@ -125,7 +125,7 @@ class DotpOperands(IdOption):
 
 
 class ArrayMultiplier(IdOption):
-    """Multiplications on the arrays of the dot-product units, of which WB writes upper words and what is shifted."""
+    """Multiplications on the arrays of the dot-product units; WB writes upper words and shifted products."""
 
     def enable_writes(self, ex_we, wb_we, wb_addr):
         in_wb = self.ctrl.ex.mult.op.as_value().any()
@@ -158,13 +158,13 @@ class ArrayMultiplier(IdOption):
                 id_ex.dotp_form.lower.eq(both | (is_mult & ~mult.upper)),
                 id_ex.dotp_form.upper.eq(both | mult.upper),
             ]
-            # only if the second unit works
+            # only if the second unit is used
             with m.If(is_mult | is_pair):
                 m.d.sync += id_ex.dotp2_format.eq(array_format)
 
 
 class MacLoads(IdOption):
-    """Mac&Load of one product, which reads the NN-RF in ID and reloads an entry of it from WB."""
+    """Mac&Load of one product, which reads the NN-RF in ID and reloads an entry from WB."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
@@ -176,7 +176,7 @@ class MacLoads(IdOption):
         self.read_entries()
 
     def read_entries(self):
-        """Address the read ports of the NN-RF: with 0 for other instructions, which keeps them quiet."""
+        """Address the read ports of the NN-RF, with 0 for other instructions to keep the ports quiet."""
         insn, selector = self.insn, self.selector
         by_selector = (insn.is_nn_form | insn.is_pair).replicate(2)
         by_name = insn.is_cu_form.replicate(2)
@@ -224,7 +224,7 @@ class MacLoads(IdOption):
         m, id_ex = self.m, self.id_ex
         entry = self.stage.nn_wgt_addr + self.first_weight
         if self.config.mac_load_nn:
-            # both bits reload the activation that the product does not use
+            # both update bits reload the activation that the product does not use
             other = self.selector.reloads_weight if self.config.mac_load_cross else Const(0, 1)
             reloads_activation = self.insn.is_nn_form & self.selector.reloads_activation
             entry = Mux(reloads_activation, self.selector.activation ^ other, entry)
@@ -241,7 +241,7 @@ class MacLoads(IdOption):
 
 
 class MacLoadPairs(IdOption):
-    """Mac&Load of two products: the second sum is read in place of rs2, the weights come as the activations need."""
+    """Mac&Load of two products: reads the second sum instead of rs2, and extends weights to the activations' format."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
@@ -255,7 +255,7 @@ class MacLoadPairs(IdOption):
         stage, is_stored = self.stage, (self.ctrl.mac_load != MacLoad.NONE) | self.is_pair
         if self.config.reads_factor:
             is_stored |= self.insn.requantises
-        # one multiplexer behind the operand, which comes late
+        # one multiplexer behind the operand, which is late
         stored = Signal(32, name="stored_factor")
         self.m.d.comb += [
             stored.eq(Mux(self.is_pair, self.weights(), stage.nn_wgt)),
@@ -265,7 +265,7 @@ class MacLoadPairs(IdOption):
             self.m.d.comb += stage.dotp_a.eq(stage.nn_act)
 
     def weights(self) -> Value:
-        """Weights in the format of the activations."""
+        """Return the weights in the format of the activations."""
         if not self.config.mixed_weights:
             return self.stage.nn_wgt
         self.m.submodules.widener = widener = WeightWidener()
@@ -283,7 +283,7 @@ class MacLoadPairs(IdOption):
         m, id_ex = self.m, self.id_ex
         m.d.sync += id_ex.pair.eq(self.is_pair)
         with m.If(self.is_pair & id_ex.pair & id_ex.lsu.valid):
-            # the one in EX adds the same to its base
+            # the instruction in EX increments its base by the same value
             m.d.sync += [id_ex.op_b.eq(id_ex.op_b), id_ex.ctrl.alu.eq(id_ex.ctrl.alu)]
         with m.If(self.is_pair):
             m.d.sync += id_ex.later_pair.eq(self.later)
@@ -294,12 +294,12 @@ class MacLoadPairs(IdOption):
 
 
 class Requantisation(IdOption):
-    """pv.rqld, which loads a parameter into the NN-RF, and pv.rq*, which wait for it."""
+    """pv.rqld, which loads a parameter into the NN-RF, and pv.rq*, which wait for the parameter."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
         if self.config.reads_factor:
-            # the factor stands behind the weights
+            # the factor is stored behind the weights
             m.d.comb += stage.nn_wgt_addr[2].eq(insn.requantises)
 
     def reads_loaded_entry(self):
@@ -314,7 +314,7 @@ class Requantisation(IdOption):
 
 
 class ExactRequantisation(IdOption):
-    """pv.rqx*: the target adder adds rs1 and the summand, past all that forwards; operand b is shift and zero point."""
+    """pv.rqx*: the target adder adds rs1 and the summand without forwarding; operand b is shift and zero point."""
 
     def hazards(self):
         stage = self.stage
@@ -348,4 +348,4 @@ ID_OPTIONS = {
     "performance_counters": PerformanceCounters,
     "qnt": Quantisation,
 }
-"""The options by the property of the configuration that has them; what several drive, the last of them decides."""
+"""Options by the configuration property that enables them; of several that drive a signal, the last wins."""

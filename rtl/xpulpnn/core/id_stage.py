@@ -26,24 +26,24 @@ from xpulpnn.isa.retirement import WaitCause
 class IdStage(Component):
     """Decodes an instruction, reads its operands and issues it to EX.
 
-    One instruction per cycle. It waits for a value that is only made in WB (one cycle behind a load, also for the base
-    or the NN-RF entry of a Mac&Load), jalr for any write of its base still in the pipeline, every instruction for a CSR
-    write in EX, wfi and fence.i until everything older is complete, what acts in ID (exceptions, system instructions,
-    hardware-loop set-up) for the answer to the access in EX. A taken branch in EX kills the instruction in ID.
-    Reset empties the ID/EX register and clears the registers.
+    One instruction per cycle. An instruction waits for a value from WB (one cycle behind a load, also for the base
+    or the NN-RF entry of a Mac&Load). jalr waits for any outstanding write of its base, every instruction for a CSR
+    write in EX, wfi and fence.i until all older instructions are complete, and instructions that act in ID (exceptions,
+    system instructions, hardware-loop set-up) for the answer to the access in EX. A taken branch in EX kills the
+    instruction in ID. Reset empties the ID/EX register and clears the registers.
     """
 
-    def __init__(self, config: CoreConfig):  # Instructions present.
+    def __init__(self, config: CoreConfig):
         ports = {
             "insn": In(pipeline.InsnSignature()),  #: Instruction stream.
-            "ex_ready": In(1),  #: EX takes an instruction at the end of this cycle; EX and WB are done.
+            "ex_ready": In(1),  #: EX accepts an instruction at the end of this cycle; EX and WB are done.
             "ex_result": In(32),  #: Result of the instruction in EX, for port B and forwarding.
-            "ex_write": In(1),  #: That instruction leaves EX: port B writes.
+            "ex_write": In(1),  #: The instruction in EX leaves and port B writes.
             "kill": In(1),  #: The instruction in ID is dropped.
             "flush": In(1),  #: The instruction in EX is dropped; not with ``ex_ready``.
             "hold": In(1),  #: The instruction in ID stays.
             "drained": In(1),  #: EX and WB are empty.
-            #: wb: Write under way through port A, for forwarding.
+            #: wb: Pending write of port A, for forwarding.
             "wb": In(pipeline.WbSignature(pairs=config.mac_load_pair)),
             "wb_write": In(1),  #: Port A writes at the end of this cycle.
             "wb_wdata": In(32),  #: Value that port A writes.
@@ -56,9 +56,9 @@ class IdStage(Component):
             "trap": Out(pipeline.TrapSignature()),  #: Exception of the instruction leaving ID.
             "system": Out(pipeline.SystemSignature()),  #: System instruction leaving ID.
             "hwloop": Out(pipeline.HwLoopSignature()),  #: Hardware-loop set-up leaving ID.
-            #: intent: What the instruction does when it leaves ID, without ``kill``.
+            #: intent: Effects of the instruction when it leaves ID, without ``kill``.
             "intent": Out(pipeline.IntentSignature()),
-            #: id_leaves: The instruction leaves ID and is followed by the next one in the program: no jump, mret or
+            #: id_leaves: The instruction leaves ID and the next one in the program follows: it is no jump, mret or
             #:   exception.
             "id_leaves": Out(1),
             "id_late": Out(1),  #: The instruction in ID is a branch or a CSR access, which act in EX.
@@ -66,10 +66,10 @@ class IdStage(Component):
             "jump_register_stall": Out(1),  #: A jalr in ID waits for its base.
             "dotp_enable": Out(1),  #: A dot product leaves ID at the end of this cycle.
             "dotp_ctrl": Out(DotpCtrl),  #: Control word of the dot product leaving ID.
-            #: dotp_a: Factor a of the dot product: rs1, of the nn form of Mac&Load the activation, of Compute&Update
-            #:   rs2.
+            #: dotp_a: Factor a of the dot product: rs1, the activation of the nn form of Mac&Load, or rs2 of
+            #:   Compute&Update.
             "dotp_a": Out(32),
-            "dotp_b": Out(32),  #: Factor b of the dot product: operand 2, of Mac&Load the weight or NN-RF entry.
+            "dotp_b": Out(32),  #: Factor b of the dot product: operand 2, or the NN-RF weight of Mac&Load.
         }
         if config.mac_load_nn:
             #: nn_act_addr: Activation entry of the NN-RF to read.
@@ -81,13 +81,14 @@ class IdStage(Component):
             ports |= {"nn_wgt_addr": Out(config.nn_wgt_addr_bits), "nn_wgt": In(32)}
         if config.requantise_exact:
             #: nn_lambda: Entry 7 of the NN-RF, the summand of a requantisation.
-            #: summand_pending: That entry is going to be written from WB.
+            #: summand_pending: Entry 7 is going to be written from WB.
             ports |= {"nn_lambda": In(32), "summand_pending": In(1)}
         if config.debug:
-            #: debug_mode: The core is in debug mode; only in a core that has it.
+            #: debug_mode: The core is in debug mode; only with debug mode.
             ports["debug_mode"] = In(1)
         if config.rvfi:
-            #: id_wait: Why the instruction in ID stays if it is neither held nor dropped and EX is ready; on request.
+            #: id_wait: Cause of a stall in ID while the instruction is neither held nor dropped and EX is ready; with
+            #:   ``rvfi``.
             ports["id_wait"] = Out(WaitCause)
             if config.mac_load_pair:
                 #: id_pair: The instruction in ID is a Mac&Load of two products.
@@ -112,13 +113,13 @@ class IdStage(Component):
         self._select_factors(m, insn, options, op_a, op_b)
         issues = goes & ~insn.excepted
         if self.config.debug:
-            # dret is not issued: it would be counted outside of debug mode
+            # dret is not issued, as it would be counted outside of debug mode
             issues &= ~(self.debug_mode & (insn.ctrl.system == System.MRET))
         self._issue(m, insn, options, issues, (op_a, op_b, op_c))
         return m
 
     def _read_operands(self, m, insn):
-        """Read the register file and forward; returns the operands by their fields, and rs1 as it is stored."""
+        """Read the register file and forward; return the operands by field, and the stored rs1."""
         m.submodules.regfile = regfile = RegFile(self.config.regfile, pairs=self.config.mac_load_pair)
         id_ex, wb, fields = self.id_ex, self.wb, insn.fields
         m.d.comb += [
@@ -136,7 +137,7 @@ class IdStage(Component):
         reads = {}
         rs2 = fields.rs2
         if self.config.mac_load_pair:
-            # the second sum is read in its place
+            # the second sum is read instead of rs2
             rs2 = Mux(insn.is_pair, Cat(Const(1), fields.rd[1:]), rs2)
         for name, address in (("rs1", fields.rs1), ("rs2", rs2), ("rs3", fields.rd)):
             reads[name] = read = OperandRead(pairs=self.config.mac_load_pair)
@@ -158,13 +159,13 @@ class IdStage(Component):
         return reads, regfile.rs1
 
     def awaits_write(self, register):
-        """Return whether EX or WB is going to write a register that is read from the register file alone."""
+        """Return whether EX or WB is going to write a register that is read without forwarding."""
         id_ex, wb = self.id_ex, self.wb
         in_wb = (wb.addr == register) | (optional(wb, "pair") & (wb.addr[1:] == register[1:]))
         return (id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == register)) | (wb.we & in_wb)
 
     def _stall(self, m, insn, reads, options, illegal):
-        """Decide whether the instruction leaves, unless it is dropped; returns that."""
+        """Return whether the instruction leaves ID unless a branch drops it."""
         ctrl, id_ex = insn.ctrl, self.id_ex
         late_operand, jalr_waits, drains, stall = signals(1, "id_late_operand id_jalr_waits id_drains id_stall")
         goes, acts = signals(1, "id_goes id_acts")
@@ -178,7 +179,7 @@ class IdStage(Component):
         legal = ~insn.decoder.illegal
         m.d.comb += [
             late_operand.eq(Cat(hazards).any()),
-            # jalr takes its base from the register file, so it waits for every write of it still under way
+            # jalr reads its base without forwarding, so it waits for every pending write of the base
             jalr_waits.eq(ctrl.jump & (ctrl.target == TargetSel.JALR) & self.awaits_write(insn.fields.rs1)),
             drains.eq(reduce(or_, waits_for_older) & ~self.drained),
             acts.eq(illegal | (ctrl.system != System.NONE) | (ctrl.hwloop != HwLoopOp.NONE)),
@@ -206,14 +207,14 @@ class IdStage(Component):
         return goes
 
     def _report_cause(self, m, causes):
-        """Report the first cause that holds to the retirement port."""
+        """Report the first active cause to the retirement port."""
         m.d.comb += self.id_wait.eq(WaitCause.SYNC)
         for cause, holds in reversed(causes.items()):
             with m.If(holds):
                 m.d.comb += self.id_wait.eq(cause)
 
     def _entry_hazards(self, m, options):
-        """The condition that the instruction reads the entry of the NN-RF that the one in EX loads, if there is one."""
+        """Return the condition that the instruction reads the NN-RF entry that EX loads; empty without such reads."""
         reads = [read for option in options for read in option.reads_loaded_entry()]
         if not reads:
             return []
@@ -231,7 +232,7 @@ class IdStage(Component):
         return reduce(or_, [condition for option in options for condition in option.illegal()], illegal)
 
     def _constants(self, m, insn, rs1_stored):
-        """Immediate of operand b, and what the target adder makes."""
+        """Return the immediate of operand b and the output of the target adder."""
         payload, ctrl = self.insn.payload, insn.ctrl
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
@@ -242,14 +243,14 @@ class IdStage(Component):
         ]
         target = Signal(32)
         is_jalr = ctrl.target == TargetSel.JALR
-        # the adder makes what pv.rqx* scales, too: rs1 and the summand
+        # the target adder also computes rs1 plus summand of pv.rqx*
         offset = Mux(insn.is_exact, optional(self, "nn_lambda"), immediates.offset)
         target_sum = Mux(is_jalr | insn.is_exact, rs1_stored, payload.pc) + offset
         m.d.comb += target.eq(Cat(target_sum[0] & ~is_jalr, target_sum[1:]))
         return immediates.imm, target
 
     def _act_in_id(self, m, insn, goes, illegal, target, op_a):
-        """Requests to the core: jumps, exceptions, system instructions, hardware loops."""
+        """Drive the requests to the core: jumps, exceptions, system instructions, hardware loops."""
         payload, intent, ctrl, excepted = self.insn.payload, self.intent, insn.ctrl, insn.excepted
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
         cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
@@ -273,17 +274,17 @@ class IdStage(Component):
         m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
 
     def _select_factors(self, m, insn, options, op_a, op_b):
-        """Factors of a dot product before their registers.
+        """Select the factors of a dot product before their registers.
 
-        Kernels multiply one activation word with several weights. It is factor a of every instruction: the unit spends
-        more on a change of that one.
+        Kernels multiply one activation word with several weights. The activation is factor a of every instruction, as
+        the unit uses more energy for a change of factor a.
         """
         m.d.comb += [self.dotp_a.eq(op_a), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(insn.ctrl.ex.dotp)]
         for option in options:
             option.select_factors(op_b)
 
     def _writes(self, m, insn, options):
-        """Registers that ports B and A write: enables and numbers of both."""
+        """Return assignments to the write enables and register numbers of ports B and A."""
         ex_write, wb_write = insn.ctrl.ex_write, insn.ctrl.wb_write
         for option in options:
             ex_write, wb_write = option.select_writes(ex_write, wb_write)
@@ -301,9 +302,9 @@ class IdStage(Component):
         ]
 
     def _issue(self, m, insn, options, issues, operands):
-        """The ID/EX register. Operands are loaded only where the instruction uses them, to keep idle units quiet.
+        """Load the ID/EX register. Operands are loaded only if the instruction uses them, to keep idle units quiet.
 
-        What is dropped, which is known late in the cycle, is loaded too: all that counts then is that EX is empty.
+        A dropped instruction, which is known late in the cycle, is loaded too; only the valid bit of EX matters then.
         """
         id_ex, ctrl = self.id_ex, insn.ctrl
         op_a, op_b, op_c = operands

@@ -16,14 +16,14 @@ COMPRESSED_HALVES, WORD_HALVES = 1, 2  # length of an instruction in half-words
 class IfStage(Component):
     """Delivers the instructions at the program counter to ID.
 
-    With a memory that grants at once and answers in the next cycle, the target of a ``redirect`` made in cycle t is in
-    ID in t + 2, one later if it is a 32-bit instruction that crosses a word boundary. ``loop_back`` redirects behind
+    With a memory that grants at once and answers in the next cycle, the target of a ``redirect`` in cycle t is in
+    ID in t + 2, one later if it is a 32-bit instruction that crosses a word boundary. ``loop_back`` redirects after
     the instruction that enters ID, so that the first instruction of a hardware loop follows the last without a bubble.
     Reset empties the stage; fetching starts with the first redirect.
     """
 
     def __init__(self, config: CoreConfig):
-        # ``rvfi`` keeps the instruction as it was fetched; late results delay redirects and loops by a cycle.
+        # ``rvfi`` adds ``id_raw``; late results delay redirects and loops by a cycle
         ports = {
             #: redirect: Continue at ``target``; the instruction in IF is dropped and the one in ID leaves or is
             #:   dropped.
@@ -31,17 +31,17 @@ class IfStage(Component):
             "target": In(32),  #: Address to continue at, with ``redirect``.
             "pc": Out(32),  #: Address of the instruction in IF, the next to enter ID.
             "insn": Out(InsnSignature()),  #: Instruction in ID, from the pipeline register.
-            "id_after": Out(32),  #: Address behind it.
-            "idle": Out(1),  #: Nothing is being fetched, but for a ``redirect`` in this cycle.
+            "id_after": Out(32),  #: Address after the instruction in ID.
+            "idle": Out(1),  #: No fetch is outstanding, except a ``redirect`` in this cycle.
             "instr": Out(InstructionPortSignature()),  #: Instruction memory.
         }
         if config.xpulpv2:
-            #: loop_back: What follows the instruction at ``pc`` is at ``loop_start``.
+            #: loop_back: The instruction after the one at ``pc`` is at ``loop_start``.
             #: loop_start: First instruction of the hardware loop, with ``loop_back``.
-            #: id_looped: Fetching went to the start of a hardware loop behind it.
+            #: id_looped: ``loop_back`` of the instruction in ID: the next fetch was at the start of a hardware loop.
             ports |= {"loop_back": In(1), "loop_start": In(32), "id_looped": Out(1)}
         if config.rvfi:
-            #: id_raw: The instruction as it was fetched, upper half 0 if it is compressed; on request.
+            #: id_raw: The instruction as fetched, upper half 0 if it is compressed; with ``rvfi``.
             ports["id_raw"] = Out(32)
         super().__init__(config, ports)
 
@@ -56,7 +56,7 @@ class IfStage(Component):
         take = Signal()
         m.d.comb += [
             expand.word.eq(prefetch.word),
-            # what is taken with a redirect, which comes late in the cycle, is not valid in ID
+            # an instruction that is accepted with a redirect, which is late in the cycle, is not valid in ID
             take.eq(prefetch.valid & (~insn.valid | insn.ready)),
             prefetch.take.eq(take),
         ]
@@ -92,7 +92,7 @@ class IfStage(Component):
         return m
 
     def _turn_late(self, m, prefetch, take):
-        """Tell the buffer of redirects and loops a cycle late, in which nothing is taken from it."""
+        """Delay redirects and loops by a cycle, in which no instruction is taken from the buffer."""
         turns = Signal(name="turns")
         target = Signal(XLEN - 1, name="turn_target")
         free = ~self.insn.valid | self.insn.ready

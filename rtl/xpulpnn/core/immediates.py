@@ -17,9 +17,9 @@ class Immediates(Component):
     """
 
     word: In(32)  #: Instruction word.
-    compressed: In(1)  #: The link is pc + 2.
-    sel: In(ImmSel)  #: Which immediate.
-    target_sel: In(TargetSel)  #: Which offset.
+    compressed: In(1)  #: The instruction is compressed: the link is pc + 2.
+    sel: In(ImmSel)  #: Selects the immediate.
+    target_sel: In(TargetSel)  #: Selects the offset.
     imm: Out(32)  #: Operand b.
     offset: Out(32)  #: Byte offset of a branch, jal, jalr or an address of a hardware loop.
 

@@ -1,4 +1,4 @@
-"""Fields of the instruction word in ID, where the instruction set puts them."""
+"""Fields of the instruction word in ID."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
@@ -18,16 +18,16 @@ class InsnWord(data.Struct):
 
 
 class NnSelector(data.Struct):
-    """``nnimm5`` of Mac&Load of the nn form."""
+    """Operand ``nnimm5`` of the nn form of Mac&Load."""
 
     activation: 1  #: Activation entry that is multiplied.
     weight: 2  #: Weight entry that is multiplied.
-    reloads_activation: 1  #: The loaded word goes to the activation entry; with the next bit to the other one.
+    reloads_activation: 1  #: The loaded word goes to the activation entry; with ``reloads_weight`` to the other one.
     reloads_weight: 1  #: The loaded word goes to the weight entry.
 
 
 def operand(word: Value, token: str) -> Value:
-    """Value of an operand field by its token in the instruction table; bits that the word does not hold are 0."""
+    """Return the value of an operand field by its token in the instruction table; bits not in the word are 0."""
     bits: list[Value] = []
     top = 0
     for low, position, width in sorted(WORD_FIELDS[token].parts, key=lambda part: part[1]):

@@ -14,7 +14,7 @@ INDEX_BITS = (BYTES - 1).bit_length()
 
 
 def move_formats(config: CoreConfig) -> tuple[ElemFmt, ...]:
-    """Formats of ``config`` that have lane moves: only half-words and bytes do."""
+    """Return the formats of ``config`` that have lane moves: half-words and bytes."""
     return tuple(fmt for fmt in (ElemFmt.H, ElemFmt.B) if fmt.width in config.widths)
 
 
@@ -34,7 +34,6 @@ class LaneMove(Component):
     moved: Out(XLEN)  #: Result.
 
     def __init__(self, config: CoreConfig) -> None:
-        # config: Half-word or byte lanes are built as its widths say; at least one of them must exist.
         self._formats = move_formats(config)
         super().__init__()
 
@@ -64,14 +63,14 @@ class LaneMove(Component):
                 half.eq(Mux(place[1], source[XLEN // 2 :], source[: XLEN // 2])),
             ]
             chosen = Mux(place[0], half[BYTE:], half[:BYTE])
-            # A pack places the low lane of op_b at an even byte or half-word, so byte order within it stays.
+            # A pack places the low lane of op_b at an even byte or half-word, so the byte order in the lane stays.
             packed = self.op_b.word_select(byte % (self._formats[0].width // BYTE), BYTE)
             m.d.comb += self.moved.word_select(byte, BYTE).eq(Mux(from_b[byte], packed, chosen))
         return m
 
     @staticmethod
     def _pack(m: Module, places: list[Signal], from_a: Signal, from_b: Signal, fmt: ElemFmt, upper: int) -> None:
-        """Lane 0 of ``op_a`` goes to lane ``upper``, lane 0 of ``op_b`` to the one below, ``op_c`` keeps the rest."""
+        """Select lane 0 of ``op_a`` for lane ``upper``, lane 0 of ``op_b`` for the lane below, else ``op_c``."""
         size = fmt.width // BYTE
         for byte, place in enumerate(places):
             lane, offset = divmod(byte, size)
@@ -82,7 +81,7 @@ class LaneMove(Component):
             ]
 
     def _selector(self, byte: int) -> Value:
-        """Place and source bits of a result byte for the shuffles: byte within the word, then 1 for ``op_a``."""
+        """Return the selector of a result byte for the shuffles: byte within the word, then 1 for ``op_a``."""
         half, offset = divmod(byte, 2)
         chosen = {
             ElemFmt.H: Cat(Const(offset, 1), self.op_b.word_select(half, ElemFmt.H.width)[:INDEX_BITS]),

@@ -1,6 +1,6 @@
-"""Word-level description of how the 32-bit datapath is cut into lanes.
+"""Partition of the 32-bit datapath into lanes, described by word-level masks.
 
-Lane structure is kept in 32-bit masks, never in per-lane signals: the same expressions become wiring and a few gates in
+32-bit masks instead of per-lane signals: the same expressions become wiring and a few gates in
 synthesis and a handful of machine instructions in simulation.
 """
 
@@ -16,19 +16,19 @@ ALL_ONES = (1 << XLEN) - 1
 
 
 def every(period: int, bits: int) -> int:
-    """Constant mask that repeats the low ``period``-bit pattern ``bits`` over the word."""
+    """Return a mask that repeats the low ``period``-bit pattern ``bits`` over the word."""
     return sum(bits << place for place in range(0, XLEN, period))
 
 
 def steps(first: int) -> Iterator[int]:
-    """Powers of two from ``first`` up to half the word: the distances of a logarithmic network."""
+    """Yield the powers of two from ``first`` up to half the word: the distances of a logarithmic network."""
     while first < XLEN:
         yield first
         first *= 2
 
 
 def reversed_bits(m: Module, name: str, word: Value, block: int = 1) -> Value:
-    """``word`` with its ``block``-bit groups in opposite order: neighbours of growing size swap. Wiring only."""
+    """Return ``word`` with its ``block``-bit groups in reverse order; wiring only."""
     for step in steps(block):
         low = every(2 * step, (1 << step) - 1)
         swapped = Signal(XLEN, name=f"{name}_swap_{step}")
@@ -38,7 +38,7 @@ def reversed_bits(m: Module, name: str, word: Value, block: int = 1) -> Value:
 
 
 def widened(m: Module, name: str, bits: Value, width: int, direction: str) -> Value:
-    """Every set bit copied to the ``width - 1`` bits "up" or "down" from it; ``bits`` is 0 there. Wiring only."""
+    """Copy every set bit to the ``width - 1`` bits "up" or "down" from it, where ``bits`` is 0; wiring only."""
     for step in steps(1):
         if step < width:
             wider = Signal(XLEN, name=f"{name}_{direction}_{2 * step}")
@@ -51,7 +51,7 @@ def widened(m: Module, name: str, bits: Value, width: int, direction: str) -> Va
 class Lanes:
     """Masks of the partition selected by a :class:`~xpulpnn.core.alu_ctrl.LaneFmt` signal.
 
-    Boundaries of widths that ``config`` lacks are constant, so they cost nothing.
+    Boundaries of widths that ``config`` lacks are constant, so they cost no gates.
     """
 
     def __init__(self, m: Module, config: CoreConfig, fmt: Value) -> None:
@@ -61,21 +61,21 @@ class Lanes:
         starts = Const(1, XLEN)
         for width in steps(2):
             starts = starts | (Const(every(2 * width, 1 << width), XLEN) & self.at_most(width).replicate(XLEN))
-        self.lsbs = Signal(XLEN, name="lane_lsbs")  # Lowest bit of every lane.
-        self.msbs = Signal(XLEN, name="lane_msbs")  # Highest bit of every lane.
+        self.lsbs = Signal(XLEN, name="lane_lsbs")  # lowest bit of every lane
+        self.msbs = Signal(XLEN, name="lane_msbs")  # highest bit of every lane
         m.d.comb += [self.lsbs.eq(starts), self.msbs.eq(self.lsbs.shift_right(1) | (1 << (XLEN - 1)))]
 
     def at_most(self, width: int) -> Value:
-        """1 when lanes are at most ``width`` (2 to 16) bits wide."""
+        """Return 1 if lanes are at most ``width`` (2 to 16) bits wide."""
         existing = max((w for w in self._config.widths if w <= width), default=0)
         return self._fmt[ElemFmt.of_width(existing)] if existing else Const(0, 1)
 
     def at_least(self, width: int) -> Value:
-        """1 when lanes are at least ``width`` (2 to 32) bits wide."""
+        """Return 1 if lanes are at least ``width`` (2 to 32) bits wide."""
         return ~self.at_most(width // 2) if width > ElemFmt.C.width else Const(1, 1)
 
     def spread_up(self, name: str, bits: Value, block: int) -> Value:
-        """Bits set at lane bottoms, all multiples of ``block`` and given for ``block``-bit groups, over their lanes."""
+        """Copy bits at lane bottoms, given for ``block``-bit groups, over their lanes."""
         for step in steps(block):
             upper = every(2 * step, ((1 << step) - 1) << step)
             reach = self.at_least(2 * step).replicate(XLEN) & upper
@@ -85,7 +85,7 @@ class Lanes:
         return bits
 
     def spread_down(self, name: str, bits: Value) -> Value:
-        """Bits set at lane tops, copied over their lanes: from block top to block top, then over whole blocks."""
+        """Copy bits at lane tops over their lanes: from block top to block top, then over whole blocks."""
         for step in reversed(list(steps(2))):
             reach = self.at_least(2 * step).replicate(XLEN) & every(2 * step, 1 << (step - 1))
             further = Signal(XLEN, name=f"{name}_{step}")

@@ -13,23 +13,22 @@ class Lsu(Component):
     """Loads and stores of bytes, half-words and words at any byte address.
 
     The request leaves in EX, the response ends the instruction in WB. An access that crosses a word boundary is two
-    word-aligned requests, lower address first, and takes one EX cycle more. One request is outstanding at a time; the
-    next one may be made in the cycle of the response, unless that is an error: then nothing more is requested for the
-    access in EX. Reset drops what is outstanding: the memory must be reset too.
+    word-aligned requests, lower address first, and takes one more EX cycle. One request is outstanding at a time; the
+    next one may be made in the cycle of the response, unless that is an error, after which the access in EX makes no
+    more requests. Reset drops the outstanding request: the memory must be reset too.
     """
 
     def __init__(self, *, debug: bool = False, late: bool = False):
-        # debug: Debug mode present.
-        # late: The address of a second request comes from a register, as that of the first comes late.
+        # late: The address of a second request comes from a register, as the address of the first is late.
         ports = {
             "ex_ctrl": In(LsuCtrl),  #: Access of the instruction in EX; stable until ``ex_done``.
             "ex_base": In(32),  #: The address with post-increment.
-            "ex_sum": In(32),  #: The address without: base and offset, added by the ALU.
+            "ex_sum": In(32),  #: The address without post-increment: base and offset, added by the ALU.
             "ex_wdata": In(32),  #: Store data, right-aligned.
             "ex_address": Out(32),  #: Byte address of the access.
             #: ex_done: The last request of the access is granted in this cycle: the instruction may enter WB.
             "ex_done": Out(1),
-            "wb_done": Out(1),  #: Nothing is outstanding in WB, or its response arrives in this cycle and is no error.
+            "wb_done": Out(1),  #: No request is outstanding in WB, or its response arrives in this cycle without error.
             "wb_rdata": Out(32),  #: Loaded value, extended to 32 bits; valid with ``wb_done``.
             "ex_granted": Out(1),  #: A request is granted in this cycle.
             #: fault: Access fault of the instruction in WB, or in EX if its first request is outstanding.
@@ -38,8 +37,7 @@ class Lsu(Component):
         }
         if debug:
             #: kept: Register that an access across a word boundary overwrites; only with debug mode.
-            #: kept_we, kept_wdata: The register ``kept`` is written, while nothing is outstanding, and the word; only
-            #:   with debug mode.
+            #: kept_we, kept_wdata: Write of ``kept`` while no request is outstanding; only with debug mode.
             ports |= {"kept": Out(32), "kept_we": In(1), "kept_wdata": In(32)}
         self.debug, self.late = debug, late
         super().__init__(ports=ports)
@@ -73,18 +71,18 @@ class Lsu(Component):
         return m
 
     def _word(self, m, second):
-        """The number of the word that is requested."""
+        """Return the number of the requested word."""
         word = self.ex_address[2:]
         if not self.late:
             return word + second
         following = Signal.like(word, name="following")
         with m.If(~second):
             m.d.sync += following.eq(word + 1)
-        # chosen between registers first: the sum comes last
+        # an early selection between registers: the sum is late
         return Mux(second | self.ex_ctrl.post, Mux(second, following, self.ex_base[2:]), self.ex_sum[2:])
 
     def _byte_lanes(self, m, byte, second):
-        """Byte enables and rotated store data; of a crossing access the second request takes the bytes that spill."""
+        """Select byte enables and rotated store data; a second request has the bytes behind the word boundary."""
         enables = Signal(2 * WORD_BYTES - 1)
         size_mask = Signal(WORD_BYTES)
         follow_case(m, size_mask, self.ex_ctrl.size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
@@ -96,7 +94,7 @@ class Lsu(Component):
         follow_case(m, self.data.wdata, byte, rotated)
 
     def _load_data(self, m, byte, crosses, second):
-        """Alignment and extension of the response, with the attributes kept from EX."""
+        """Align and extend the response, with the attributes stored from EX."""
         wb_byte = Signal(2)
         wb_crosses, wb_signed = signals(1, "wb_crosses wb_signed")
         wb_size = Signal(MemSize)

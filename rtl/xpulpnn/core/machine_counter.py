@@ -6,19 +6,19 @@ from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 
 FAST_BITS = 5
-"""Low bits that are clocked with every event, where those above rest until these carry."""
+"""Low bits that are clocked with every event, where higher bits are clocked only with a carry."""
 
 
 class MachineCounter(Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
 
-    The last event may be taken back, which shows two cycles later. The carry into the upper half is known beforehand:
-    the halves count side by side.
+    The last event may be cancelled, which shows two cycles later. The carry into the upper half is known in advance, so
+    both halves count in parallel.
     """
 
     step: In(1)  #: Count in this cycle; only with ``final``.
     final: In(1)  #: The last event stays counted.
-    cancel: In(1)  #: The last event is taken back; not with ``final``.
+    cancel: In(1)  #: The last event is cancelled; not with ``final``.
     #: we_low, we_high: Write a half.
     we_low: In(1)
     we_high: In(1)
@@ -26,7 +26,7 @@ class MachineCounter(Component):
     value: Out(2 * XLEN)  #: The count.
 
     def __init__(self, *, rests: bool = False):
-        self.rests = rests  # Bits above the lowest few are clocked only when they change.
+        self.rests = rests  # bits above the lowest few are clocked only when they change
         super().__init__()
 
     def elaborate(self, platform):
@@ -35,9 +35,9 @@ class MachineCounter(Component):
         steps, counted, takes_back = signals(1, "steps counted takes_back")
         # the next event carries
         full = Signal()
-        # an event taken back does
+        # a cancelled event carries
         empty = Signal()
-        # one up or one down
+        # plus or minus one
         step = Cat(1, takes_back.replicate(XLEN - 1))
         m.d.comb += [steps.eq(self.step ^ takes_back), empty.eq(~low.any())]
         m.d.sync += takes_back.eq(self.cancel & counted)

@@ -28,15 +28,15 @@ class MultOp(enum.Enum, shape=2):
 class MultCtrl(data.Struct):
     """Control word of :class:`~xpulpnn.core.mult.Mult`."""
 
-    op: MultOp  #: Kind of multiplication.
-    #: a_signed, b_signed: Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (there both are equal);
-    #:   with ``WORD`` a requantisation has both if its product has 64 bits.
+    op: MultOp  #: Type of multiplication.
+    #: a_signed, b_signed: Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (both equal); with
+    #:   ``WORD`` both are set for a requantisation with a product of 64 bits.
     a_signed: 1
     b_signed: 1
     upper: 1  #: With ``HALF``: the factors are the upper half-words.
     accumulate: 1  #: Adds op_c; with ``WORD`` and ``HALF``.
     subtract: 1  #: Subtracts the product from op_c (msu); with ``WORD`` and ``accumulate``.
-    round: 1  #: With ``HALF``: adds half of the last place that remains after the shift.
+    round: 1  #: With ``HALF``: adds half of the lowest bit that remains after the shift.
 
 
 _HALF_WORD = re.compile(r"(?P<kind>mul|mac)(?P<upper>hh)?(?P<sign>[us])N(?P<round>R)?")
@@ -45,7 +45,7 @@ _WORD_ACCUMULATE = {"mul": False, "mac": True, "msu": True}
 
 
 def mult_control(insn: Insn) -> dict[str, MultOp | bool] | None:
-    """Fields of :class:`MultCtrl` for ``insn`` (absent ones are 0); ``None`` if it does not use the multiplier."""
+    """Return the fields of :class:`MultCtrl` for ``insn``, without zeros; None if it does not use the multiplier."""
     if insn.op in _WORD_ACCUMULATE:
         return {"op": MultOp.WORD, "accumulate": _WORD_ACCUMULATE[insn.op], "subtract": insn.op == "msu"}
     if insn.requantises:
@@ -70,9 +70,9 @@ HALF = XLEN // 2
 
 
 class _Step(enum.Enum, shape=3):
-    """State of ``MultOp.HIGH``: waiting, then the product under way, named by the halves of op_a and op_b.
+    """State of ``MultOp.HIGH``: waiting, then the current product, named by the halves of op_a and op_b.
 
-    Bit 1 selects the upper half of op_a, bit 0 that of op_b.
+    Bit 1 selects the upper half of op_a, bit 0 the upper half of op_b.
     """
 
     IDLE = 0
@@ -84,7 +84,7 @@ def _extend(half: Value, signed: Value) -> Value:
 
 
 def registered(m: Module, mult: Any, made: Value, total: Value, half_total: Value) -> tuple[Value, Value, Value]:
-    """Register the sums of a multiplier; returns whether they are there, and the sums."""
+    """Register the sums of a multiplier; return their valid signal, and the sums."""
     ready = Signal(name="ready")
     m.d.sync += ready.eq(made & ~mult.take)
     sums: dict[int, Signal] = {}
@@ -122,21 +122,21 @@ class Mult(Component):
     multiplier : "booth" or "inferred"
         Structure.
     requantises : bool
-        Whether there is ``requantise``.
+        The port ``requantise`` exists.
     """
 
     def __init__(self, multiplier: Multiplier = "booth", *, requantises: bool = False, late: bool = False) -> None:
         self.multiplier = multiplier
         self.requantises = requantises
-        self.late = late  # Products are registered before the sum: every operation takes a cycle more.
+        self.late = late  # products are registered before the sum: every operation takes one more cycle
         ports = {
             "ctrl": In(MultCtrl),  #: Operation; stable while ``start`` is high.
             "op_a": In(XLEN),  #: First factor, or the word with its half-word; stable while ``start`` is high.
             "op_b": In(XLEN),  #: Second factor, or the word with its half-word; stable while ``start`` is high.
             "op_c": In(XLEN),  #: Addend of accumulating operations; stable while ``start`` is high.
-            "shamt": In(range(XLEN)),  #: Places of the final shift to the right, with ``HALF``.
-            "start": In(1),  #: An operation is in EX. Low resets to the idle state, also in the middle of an operation.
-            "take": In(1),  #: EX advances in this cycle: with ``done`` the multiplier becomes idle at its end.
+            "shamt": In(range(XLEN)),  #: Amount of the final right shift, with ``HALF``.
+            "start": In(1),  #: An operation is in EX. Low resets to the idle state, even during an operation.
+            "take": In(1),  #: EX advances in this cycle: with ``done`` the multiplier becomes idle in the next.
             "done": Out(1),  #: ``result`` is valid: the operation is complete.
             "result": Out(XLEN),  #: Low word of the operation's result, high word with ``HIGH``; valid with ``done``.
         }
@@ -159,12 +159,12 @@ class Mult(Component):
             m.d.comb += self.done.eq(made)
 
         factor_a = self.factor(m, "a", step.as_value()[1])
-        # without the second factor no product row changes, whatever the first one does
+        # a second factor of 0 keeps all product rows constant, whatever the first one does
         active_b = Signal(XLEN)
         m.d.comb += active_b.eq(self.factor(m, "b", step.as_value()[0]) & self.start.replicate(XLEN))
         summand = self.op_c & ctrl.accumulate.replicate(XLEN)
         if self.requantises:
-            # the first factor, since the recoding of the second one makes its path longer
+            # the first factor, since the Booth recoding makes the path of the second one longer
             from_nnrf = self.requantise.replicate(XLEN)
             active_a = Signal(XLEN)
             m.d.comb += active_a.eq((factor_a & ~from_nnrf) | (self.nn_kappa & from_nnrf))
@@ -187,7 +187,7 @@ class Mult(Component):
                 rounding.eq(((Const(1) << self.shamt) >> 1) & ctrl.round.replicate(XLEN)),
             ]
         if self.late:
-            # what is added comes to the registered product
+            # addends are added to the registered product
             none = Const(0, XLEN)
             made, *products = registered(m, self, made, *self._sums(m, factor_a, active_b, none, none))
             m.d.comb += self.done.eq(made)
@@ -205,7 +205,7 @@ class Mult(Component):
         return m
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
-        """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""
+        """Return a factor: the whole operand, or its selected half, extended."""
         ctrl = self.ctrl
         operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
         factor = Signal(XLEN, name=f"factor_{name}")
@@ -221,7 +221,7 @@ class Mult(Component):
         return factor
 
     def _sums(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """The sum with the product, and the one that is shifted."""
+        """Return the sum with the product, and the sum to be shifted."""
         if self.multiplier == "booth":
             return self.add_booth(m, a, b, addend, rounding)
         total = Signal(XLEN, name="total")
@@ -229,9 +229,9 @@ class Mult(Component):
         return total, total
 
     def add_booth(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """The sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
+        """Return the sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
         *rows, negative = booth_rows(m, a, b)
-        # an unsigned half-word needs one row more than a signed one: its sign is the bit above
+        # an unsigned half-word needs one more row than a signed one: its sign is the bit above
         split = len(rows) // 2 + 1
         place = split * XLEN // len(rows)
         lower = carry_save(m, [*rows[:split], negative[:place], addend, rounding], XLEN, "lower")
@@ -246,12 +246,11 @@ class Mult(Component):
     def add_steps(
         self, m: Module, step: Any, added: Any, total: Value, carried: Signal, carried_signed: Signal
     ) -> None:
-        """Sequence the four products of ``MultOp.HIGH`` and keep what the next one adds.
+        """Sequence the four products of ``MultOp.HIGH`` and store the addends of the next product.
 
-        The sum of a product is made in its step, or in the cycle after it, when ``added`` is its step.
-
-        ``carried`` is added at weight 1 of the following product. ``carried_signed``, the upper half of the first mixed
-        product, waits for the last one.
+        The sum of a product is made in its step, or in the next cycle, when ``added`` is its step. ``carried`` is added
+        at weight 1 of the following product. ``carried_signed``, the upper half of the first mixed product, waits for
+        the last product.
         """
         low, high = total[:HALF], total[HALF:]
         keeps = {

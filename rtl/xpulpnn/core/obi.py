@@ -10,15 +10,15 @@ class ObiSignature(PortSignature):
     gnt: In(1)  #: The request is accepted in this cycle.
     addr: Out(32)  #: Word-aligned byte address.
     we: Out(1)  #: The transfer writes; else it reads.
-    be: Out(4)  #: Bytes of the word that are written or wanted, bit 0 for bits 7:0.
-    wdata: Out(32)  #: Data to write, in its byte lanes.
+    be: Out(4)  #: Bytes of the word that are written or read, bit 0 for bits 7:0.
+    wdata: Out(32)  #: Data to write, in their byte lanes.
     rvalid: In(1)  #: Response to the oldest granted request, a cycle after its grant or later; also to writes.
     rdata: In(32)  #: Read data, valid with ``rvalid``.
     err: In(1)  #: The transfer failed, valid with ``rvalid``: the load or store is an access fault.
 
 
 class InstructionPortSignature(PortSignature):
-    """Initiator's side of a read-only OBI port with several transfers under way."""
+    """Initiator's side of a read-only OBI port with several outstanding transfers."""
 
     req: Out(1)  #: A word is requested; it stays high with the same address until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.

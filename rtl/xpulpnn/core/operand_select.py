@@ -1,4 +1,4 @@
-"""Parts of ID: operands of EX, set-up of hardware loops (guide, "Loop set-up")."""
+"""Operand selection of ID, and set-up of hardware loops (guide, "Loop set-up")."""
 
 from functools import reduce
 from operator import or_
@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 
 
 def set_up_loop(hwloop, op, payload, op_a, target):
-    """Statements that drive all of ``hwloop`` but ``valid``."""
+    """Return assignments to all of ``hwloop`` except ``valid``."""
     before_body = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
     immediate_count = (op == HwLoopOp.SETUPI) | (op == HwLoopOp.COUNTI)
     return [
@@ -27,9 +27,9 @@ def set_up_loop(hwloop, op, payload, op_a, target):
 
 
 def select_operands(m, widths, insn, reads, ex_result, payload, immediate, target):
-    """Build the operands a, b and c before the ID/EX register; returns them.
+    """Build the operands a, b and c before the ID/EX register, and return them.
 
-    The result of EX comes last: one multiplexer chooses between it and what the other sources have come to by then.
+    The result of EX is late: a final multiplexer selects between it and the selected other source.
     Operand a of pv.rqx* is ``target``.
     """
     ctrl = insn.ctrl
@@ -51,7 +51,7 @@ def select_operands(m, widths, insn, reads, ex_result, payload, immediate, targe
             for member, source in sources.items():
                 with m.Case(member):
                     if isinstance(source, OperandRead):
-                        # nothing that is scaled is forwarded
+                        # the scaled operand of pv.rqx* is not forwarded
                         scales = insn.is_exact if member is OpASel.RS1 else Const(0)
                         early = Mux(scales, target, source.other)
                         m.d.comb += [other.eq(early), from_ex.eq(source.from_ex)]
@@ -59,7 +59,7 @@ def select_operands(m, widths, insn, reads, ex_result, payload, immediate, targe
                         m.d.comb += other.eq(source)
         m.d.comb += chosen[letter].eq(Mux(from_ex, ex_result, other))
     op_b = Signal(32, name="id_op_b")
-    # lane 0 is masked before it goes into every lane, which costs less and keeps those wires quiet otherwise
+    # lane 0 is masked before it is replicated, which costs less and keeps the other lanes quiet
     lanes = [chosen["b"] & ~ctrl.replicate.replicate(len(chosen["b"]))]
     for fmt in ElemFmt:
         if fmt.width in widths:

@@ -7,15 +7,14 @@ from xpulpnn.core.pipeline import WbSignature
 
 
 class OperandRead(Component):
-    """Value of a register as the instruction in ID must see it.
+    """Value of a register as seen by the instruction in ID.
 
-    The result of EX is forwarded in the cycle it is made, what WB writes in the cycle it arrives. A register whose
-    value is only made in WB by the instruction now in EX (load data, the base of a Mac&Load) is not ready.
+    The result of EX is forwarded in its own cycle, the value that WB writes in the cycle of its arrival. A register
+    whose value the instruction in EX will only deliver in WB (load data, the base of a Mac&Load) is not ready.
     Combinational.
     """
 
     def __init__(self, *, pairs: bool = False):
-        # pairs: Whether WB can write two registers, an even one and the next.
         ports = {
             "addr": In(5),  #: Register read.
             "stored": In(32),  #: Value of the register in the register file.
@@ -26,12 +25,12 @@ class OperandRead(Component):
             "ex_late_addr": In(5),  #: Register that the instruction in EX will write from WB.
             "wb": In(WbSignature(pairs=pairs)),  #: Register written from WB.
             "from_ex": Out(1),  #: The value of the register is ``ex_result``, the latest signal of the cycle.
-            "other": Out(32),  #: Value of the register if that is not ``ex_result``: known early.
-            "value": Out(32),  #: Forwarded value, good if EX and WB are done in this cycle and ``ready``.
-            "ready": Out(1),  #: The value of the register is in the pipeline.
+            "other": Out(32),  #: Value of the register unless it is ``ex_result``; known early.
+            "value": Out(32),  #: Forwarded value, valid if EX and WB are done in this cycle and ``ready``.
+            "ready": Out(1),  #: The value of the register is available in the pipeline.
         }
         if pairs:
-            #: ex_late_pair: The instruction in EX will write two; with Mac&Load of two products.
+            #: ex_late_pair: The instruction in EX will write an even-odd register pair; with Mac&Load of two products.
             ports["ex_late_pair"] = In(1)
         self.pairs = pairs
         super().__init__(ports=ports)
@@ -41,7 +40,7 @@ class OperandRead(Component):
         late, arrives = self.ex_late_addr == self.addr, self.wb.we & (self.wb.addr == self.addr)
         early = self.stored
         if self.pairs:
-            # the second of two has the number of the first, but for its lowest bit, and comes earlier
+            # the odd register of a pair shares all but the lowest bit of its number, and its value is early
             late |= self.ex_late_pair & (self.ex_late_addr[1:] == self.addr[1:])
             is_second = self.wb.we & self.wb.pair & self.addr[0] & (self.wb.addr[1:] == self.addr[1:])
             early = Signal(32, name="early")

@@ -8,8 +8,9 @@ from xpulpnn.isa.machine import XLEN
 
 
 class PerformanceCounters(Component):
-    """32-bit counters of events with one enable each, a global enable and optional saturation. Reset clears all and
-    sets both mode bits.
+    """Event counters of 32 bits with individual and global enables and optional saturation; reset clears them.
+
+    Both mode bits are 1 after reset.
     """
 
     #: count0 ... count16: PCCR0 to PCCR16.
@@ -18,11 +19,11 @@ class PerformanceCounters(Component):
 
     def __init__(self):
         number = len(PERFORMANCE_EVENTS)
-        #: events: What happens in this cycle, a bit per event of ``PERFORMANCE_EVENTS``.
+        #: events: Events of this cycle, a bit per event of ``PERFORMANCE_EVENTS``.
         #: we: Write counter k.
         ports = {name: In(number) for name in ("events", "we")}
         #: we_all, we_enable, we_mode: Write all counters, PCER, PCMR.
-        #: wdata: Value written; it wins over the increment of the same cycle.
+        #: wdata: Value to write, which wins over the increment of the same cycle.
         ports |= {name: In(1) for name in ("we_all", "we_enable", "we_mode")} | {"wdata": In(XLEN)}
         ports |= {f"count{event}": Out(XLEN) for event in range(number)}
         mode = CSR_BY_NAME["pcmr"]

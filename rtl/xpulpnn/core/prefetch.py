@@ -7,39 +7,38 @@ from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
 DEPTH = 4
-"""Words buffered or requested at most: enough to fetch a word in every cycle from a memory that answers in three."""
+"""Largest number of words buffered or requested; enough for one word per cycle from a memory with latency three."""
 
 
 class PrefetchBuffer(Component):
     """Fetches ahead and offers the instruction at the program counter, compressed or not, at any half-word address.
 
-    A word is offered in the cycle of its response. Up to four words are buffered or under way. A redirect requests the
-    word of its target in the same cycle and drops everything older, what is still to be answered included; a request
-    that is not granted yet stays on the bus until it is (OBI), and its answer is dropped too. Reset empties the buffer;
-    nothing is fetched before the first redirect. A word that the bus could not read goes with its error; what is behind
-    it in memory does not matter then.
+    A word is offered in the cycle of its response. Up to four words are buffered or requested. A redirect requests the
+    word of its target in the same cycle and drops everything older, including outstanding answers; a request
+    that is not yet granted stays on the bus until it is (OBI), and its answer is dropped too. Reset empties the buffer;
+    nothing is fetched before the first redirect. A word that the bus could not read is offered with its error; the
+    following words do not matter then.
     """
 
     def __init__(self, *, loops: bool = False, rests: bool = False):
-        # loops: Hardware loops may redirect, too.
-        # rests: Registers of the queue are clocked only with a word that is going to be there.
+        # loops: Hardware loops may redirect as well. rests: Registers of the queue are clocked only to store a word.
         self.loops, self.rests = loops, rests
         ports = {
             "redirect": In(1),  #: Continue at ``target``. The instruction offered in the same cycle may still be taken.
             "target": In(32),  #: Byte address, bit 0 ignored.
             "valid": Out(1),  #: ``word`` holds the instruction at ``pc``.
-            "word": Out(32),  #: The instruction; of a compressed one the upper half means nothing.
-            #: error: The instruction could not be read: ``word`` means nothing, and nothing ``valid`` is offered behind
-            #:   it but by a redirect.
+            "word": Out(32),  #: The instruction; the upper half of a compressed one is undefined.
+            #: error: The instruction could not be read: ``word`` is undefined, and no later instruction is offered
+            #:   until a redirect.
             "error": Out(1),
-            "pc": Out(32),  #: Address of the instruction; while ``valid`` is 0, of the next instruction.
-            "take": In(1),  #: The instruction is taken in this cycle; only with ``valid``.
-            "idle": Out(1),  #: Nothing is requested or under way, but for the word of a ``redirect`` in this cycle.
+            "pc": Out(32),  #: Address of the instruction, or of the next one while ``valid`` is 0.
+            "take": In(1),  #: The instruction is accepted in this cycle; only with ``valid``.
+            "idle": Out(1),  #: No request is made or outstanding, except the word of a ``redirect`` in this cycle.
             "instr": Out(InstructionPortSignature()),  #: Instruction memory.
         }
         if loops:
-            #: loop_back: If the instruction is taken, continue at ``loop_start`` behind it, unless ``redirect`` asks
-            #:   for something else; only with ``loops``.
+            #: loop_back: Continue at ``loop_start`` after the instruction, if it is accepted; ``redirect`` has
+            #:   priority; only with ``loops``.
             #: loop_start: Byte address, bit 0 ignored; only with ``loops``.
             ports |= {"loop_back": In(1), "loop_start": In(32)}
         super().__init__(ports=ports)
@@ -52,7 +51,7 @@ class PrefetchBuffer(Component):
         dropped, arriving, unaligned, compressed, leaves = signals(1, "dropped arriving unaligned compressed leaves")
         m.d.comb += [arriving.eq(self.instr.rvalid & ~dropped), unaligned.eq(self.pc[1])]
 
-        # the word at the program counter and the one after it, from the queue or straight from the bus
+        # the word at the program counter and the one after it, from the queue or directly from the bus
         rdata = self.instr.rdata
         first = Signal(XLEN)
         second = Signal(HALF_BITS)
@@ -80,7 +79,7 @@ class PrefetchBuffer(Component):
         return m
 
     def _position(self, m, goes_back, compressed, leaves):
-        """The program counter. A word that leaves is passed, so that its increment starts from the register."""
+        """Build the program counter; its increment starts from a register, which passes words that leave."""
         m.d.comb += self.pc[0].eq(0)
         position = Signal(XLEN - 1)
         m.d.comb += self.pc[1:].eq(position)
@@ -95,11 +94,11 @@ class PrefetchBuffer(Component):
                 m.d.sync += position[1:].eq(position[1:] + 1)
 
     def _queue(self, m, words, errors, count, redirects, arriving, leaves):
-        """Words shift towards the head when the first leaves; an arriving word goes behind the last.
+        """Build the queue: words shift towards the head when the first leaves; an arriving word goes behind the last.
 
         A redirect empties the queue, whatever its entries hold.
         """
-        # a word that arrives and leaves in one cycle is never stored
+        # a word that arrives and leaves in one cycle is not stored
         with m.If(redirects):
             m.d.sync += count.eq(0)
         with m.Else():
@@ -113,16 +112,16 @@ class PrefetchBuffer(Component):
                     m.d.sync += entry.eq(entries[index + 1])
 
     def _requests(self, m, count, dropped, goes_back, redirects):
-        """Requests: the word of a redirect at once, else the next word while there is room for it.
+        """Request the word of a redirect at once, else the next word while there is room for it.
 
-        A redirect comes late in the cycle: what it leads to and what happens without it are made side by side, and it
-        chooses.
+        A redirect is late in the cycle: the requests with and without it are prepared in parallel, and it selects one.
         """
         running, held, stale, exact = signals(1, "running held stale exact")
         current = Signal(XLEN - 2)
         live, drops = signals(range(DEPTH + 1), "live drops")
-        # current is the word address requested last, or if exact the one on the bus or to be requested next; a stale
-        # request is held for a word nobody wants; live answers are awaited, older ones are going to be dropped
+        # current is the last requested word address, or with exact the one on the bus or to be requested next; a stale
+        # request is held for a word that is no longer needed; live answers are awaited, answers counted in drops are
+        # dropped
         can_request, asks, asks_anew = signals(1, "can_request asks asks_anew")
         ahead, target = signals(current.shape(), "ahead target")
         gnt, rvalid = self.instr.gnt, self.instr.rvalid

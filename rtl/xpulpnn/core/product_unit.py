@@ -1,4 +1,4 @@
-"""Two dot products and every multiplication of a core on the same arrays (guide, "Multiplication")."""
+"""Two dot products and all multiplications of a core on the same arrays (guide, "Multiplication")."""
 
 from collections.abc import Mapping
 
@@ -15,17 +15,17 @@ from xpulpnn.isa.machine import XLEN
 
 
 class ProductForm(data.Struct):
-    """Factors of the second unit, registered in the form in which its factors are chosen; else nothing."""
+    """Type of the factors of the second unit, registered one-hot; all 0 for a single dot product."""
 
-    scalar: 1  #: The factors of a multiplication; else the second activations.
-    word: 1  #: These are words.
-    #: lower, upper: The lower and the upper half-words of the second factor: one of them, or both.
+    scalar: 1  #: The factors belong to a multiplication; else to the second activations.
+    word: 1  #: The factors are words.
+    #: lower, upper: Half-words of the second factor that are used: lower, upper, or both.
     lower: 1
     upper: 1
 
     @staticmethod
     def fields(control: Mapping[str, MultOp | bool] | None, *, pair: bool) -> dict[str, bool]:
-        """Fields for a multiplication with a control word of :class:`MultCtrl`, or for dot products."""
+        """Return the fields for a multiplication with a control word of :class:`MultCtrl`, or for dot products."""
         if control is None:
             return {"scalar": False, "word": False, "lower": pair, "upper": pair}
         word, upper = control["op"] is not MultOp.HALF, bool(control.get("upper"))
@@ -35,49 +35,48 @@ class ProductForm(data.Struct):
 class ProductUnit(Component):
     """The dot products of two pixels with one weight word, or an operation of :class:`~xpulpnn.core.mult.Mult`.
 
-    Without a form ``first = op_c * dotp_accumulate + dot(dotp_a, dotp_b)``; with that of a pair ``second = second_sum *
-    dotp_accumulate + dot(act2, dotp_b)``, too. A word is two half-words, so the four 16 x 16 bit arrays of both units
-    make a product of words: those of ``dotp`` its inner products, those of ``dotp2`` its outer ones, which then adds
-    all four. With the form ``word`` ``result`` is that of ``WORD`` and ``upper`` that of ``HIGH``. A product of
-    half-words is a dot product with 0 in the other half: ``second`` is the sum of ``HALF`` before its shift. A
-    requantisation has the form ``word``: ``second`` and ``result`` are the lower word of ``dotp_a * dotp_b``, unless
-    signed with ``nn_lambda`` added.
+    Without a form ``first = op_c * dotp_accumulate + dot(dotp_a, dotp_b)``; with a pair also ``second = second_sum *
+    dotp_accumulate + dot(act2, dotp_b)``. A word is two half-words, so the four 16 x 16 bit arrays of both units make a
+    product of words: ``dotp`` its inner products, ``dotp2`` its outer products and the sum of all four. With the form
+    ``word`` ``result`` is that of ``WORD`` and ``upper`` that of ``HIGH``. A product of half-words is a dot product
+    with 0 in the other half: ``second`` is the sum of ``HALF`` before its shift. A requantisation has the form
+    ``word``: ``second`` and ``result`` are the lower word of ``dotp_a * dotp_b``, plus ``nn_lambda`` if unsigned.
 
-    Combinational, one operation per cycle. No product row changes while form, format, signs and factors stay.
+    Combinational, one operation per cycle. No product row changes while form, format, signs and factors are stable.
 
     Parameters
     ----------
     config : CoreConfig
-        Formats present, and whether there is a requantisation.
+        Formats present, and requantisation.
     """
 
     def __init__(self, config: CoreConfig) -> None:
         ports = {
-            "dotp_form": In(ProductForm),  #: What is multiplied.
-            #: dotp_format, dotp2_format: Element format and signs of each unit; H with a multiplication.
+            "dotp_form": In(ProductForm),  #: Type of the factors.
+            #: dotp_format, dotp2_format: Element format and signs of each unit; H for a multiplication.
             "dotp_format": In(ArrayFormat),
             "dotp2_format": In(ArrayFormat),
             #: dotp_a, dotp_b: Factors.
             "dotp_a": In(XLEN),
             "dotp_b": In(XLEN),
             "act2": In(XLEN),  #: First factor of the second dot product.
-            "pair": In(1),  #: There is a second dot product.
+            "pair": In(1),  #: The second dot product is used.
             "dotp_accumulate": In(1),  #: The dot products are added to old sums.
             #: second_sum: Old second sum.
             #: op_c: Old first sum, or addend of an accumulating multiplication.
             "second_sum": In(XLEN),
             "op_c": In(XLEN),
-            "ctrl": In(MultCtrl),  #: Multiplication; 0 with a dot product.
-            "shamt": In(range(XLEN)),  #: Places of the shift that follows ``HALF``, for the rounding.
+            "ctrl": In(MultCtrl),  #: Multiplication; 0 for a dot product.
+            "shamt": In(range(XLEN)),  #: Amount of the shift that follows ``HALF``, for the rounding.
             #: first, second: Dot products.
             "first": Out(XLEN),
             "second": Out(XLEN),
-            "result": Out(XLEN),  #: Lower word of a product of words; with another form it means nothing.
+            "result": Out(XLEN),  #: Lower word of a product of words; undefined for other forms.
             "upper": Out(XLEN),  #: Upper word of a product of words.
         }
         if config.requantise:
             #: requantise: The multiplication is a requantisation; only with ``requantise``.
-            #: nn_lambda: Summand of one without signs.
+            #: nn_lambda: Summand of an unsigned requantisation.
             ports |= {"requantise": In(1), "nn_lambda": In(XLEN)}
         super().__init__(config, ports)
 
@@ -96,7 +95,7 @@ class ProductUnit(Component):
             dotp.a.eq(a),
             dotp.b.eq(Mux(form.word, Cat(b[HALF:], b[:HALF]), b)),
             dotp.acc.eq(self.op_c & self.dotp_accumulate.replicate(XLEN)),
-            # without second factor and addends nothing moves there while the first unit works alone
+            # zero second factor and addends keep the second unit quiet while the first one works alone
             dotp2.a.eq(Mux(form.scalar, a, self.act2)),
             dotp2.b.eq(b & Cat(form.lower.replicate(HALF), form.upper.replicate(HALF))),
             dotp2.acc.eq(

@@ -21,17 +21,17 @@ class QuantiserCtrl(data.Struct):
 class Quantiser(Component):
     """Codes of two 16-bit pixels by binary search among sorted thresholds in memory.
 
-    ``code = number of thresholds < pixel``, its first bit inverted. The thresholds are half-words that the load-store
-    unit reads, one for each bit and pixel: bit by bit from the first one, for pixel 0 and then for pixel 1. They
-    alternate so that an address is made from registers, while the other pixel's threshold arrives.
+    ``code = number of thresholds < pixel``, with its first bit inverted. The thresholds are half-words that the
+    load-store unit reads, one for each bit and pixel: bit by bit from the first one, for pixel 0 and then for pixel 1.
+    The pixels alternate so that an address comes from registers while the other pixel's threshold arrives.
 
     With a memory that grants at once and answers in the next cycle an operation takes 9 cycles for codes of 4 bits and
     5 for codes of 2: one per threshold, and one for the last answer, in which the result is ready. A later grant or
-    answer adds its cycles; the result does not depend on them. One operation at a time. Its inputs are masked while
-    there is none.
+    answer adds its cycles without changing the result. One operation at a time. The inputs are masked while the unit is
+    idle.
     """
 
-    start: In(1)  #: An operation is in EX. Low returns to the idle state, also in the middle of a search.
+    start: In(1)  #: An operation is in EX. Low returns to the idle state, even during a search.
     crumbs: In(1)  #: Codes of 2 bits; else of 4. Stable while ``start`` is high, like the operands.
     pixels: In(XLEN)  #: Pixel 0 in the lower half-word, pixel 1 in the upper one.
     middle: In(XLEN)  #: Address of the middle threshold of pixel 0; bit 0 is taken as 0.
@@ -44,14 +44,13 @@ class Quantiser(Component):
     result: Out(XLEN)  #: Both codes, pixel 0 in the lower bits; valid with ``done``.
 
     def __init__(self, config: CoreConfig):
-        # config: Code widths present: the SIMD widths 4 and 2.
         self.formats = tuple(fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in config.widths)
         super().__init__()
 
     def elaborate(self, platform):
         m = Module()
         width = self.formats[0].width
-        # requests granted; bit 0 is the pixel of the next one
+        # granted requests; bit 0 is the pixel of the next one
         count = Signal(range(QUANTISED_PIXELS * width + 1))
         pixel = count[0]
         outstanding, arrives = signals(1, "outstanding arrives")
@@ -87,9 +86,9 @@ class Quantiser(Component):
         return m
 
     def _search(self, m, count, codes):
-        """Address of the next threshold.
+        """Drive the address of the next threshold.
 
-        Its distance from the middle in half-words is the code so far, as a signed number, and a one behind it.
+        Its distance from the middle in half-words is the code so far, as a signed number, followed by a one.
         """
         pixel, level = count[0], count[1:]
         code = Mux(pixel, codes[1], codes[0])

@@ -17,17 +17,16 @@ class RegFile(Component):
     """
 
     def __init__(self, storage: RegFileStorage = "flip-flops", *, pairs: bool = False):
-        # storage: A register each with its own write enable; or one array and, for the reset, a bit per register that
-        # tells whether it was written since; or memories with one write port each, as FPGAs have them in their LUTs,
-        # and a bit more per register that tells in whose memory it is. All behave alike in every cycle; a simulator
-        # runs the array fastest.
-        # pairs: Whether port A can write two registers.
+        # storage: One register with write enable per number; or one array with a bit per register that marks it as
+        # written since reset; or memories with one write port each, for the LUTs of FPGAs, with one more bit per
+        # register that selects the memory with its value. All are equivalent in every cycle; a simulator runs the array
+        # fastest.
         ports = {
-            #: rs1_addr, rs2_addr, rs3_addr: Register read.
+            #: rs1_addr, rs2_addr, rs3_addr: Registers to read.
             "rs1_addr": In(5),
             "rs2_addr": In(5),
             "rs3_addr": In(5),
-            #: rs1, rs2, rs3: Its value, in the same cycle.
+            #: rs1, rs2, rs3: Values of the registers, in the same cycle.
             "rs1": Out(32),
             "rs2": Out(32),
             "rs3": Out(32),
@@ -39,8 +38,8 @@ class RegFile(Component):
             "data_b": In(32),  #: Value that port B writes.
         }
         if pairs:
-            #: pair, odd_a: Port A also writes the odd register behind the even one at ``addr_a``, x1 excepted, and its
-            #:   value; on request.
+            #: pair, odd_a: Port A also writes ``odd_a`` to the odd register after the even one at ``addr_a``, except
+            #:   x1; optional.
             ports |= {"pair": In(1), "odd_a": In(32)}
         self.storage, self.pairs = storage, pairs
         super().__init__(ports=ports)
@@ -80,7 +79,7 @@ class RegFile(Component):
             m.d.comb += [read.addr.eq(addr), value.eq(Mux(written.bit_select(addr, 1), read.data, 0))]
 
     def _lut_ram(self, m):
-        """Port B has a memory, port A one, or one for the even and one for the odd registers if it writes pairs."""
+        """Build a memory for port B and one for port A, or two (even and odd registers) if port A writes pairs."""
         write_a, write_b = self.we_a & self.addr_a.any(), self.we_b & self.addr_b.any()
         addr_a, place = self.addr_a, self.addr_a[1:]
         memories = {"port_b": (write_b, self.addr_b, self.data_b)}

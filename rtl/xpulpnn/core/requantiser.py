@@ -19,20 +19,20 @@ FORMATS = (ElemFmt.B, ElemFmt.N, ElemFmt.C)
 WIDEST, NARROWEST = FORMATS[0].width, FORMATS[-1].width
 LANE_BITS = (FORMATS[-1].lanes - 1).bit_length()
 ZERO_BITS = BYTE_BITS
-REACH = WIDEST + 2  # bits of a shifted number that a zero point may bring back, and the highest one shifted out
+REACH = WIDEST + 2  # low bits of the shifted number that a zero point can still bring into range, and the rounding bit
 
 
 class RequantiseCtrl(data.Struct):
     """Control word of requantisation."""
 
     load: 1  #: The instruction is pv.rqld.
-    valid: 1  #: It is pv.rq*.
+    valid: 1  #: The instruction is pv.rq*.
     to_signed: 1  #: The result is clipped to the signed numbers of its format; else to the unsigned ones.
     fmt: FmtField  #: Format of the result: B, N or C.
 
 
 def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
-    """Fields of :class:`RequantiseCtrl` for ``insn``, absent ones being 0; ``None`` if it is neither of the two."""
+    """Return the fields of :class:`RequantiseCtrl` for ``insn``, without zeros; None for other instructions."""
     if insn.op == "pv.rqld":
         return {"load": True}
     if insn.requantises:
@@ -42,44 +42,43 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
 
 
 def lane_of(word: Value, is_exact: Value) -> Value:
-    """The number of the lane in an instruction word: of pv.rqx*, if that is the instruction, or of pv.rq*."""
-    # bits above the number of a lane are not all 0 in the exact form, but for crumbs
+    """Return the lane number in the instruction word of pv.rqx* or, if not ``is_exact``, pv.rq*."""
+    # bits above the lane number are not all 0 in the exact form, except for crumbs
     exact = Cat(operand(word, "lane3'"), operand(word, "lane4'")[-1] & ~data.View(InsnWord, word).funct3[0])
     return Mux(is_exact, exact, operand(word, "lane4"))
 
 
 def _crumbs(one_lane: Value, fmt: ElemFmt) -> Value:
-    """The crumbs of a lane of a format."""
+    """Expand a one-hot lane of a format to its crumbs."""
     return Cat(lane.replicate(fmt.width // NARROWEST) for lane in one_lane[: fmt.lanes])
 
 
 class Requantiser(Component):
-    """Shifts a sum right, clips it to the numbers of a narrow format, and puts it into a lane of a word.
+    """Shifts a sum right, clips it to the numbers of a narrow format, and inserts it into a lane of a word.
 
     ``result = old`` with lane ``lane`` of format ``ctrl.fmt`` replaced by ``clip(sum >> places)``; the shift is
     arithmetic, the bounds are 0 and ``2**w - 1``, with ``ctrl.to_signed`` ``-2**(w-1)`` and ``2**(w-1) - 1``. Without
-    ``ctrl.valid`` the result is 0 and nothing changes within. Combinational.
+    ``ctrl.valid`` the result is 0 and the inputs are masked. Combinational.
 
-    Only as many bits are shifted as the widest format has: those above must equal the sign, else the result is clipped.
-    A negative sum is complemented before and after, so that the bits above must be 0.
+    Only as many bits as the widest format has are shifted: the bits above must equal the sign, else the result is
+    clipped. A negative sum is complemented before and after, so that the bits above must be 0.
     """
 
     def __init__(self, config: CoreConfig) -> None:
-        # config: Formats present: the SIMD widths 8, 4 and 2.
         self.formats = tuple(fmt for fmt in FORMATS if fmt.width in config.widths)
         self.exact = config.requantise_exact
         length = 2 * XLEN if self.exact else XLEN
         ports = {
-            "ctrl": In(RequantiseCtrl),  #: What to do.
+            "ctrl": In(RequantiseCtrl),  #: Operation and format.
             "lane": In(LANE_BITS),  #: Number of the lane, less than the lanes of the format.
-            "places": In(range(length)),  #: Places of the shift.
+            "places": In(range(length)),  #: Shift amount.
             "sum": In(length),  #: Number to shift, signed.
-            "old": In(XLEN),  #: Word whose other lanes stay.
-            "result": Out(XLEN),  #: That word with the new lane, in the same cycle.
+            "old": In(XLEN),  #: Word whose other lanes are preserved.
+            "result": Out(XLEN),  #: The word with the new lane, in the same cycle.
         }
         if self.exact:
-            #: rounds: The shift rounds to the nearest integer, halves up, and the sum has 64 bits: 32 without, whatever
-            #:   stands above; 0 without ``ctrl.valid``. Only with ``requantise_exact``.
+            #: rounds: The shift rounds to the nearest integer, halves up, and the sum has 64 bits; without it the sum
+            #:   has 32 bits and the upper ones are ignored; 0 without ``ctrl.valid``. Only with ``requantise_exact``.
             #: zero: Zero point, signed; only with ``requantise_exact``.
             ports |= {"rounds": In(1), "zero": In(ZERO_BITS)}
         super().__init__(config, ports)
@@ -97,7 +96,7 @@ class Requantiser(Component):
         return m
 
     def _clip(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
-        """The clipped sum in every lane of the widest format; ``crumbs`` become those of the lane."""
+        """Return the clipped sum in every lane of the widest format; set ``crumbs`` to the crumbs of the lane."""
         negative = Signal()
         magnitude = Signal(XLEN - 1)
         total = Signal(XLEN)
@@ -128,18 +127,18 @@ class Requantiser(Component):
         return lane_value
 
     def _round(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
-        """The same of the sum shifted, rounded and moved by the zero point, which is complemented nowhere.
+        """Return the sum shifted, rounded, moved by the zero point and clipped, in every lane of the widest format.
 
-        The number is ``(sum >> places) + zero``, with ``rounds`` one more if the highest bit shifted out is 1, exactly
-        ``((sum + 2**(places - 1)) >> places) + zero``. Where bits above those shifted do not equal the sign, no zero
-        point brings it back.
+        The number is ``(sum >> places) + zero``, with ``rounds`` one more if the highest bit shifted out is 1, which
+        equals ``((sum + 2**(places - 1)) >> places) + zero``. If bits above the shifted ones differ from the sign, no
+        zero point can bring the number into range.
         """
         total = Signal(len(self.sum))
         negative = total[-1]
         lower = Signal(XLEN)
         m.d.comb += lower.eq(self.sum[:XLEN] & self.ctrl.valid.replicate(XLEN))
         upper = (self.sum[XLEN:] & self.rounds.replicate(XLEN)) | (lower[-1] & ~self.rounds).replicate(XLEN)
-        # below the lowest bit is a 0
+        # the bit below the lowest one is 0
         shifted, above = self._shift(m, Cat(Const(0, 1), total), REACH, negative)
         whole = Signal(signed(REACH + 1))
         zero = Signal(signed(REACH + 1))
@@ -152,7 +151,7 @@ class Requantiser(Component):
             zero.eq(self.zero.as_signed()),
             moved.eq(whole ^ zero ^ carries),
         ]
-        # what the format chooses is known early, so that bits meet masks, not multiplexers
+        # selections by format are early, so masks replace multiplexers
         high, low, fits, below = *signals(1, "high low fits"), moved[-1]
         lane_value, code, tops = signals(WIDEST, "lane_value code tops")
         outside = Signal(REACH)
@@ -170,7 +169,7 @@ class Requantiser(Component):
                 ]
         m.d.comb += [
             code.eq(reduce(or_, codes)),
-            # bits that equal the sign in a number that fits; below the unsigned numbers is all that is negative
+            # in a number that fits, all outside bits equal the sign; negative numbers are below the unsigned range
             high.eq(Mux(above, ~negative, ~below & (moved[:REACH] & outside).any())),
             low.eq(Mux(above, negative, below & (~self.ctrl.to_signed | (~moved[:REACH] & outside).any()))),
             fits.eq(~high & ~low),
@@ -181,11 +180,12 @@ class Requantiser(Component):
         return lane_value
 
     def _shift(self, m: Module, word: Value, length: int, sign: Value | None = None) -> tuple[Signal, Signal]:
-        """The low ``length`` bits of ``word >> places``, and whether any bit above them is 1, or not the sign."""
+        """Return the low ``length`` bits of ``word >> places``, and whether a higher bit differs from the sign (or
+        0)."""
         losses = Signal(len(self.places))
         for bit in reversed(range(len(self.places))):
             step = 1 << bit
-            # what the steps behind this one still reach
+            # bits that the following steps can still reach
             shifted = Signal(length + step - 1, name=f"shifted_{step}")
             lost, moved = word[len(shifted) :], word[step:]
             if sign is not None:

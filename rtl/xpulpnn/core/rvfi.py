@@ -14,8 +14,8 @@ from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, WaitCause, port_widths
 class RvfiSignature(PortSignature):
     """Retirement port: the fields of :mod:`xpulpnn.isa.retirement`.
 
-    An instruction retires in a cycle with ``valid``, in program order; in every other cycle after reset ``wait`` says
-    why none does. A back end without a front end has ``pc_wdata`` of branches only, no ``intr``, and ``insn`` of
+    An instruction retires in a cycle with ``valid``, in program order; in every other cycle after reset ``wait`` is the
+    cause why none does. A back end without a front end has ``pc_wdata`` of branches only, no ``intr``, and ``insn`` of
     instructions that are not compressed.
     """
 
@@ -29,7 +29,6 @@ class RvfiTap(Component):
     """Follows every instruction from ID to the end of WB and reports it. Observes only."""
 
     def __init__(self, *, pairs: bool = False, debug: bool = False):
-        # pairs, debug: Whether the core has Mac&Load of two products, and debug mode.
         ports = {
             "id_issue": In(1),  #: An instruction leaves ID; ``id_*`` describe it.
             #: id_insn, id_compressed, id_pc, id_trap, id_cause, id_rs1, id_rs2, id_rd, id_act, id_wgt: Expanded word,
@@ -39,15 +38,15 @@ class RvfiTap(Component):
             "id_pc": In(32),
             "id_trap": In(1),
             "id_cause": In(5),
-            "id_info": In(RetireInfoSignature()),  #: What the front end knows.
+            "id_info": In(RetireInfoSignature()),  #: Facts from the front end.
             "id_rs1": In(32),
             "id_rs2": In(32),
             "id_rd": In(32),
             "id_act": In(32),
             "id_wgt": In(32),
-            #: ex_ready: EX hands on what it holds (``ex_*``) and takes what ID offers (``id_*``), bubbles included.
+            #: ex_ready: EX passes on its content (``ex_*``) and accepts the content of ID (``id_*``), bubbles included.
             "ex_ready": In(1),
-            #: ex_taken, ex_target: A branch is taken, and where to.
+            #: ex_taken, ex_target: A branch is taken, and its target.
             "ex_taken": In(1),
             "ex_target": In(32),
             #: ex_we, ex_is_base, ex_addr, ex_data: Write of port B.
@@ -61,29 +60,31 @@ class RvfiTap(Component):
             "ex_size": In(MemSize),
             "ex_mem_addr": In(32),
             "ex_wdata": In(32),
-            "wb_leave": In(1),  #: WB is done with what it holds; ``wb_*`` describe it.
+            "wb_leave": In(1),  #: WB is done with its content, which ``wb_*`` describe.
             #: wb_we, wb_is_base, wb_addr, wb_data: Write of port A.
             "wb_we": In(1),
             "wb_is_base": In(1),
             "wb_addr": In(5),
             "wb_data": In(32),
-            #: fault, fault_store: The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. It is
-            #:   reported in the next one.
+            #: fault, fault_store: The access in WB, or in EX if WB is empty, faults in this cycle; it is a store. The
+            #:   fault is reported in the next cycle.
             "fault": In(1),
             "fault_store": In(1),
             "wb_rdata": In(32),  #: Loaded value after extension.
             #: wb_nn_we, wb_nn_addr: NN-RF write.
             "wb_nn_we": In(1),
             "wb_nn_addr": In(3 + pairs),
-            "wait_cause": In(WaitCause),  #: Why nothing retires, if nothing does.
+            "wait_cause": In(WaitCause),  #: Cause of a cycle without retirement.
             "rvfi": Out(RvfiSignature(pairs=pairs)),  #: Retirement port.
         }
         if pairs:
             #: id_pair: The instruction is a Mac&Load of two products; only with ``mac_load_pair``.
-            #: wb_pair, wb_odd: Port A also writes the register behind, and the value; only with ``mac_load_pair``.
+            #: wb_pair, wb_odd: Port A also writes the odd register of a pair, and its value; only with
+            #:   ``mac_load_pair``.
             ports |= {"id_pair": In(1), "wb_pair": In(1), "wb_odd": In(32)}
         if debug:
-            #: drop: What is in EX, and in WB if it does not leave, is dropped without a trace; only with debug mode.
+            #: drop: The content of EX, and of WB if it does not leave, is dropped without a report; only with debug
+            #:   mode.
             ports["drop"] = In(1)
         self.pairs, self.debug = pairs, debug
         super().__init__(ports=ports)
@@ -112,7 +113,8 @@ class RvfiTap(Component):
             }
             m.d.sync += [ex_valid.eq(0), wb_valid.eq(1)]
             m.d.sync += [in_wb[name].eq(value) for name, value in excepted.items()]
-            # no register behind an If that assigns it too: Yosys 0.70 takes the assignment behind it for one before it
+            # these registers have no assignment after an If that assigns them: Yosys 0.70 would execute it before the
+            # If
             with m.If(~wb_valid):
                 m.d.sync += [in_wb[name].eq(value) for name, value in ex_values.items() if name not in excepted]
         with m.Elif(self.wb_leave):
@@ -127,11 +129,11 @@ class RvfiTap(Component):
         return m
 
     def _id_values(self):
-        """Fields known in ID."""
+        """Return the fields known in ID."""
         info, fields = self.id_info, data.View(InsnWord, self.id_insn)
         rs2 = fields.rs2
         if self.pairs:
-            # the second sum is read in its place
+            # the second sum is read instead of rs2
             rs2 = Mux(self.id_pair, Cat(Const(1), fields.rd[1:]), rs2)
         return {
             "insn": Mux(self.id_compressed, info.raw, self.id_insn),
@@ -150,7 +152,7 @@ class RvfiTap(Component):
         }
 
     def _ex_values(self, m, in_ex):
-        """Fields known in EX."""
+        """Return the fields known in EX."""
         mask = Signal(4)
         follow_case(m, mask, self.ex_size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
         return in_ex | {
@@ -168,13 +170,13 @@ class RvfiTap(Component):
         }
 
     def _reported(self, m, in_wb):
-        """Fields at the end of WB, with what port A writes."""
+        """Return the fields at the end of WB, with the write of port A."""
         raw = Signal(32)
         order = Signal(ORDER_BITS)
         m.d.comb += raw.eq(self.wb_rdata & Cat(loaded.replicate(BYTE_BITS) for loaded in in_wb["mem_rmask"]))
         with m.If(self.rvfi.valid):
             m.d.sync += order.eq(order + 1)
-        # what an access fault restores is no write
+        # a restored register after an access fault is not reported as a write
         late = self.wb_we & ~in_wb["trap"]
         late_rd, late_base = late & ~self.wb_is_base, late & self.wb_is_base
         pair = {"rd2_we": late & self.wb_pair, "rd2_wdata": self.wb_odd} if self.pairs else {}

@@ -14,8 +14,8 @@ class SimdAdder(Component):
     ``sum[i] = addend_a[i] + addend_b[i] + carry``, modulo the lane width; a subtraction passes the complement of the
     subtrahend and ``carry = 1``. Combinational.
 
-    One carry network serves every partition. Lane tops are taken out of it: they send ``carry`` and pass
-    nothing on, so that every lane receives its carry-in and none the carry of its neighbour.
+    One carry network serves every partition. Lane tops generate ``carry`` and propagate nothing, so that every lane
+    receives its carry-in and no carry of its neighbour.
     """
 
     fmt: In(LaneFmt)  #: Partition.
@@ -28,7 +28,7 @@ class SimdAdder(Component):
     both: Out(XLEN)  #: ``addend_a & addend_b``.
     carries: Out(XLEN)  #: Carry into every bit.
 
-    # config (CoreConfig): Only the element widths in it are built; inferred ``adders`` make it a single sum.
+    # config (CoreConfig): Only its SIMD widths are built; inferred ``adders`` make the adder a single sum.
     def elaborate(self, platform):
         m = Module()
         lanes = Lanes(m, self.config, self.fmt)
@@ -47,7 +47,7 @@ class SimdAdder(Component):
         return m
 
     def _infer(self, m: Module, lanes: Lanes) -> None:
-        """One sum, with a place of its own below each bit where a lane may begin: it passes the carry, or makes one."""
+        """Build one sum with an extra bit below each possible lane bottom, which passes the carry, or generates one."""
         narrowest = min(self.config.widths, default=XLEN)
         places_a, places_b = [], []
         for bit in range(XLEN):

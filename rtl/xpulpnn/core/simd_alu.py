@@ -1,4 +1,4 @@
-"""Packed-SIMD ALU: the lane-wise operations and lane moves, and the scalar ones that are their one-lane case."""
+"""Packed-SIMD ALU: lane-wise operations and lane moves; scalar operations are their one-lane case."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -23,11 +23,11 @@ def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
 
 
 class ClipChoice(data.Struct):
-    """Comparison of a clip and the candidates that it chooses between."""
+    """Comparison of a clip, and the candidates that it selects from."""
 
-    complement_bound: 1  #: The comparison is with ``~op_b`` in place of ``op_b``, and the result ``~op_b`` if it holds.
+    complement_bound: 1  #: The comparison is with ``~op_b`` instead of ``op_b``; ``~op_b`` is the result if it holds.
     within_a: 1  #: The result is ``op_a`` if the comparison holds.
-    #: beyond_a, beyond_b: The result is ``op_a`` or ``op_b`` if it does not. A candidate not named is 0.
+    #: beyond_a, beyond_b: The result is ``op_a`` or ``op_b`` if the comparison does not hold; 0 if no flag selects one.
     beyond_a: 1
     beyond_b: 1
 
@@ -36,26 +36,26 @@ class SimdAlu(Component):
     """Lane-wise arithmetic, comparisons, shifts, logic, bit fields and lane moves on 32-bit words.
 
     ``result[i] = op_a[i] <ctrl> op_b[i]`` over the lanes of ``ctrl.fmt``, each lane with its own carry, borrow and
-    sign; the WORD format makes it the scalar ALU. Adder, comparator and shifter exist once for all formats. COUNT gives
-    0, CLIP and CLIPU what ``clip`` says: :class:`~xpulpnn.core.alu.Alu` makes these. Combinational; needs no
+    sign; the WORD format makes it the scalar ALU. Adder, comparator and shifter exist once for all formats. The result
+    of COUNT is 0, as :class:`~xpulpnn.core.alu.Alu` adds it; CLIP and CLIPU select by ``clip``. Combinational; needs no
     reset.
 
     Parameters
     ----------
     config : CoreConfig
-        Element widths outside it, and without XpulpV2 everything but the RV32I operations, are not built.
+        Only its SIMD widths are built, and without XpulpV2 only the RV32I operations.
     """
 
     ctrl: In(AluCtrl)  #: Operation and partition into lanes.
     op_a: In(XLEN)  #: First operand of every operation: rs1.
-    #: op_b: Second operand: rs2 or an immediate; of shuffles the selector of each lane, of bit fields the field, of
+    #: op_b: Second operand: rs2 or an immediate; for shuffles the selector of each lane, for bit fields the field, for
     #:   lane extraction and insertion the lane number; 0 for instructions with one operand.
     op_b: In(XLEN)
     op_c: In(XLEN)  #: Old rd, for inserting operations and two-word shuffles.
-    shamt: In(INDEX_BITS)  #: Places of the shift to the right with NORMALISE.
+    shamt: In(INDEX_BITS)  #: Amount of the right shift with NORMALISE.
     clip: In(ClipChoice)  #: Candidates of CLIP and CLIPU; 0 for everything else.
     result: Out(XLEN)  #: Result in the same cycle, all lanes.
-    sum: Out(XLEN)  #: The sum or difference in it, whatever ``ctrl.result``.
+    sum: Out(XLEN)  #: Sum or difference of the operands, whatever ``ctrl.result``.
     comparison: Out(1)  #: ``op_a compare op_b`` in the WORD format, also for branches.
     oriented: Out(XLEN)  #: ``op_a``, bit-reversed when ``ctrl.shift`` is LEFT.
 
@@ -112,7 +112,7 @@ class SimdAlu(Component):
     def _chosen(
         self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator
     ) -> Value:
-        """Result of the operations that a comparison decides."""
+        """Return the result of the operations that a comparison decides."""
         holds, otherwise = signals(XLEN, "holds otherwise")
         use_a = select[AluResult.SELECT] | select[AluResult.ABS] | self.clip.within_a
         use_b = select[AluResult.SELECT] | self.clip.beyond_b
@@ -130,14 +130,15 @@ class SimdAlu(Component):
         return (comparator.mask & holds) | (~comparator.mask & otherwise)
 
     def _shift_sums(self, m: Module, adder: SimdAdder, shifter: SimdShifter) -> None:
-        """Route the sum, rounded, into the shifter for averages and normalised sums."""
+        """Connect the rounded sum to the shifter for averages and normalised sums."""
         average = self.ctrl.shift == AluShift.AVERAGE
         normalise = self.ctrl.shift == AluShift.NORMALISE
         below, rounded = signals(XLEN, "below rounded")
         rounds = self.ctrl.rounding & normalise
         m.d.comb += [
             below.eq(bits_below(self.shamt) & rounds.replicate(XLEN)),
-            # Half of the last place kept, added as a carry rippling through ones: the bits it spoils are shifted out.
+            # Half of the lowest remaining bit is added as a carry that ripples through ones: the bits it destroys are
+            # shifted out.
             rounded.eq((adder.sum | below.shift_right(1)) + below[0]),
             shifter.rotate.eq(self.ctrl.shift == AluShift.ROTATE),
             shifter.by_one.eq(average),
@@ -157,7 +158,7 @@ class SimdAlu(Component):
             m.d.comb += start.eq(self.shamt)
 
     def _field(self, m: Module, selected: Value, shifter: SimdShifter) -> Value:
-        """Result of the bit-field operations, but for the shifted operand, which the shifter is told to keep."""
+        """Return the result of the bit-field operations, without the shifted operand, which the shifter masks."""
         m.submodules.bit_field = bit_field = BitField()
         m.d.comb += [
             *assign_by_name(bit_field, self.ctrl, "field", "place", "signed"),

@@ -16,13 +16,13 @@ class SimdComparator(Component):
     fmt: In(LaneFmt)  #: Partition.
     compare: In(AluCompare)  #: Relation.
     signed: In(1)  #: Order as signed lanes.
-    left: In(XLEN)  #: Left operand; the right one enters complemented, as ``right_n``, into the subtractor.
-    alike: In(XLEN)  #: ``left ^ right_n``: where the operands agree.
+    left: In(XLEN)  #: Left operand; the right one is complemented, as ``right_n``, at the subtractor.
+    alike: In(XLEN)  #: ``left ^ right_n``: bits in which the operands are equal.
     carries: In(XLEN)  #: Carries into the lane tops of ``left + right_n + 1``.
-    mask: Out(XLEN)  #: The relation, over whole lanes.
-    holds: Out(1)  #: The relation of the top lane; of the word in the WORD partition. Earlier than ``mask``.
+    mask: Out(XLEN)  #: Result of the relation, over whole lanes.
+    holds: Out(1)  #: Result in the top lane, or in the word with the WORD partition; earlier than ``mask``.
 
-    # config (CoreConfig): Only the element widths in it are built.
+    # config (CoreConfig): Only its SIMD widths are built.
     def elaborate(self, platform):
         m = Module()
         lanes = Lanes(m, self.config, self.fmt)
@@ -37,8 +37,8 @@ class SimdComparator(Component):
             m.d.comb += wider.eq(equal & (equal.shift_left(step)[:XLEN] | ignore))
             equal = wider
         m.d.comb += [
-            # Different top bits decide, by signedness; equal ones leave it to the borrow from the bits below, which
-            # comes last.
+            # Different top bits decide, by signedness; with equal ones the borrow from the bits below decides, which is
+            # late.
             decided.eq(
                 (equal & ~not_equal.replicate(XLEN))
                 | (~self.alike & (self.left ^ (~self.signed).replicate(XLEN)) & use_less.replicate(XLEN))

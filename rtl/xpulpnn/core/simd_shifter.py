@@ -16,25 +16,25 @@ class SimdShifter(Component):
     ``shifted[i] = operand[i] >> (amounts[i] mod width)``; with ``mirror`` the operand is already bit-reversed, the
     amounts are taken in opposite lane order and the word is reversed back. Combinational.
 
-    In steps the operand comes last, behind the adder: in every step the amounts give masks, and the word passes a
-    single AND-OR. A simulator is faster with an inferred shift per lane, of the one format that is asked for.
+    In steps, the operand is late, behind the adder: in every step the amounts give masks, and the word passes a
+    single AND-OR. An inferred shift per lane of the selected format is faster in simulators.
     """
 
     fmt: In(LaneFmt)  #: Partition.
     operand: In(XLEN)  #: Packed operand, bit-reversed when ``mirror``.
     amounts: In(XLEN)  #: Packed shift amounts, in the order of the unreversed operand.
-    arithmetic: In(1)  #: Shifts in the lane's sign; 0 when ``mirror``.
+    arithmetic: In(1)  #: Shifts in the sign of the lane; 0 with ``mirror``.
     mirror: In(1)  #: Left shift.
     rotate: In(1)  #: Shifts in the bits that leave at the bottom; WORD only.
-    by_one: In(1)  #: Every lane by one, whatever ``amounts``.
-    #: keep_right, keep_left: Bits of ``shifted`` to take from the word as it is and from the word reversed back; 0 in
-    #:   both clears a bit.
+    by_one: In(1)  #: Shifts every lane by one, whatever ``amounts``.
+    #: keep_right, keep_left: Bits of ``shifted`` to take from the word, and from the reversed word; a bit that is 0 in
+    #:   both is cleared.
     keep_right: In(XLEN)
     keep_left: In(XLEN)
     shifted: Out(XLEN)  #: Packed results.
 
-    # config (CoreConfig): Its ``shifter`` is the structure. Only its element widths, and with XpulpV2 the rotation
-    # and the shift by one, are built.
+    # config (CoreConfig): ``shifter`` is the structure. Only its SIMD widths, and with XpulpV2 the rotation and the
+    # shift by one, are built.
     def elaborate(self, platform):
         m = Module()
         word = self._inferred(m) if self.config.shifter == "inferred" else self._stepwise(m)
@@ -85,7 +85,7 @@ class SimdShifter(Component):
         return word
 
     def _moving(self, m: Module, lanes: Lanes, place: int, step: int) -> Value:
-        """Bits of the lanes whose amount has bit ``place`` set."""
+        """Return the bits of the lanes whose amount has bit ``place`` set."""
         width = 2 * step
         name = f"moving_{step}"
         moves = self.amounts.shift_right(place)

@@ -1,4 +1,4 @@
-"""Stall monitor: the cause of every cycle in which nothing retires, carried beside the instructions."""
+"""Stall monitor: the cause of every cycle without retirement."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -8,27 +8,27 @@ from xpulpnn.isa.retirement import WaitCause
 
 
 class StallMonitor(Component):
-    """Follows every bubble from where it is made to the end of WB and names its cause. Observes only.
+    """Follows every bubble from its origin to the end of WB and reports its cause. Observes only.
 
-    ID makes a bubble when EX takes something and ID offers nothing, EX when WB is done and EX is not. While ID is empty
-    the cause is that of the last redirect for the one cycle a fetch takes at least, then the instruction memory.
-    Until the first instruction everything is START.
+    ID makes a bubble when EX accepts and ID has no instruction to issue, EX when WB is done and EX is not. While ID is
+    empty the cause is that of the last redirect for the one cycle that a fetch takes at least, then the instruction
+    memory. Before the first instruction the cause is START.
     """
 
     insn_valid: In(1)  #: ID holds an instruction.
-    hold: In(1)  #: The front end keeps the instruction in ID.
-    info: In(RetireInfoSignature())  #: Why the front end holds ID, and its redirects.
-    branch: In(1)  #: A branch in EX is taken: what is in ID is dropped.
+    hold: In(1)  #: The front end holds the instruction in ID.
+    info: In(RetireInfoSignature())  #: Causes for which the front end holds ID, and its redirects.
+    branch: In(1)  #: A branch in EX is taken: the instruction in ID is dropped.
     #: jump, trap, sync: A jump, an exception or mret, a fence.i leaves ID.
     jump: In(1)
     trap: In(1)
     sync: In(1)
-    stage_wait: In(WaitCause)  #: Why ID keeps its instruction for reasons of its own.
-    ex_ready: In(1)  #: EX hands on what it holds and takes what ID offers, bubbles included.
-    ex_wait: In(WaitCause)  #: Why EX keeps its instruction.
-    wb_leave: In(1)  #: WB is done with what it holds.
-    fault: In(1)  #: An access faults: what is in EX is dropped.
-    cause: Out(WaitCause)  #: Why nothing retires in this cycle; means nothing if something does.
+    stage_wait: In(WaitCause)  #: Cause for which the ID stage itself holds its instruction.
+    ex_ready: In(1)  #: EX passes on its content and accepts the content of ID, bubbles included.
+    ex_wait: In(WaitCause)  #: Cause for which EX holds its instruction.
+    wb_leave: In(1)  #: WB is done with its content.
+    fault: In(1)  #: An access faults: the instruction in EX is dropped.
+    cause: Out(WaitCause)  #: Cause of this cycle without retirement; undefined with a retirement.
 
     def elaborate(self, platform):
         m = Module()

@@ -16,10 +16,10 @@ from xpulpnn.isa.csr import (
 
 
 class Triggers(Component):
-    """Compares addresses of instructions and of their accesses. Reset switches all triggers off.
+    """Compares addresses of instructions and of their accesses. Reset disables all triggers.
 
     An instruction is compared while it is in ID. An access is compared in EX, a cycle before it is requested: while a
-    trigger for loads or stores is on, each of them takes a cycle more. Nothing is compared in debug mode.
+    trigger for loads or stores is enabled, every access takes one more cycle. Nothing is compared in debug mode.
     """
 
     mode: In(1)  #: The core is in debug mode.
@@ -30,13 +30,13 @@ class Triggers(Component):
     control: Out(32)  #: tdata1 of the selected trigger.
     address: Out(32)  #: tdata2 of the selected trigger.
     id_pc: In(32)  #: Address of the instruction in ID.
-    id_hit: Out(1)  #: Some trigger is for the instruction in ID.
+    id_hit: Out(1)  #: Some trigger matches the instruction in ID.
     ex: In(WatchedSignature())  #: The access in EX.
 
     def elaborate(self, platform):
         m = Module()
         executes, armed, accesses = signals(TRIGGERS, "executes armed accesses")
-        # what is selected beyond them reads as no trigger
+        # a selected trigger that does not exist reads as none
         for number in range(self.config.triggers):
             control, address = StoredCsr(CSR_BY_NAME["tdata1"]), StoredCsr(CSR_BY_NAME["tdata2"])
             on = control[TDATA1_M_BIT] & ~self.mode

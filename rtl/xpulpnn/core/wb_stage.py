@@ -14,25 +14,25 @@ from xpulpnn.isa.machine import FIRST_PARAMETER
 
 
 class WbStage(Component):
-    """Keeps the destinations of the instruction whose memory response is awaited.
+    """Holds the destinations of the instruction whose memory response is outstanding.
 
     A loaded value goes to rd through port A. With a Mac&Load the word goes to the NN-RF instead, and port A writes the
-    incremented base, registered here. What an access wrote from EX, ahead of its response, is kept here as it was
-    before; if the response is an error, port A writes it back in the next cycle. Reset drops what is under way.
+    incremented base, registered here. The old value of a register that an access has written from EX, before its
+    response, is stored here; if the response is an error, port A restores it in the next cycle. Reset drops all state.
     """
 
     def __init__(self, config: CoreConfig):
-        # config: Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* are registered in the
-        # places of an incremented base and of what an access wrote, and port A writes the requantised word. Late
-        # results are registered in the place of the base, which is early then.
+        # config: Mac&Load forms present. With requantisation the sum and the old rd of pv.rq* share the registers of an
+        # incremented base and of a value to restore, and port A writes the requantised word. Late results share the
+        # register of the base, which is early then.
         ports = {
             "ex": In(ExWbSignature(config)),  #: The instruction in EX.
-            "ex_ready": In(1),  #: EX hands on what it holds, possibly a bubble.
+            "ex_ready": In(1),  #: EX passes on its content, possibly a bubble.
             "ex_base": In(32),  #: Incremented base made in EX.
-            "lsu_done": In(1),  #: Response received and no error, or none awaited.
+            "lsu_done": In(1),  #: The response has arrived without error, or none is outstanding.
             "fault": In(1),  #: The response is an error.
             "lsu_rdata": In(32),  #: Loaded value.
-            "wb": Out(WbSignature(pairs=config.mac_load_pair)),  #: Write under way, for forwarding.
+            "wb": Out(WbSignature(pairs=config.mac_load_pair)),  #: Pending write of port A, for forwarding.
             "wb_write": Out(1),  #: The write happens at the end of this cycle.
             "wb_wdata": Out(32),  #: Value written.
             "wb_is_base": Out(1),  #: Port A writes the base of a Mac&Load.
@@ -44,7 +44,7 @@ class WbStage(Component):
             #: nn_we, nn_addr: NN-RF write of ``lsu_rdata`` at the end of this cycle; only with Mac&Load.
             ports |= {"nn_we": Out(1), "nn_addr": Out(config.nn_addr_bits)}
         if config.requantise_exact:
-            #: summand_pending: The summand of a requantisation is on its way to the NN-RF; only with
+            #: summand_pending: The summand of a requantisation is going to be written to the NN-RF; only with
             #:   ``requantise_exact``.
             ports["summand_pending"] = Out(1)
         super().__init__(config, ports)
@@ -55,11 +55,11 @@ class WbStage(Component):
         wrote, restores, keeps_old, nn_pending = signals(1, "wrote restores keeps_old nn_pending")
         old, base = signals(32, "old base")
         old_addr = Signal(5)
-        # held until the next write: port A is quiet between two bases
+        # held until the next write, to keep port A quiet between two bases
         shows_base = Signal()
-        # products come late in EX and are chosen here
+        # products are late in EX and selected here
         late_words = {name: Signal(32, name=name) for name in self.config.late_words}
-        # what the instruction in WB still has to do, and whether that in EX has to
+        # pending actions of the instruction in WB, and those of the instruction in EX
         flags = [(nn_pending, ex.nn_we)] if self.config.mac_load else []
         flags += [(wb.pair, ex.pair)] if self.config.mac_load_pair else []
         cleared = [flag.eq(0) for flag, _ in flags]
@@ -93,7 +93,7 @@ class WbStage(Component):
         return m
 
     def _writes_of_registers(self):
-        """Conditions in which port A writes what is registered here, not a loaded word."""
+        """Return conditions in which port A writes a registered word instead of a loaded one."""
         ex = self.ex
         writes = [ex.late] if self.config.late_results else []
         writes += [ex.wb_base] if self.config.mac_load else []
@@ -101,7 +101,7 @@ class WbStage(Component):
         return writes + ([ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else [])
 
     def _register_words(self, m, base, old):
-        """Register what port A writes and what requantisation takes, and the entry of the NN-RF."""
+        """Register the words for port A and requantisation, and the entry of the NN-RF."""
         ex, late_results = self.ex, self.config.late_results
         if self.config.mac_load_pair:
             self._register_sums(m, base, old)
@@ -120,11 +120,11 @@ class WbStage(Component):
                     m.d.sync += self.nn_addr.eq(ex.nn_addr)
         elif self.config.mac_load and not self.config.mac_load_pair:
             with m.If(ex.valid & ex.wb_base):
-                # masked, which keeps the register's inputs quiet while other results pass
+                # masked, to keep the inputs of the register quiet during other results
                 m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
 
     def _select_data(self, m, base, shows_base, late_words):
-        """Choose between a loaded word and what is registered here; returns that, which requantisation replaces."""
+        """Select the loaded word or the registered ones; return the word that requantisation replaces."""
         arrived = Signal(32, name="arrived") if self.config.requantise_exact else self.wb.data
         m.d.comb += arrived.eq(self.lsu_rdata)
         if self.config.mac_load or self.config.late_results:
@@ -133,7 +133,7 @@ class WbStage(Component):
         return arrived
 
     def _write_entry(self, m, nn_pending):
-        """Write the NN-RF: the word leaves port A to the base; pv.rqld writes nothing through it."""
+        """Write the NN-RF: the loaded word leaves port A to the base; pv.rqld writes nothing through port A."""
         is_base = nn_pending & ~self.wb.pair if self.config.mac_load_pair else nn_pending
         if self.config.late_results:
             is_base = Const(0)
@@ -148,7 +148,7 @@ class WbStage(Component):
         m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
 
     def _register_sums(self, m, base, old):
-        """Register the sums of two products, and in the place of the first a base or the sum of pv.rq*."""
+        """Register the sums of two products; a base or the sum of pv.rq* shares the register of the first."""
         ex, late = self.ex, self.ex.pair | self.ex.wb_base
         # of these words all but one are 0
         word = ex.first | (self.ex_base & ex.wb_base.replicate(32))
@@ -156,7 +156,7 @@ class WbStage(Component):
         if self.config.requantise:
             late |= ex.requantise.valid
             if self.config.requantise_exact:
-                # the lower word of a product of 64 bits comes in the place of the second sum
+                # the lower word of a 64-bit product shares the register of the second sum
                 has_second |= ex.requantise.valid
             else:
                 word |= ex.product
@@ -175,7 +175,7 @@ class WbStage(Component):
             m.d.sync += self.nn_addr.eq(ex.nn_addr)
 
     def _shift_product(self, m, arrived):
-        """The sum of a product of half-words, which is shifted here."""
+        """Shift the sum of a product of half-words."""
         ex = self.ex
         shifts, is_signed = signals(1, "shifts is_signed")
         places = Signal.like(ex.shamt, name="product_places")
@@ -214,14 +214,14 @@ class WbStage(Component):
             requantiser.old.eq(old),
         ]
         if self.config.requantise_exact:
-            # the last result of all, which is 0 for other instructions
+            # the latest result of all, 0 for other instructions
             m.d.comb += self.wb.data.eq((arrived & ~ctrl.valid.replicate(32)) | requantiser.result)
         else:
             with m.If(ctrl.valid):
                 m.d.comb += self.wb.data.eq(requantiser.result)
 
     def _scale(self, m, requantiser, places, total):
-        """Register what only the exact form has; returns places and sum with it."""
+        """Register the operands of the exact form; return shift amount and sum with them."""
         ex = self.ex
         places_top, rounds = signals(1, "places_top rounds")
         zero = Signal(ZERO_BITS)

@@ -15,7 +15,7 @@ PRODUCT = 2 * XLEN
 
 
 def multiplier_of(config: CoreConfig) -> "Mult | WideMult | ProductUnit":
-    """The multiplier of a core."""
+    """Return the multiplier of a core."""
     if config.multiplies_by_dotp:
         return ProductUnit(config)
     if config.requantise_exact:
@@ -26,14 +26,14 @@ def multiplier_of(config: CoreConfig) -> "Mult | WideMult | ProductUnit":
 class WideMult(Component):
     """The operations of :class:`~xpulpnn.core.mult.Mult` on one 32 x 32 -> 64 bit multiplier, and both requantisations.
 
-    By ``ctrl.op``, ``WORD`` and ``HALF`` as there; ``HIGH`` is the upper word of the product. With ``requantise``, of a
-    ``WORD`` operation that does not accumulate, ``result`` is the lower word of ``nn_kappa * op_a + nn_lambda``,
+    ``WORD`` and ``HALF`` are those of ``Mult``; ``HIGH`` is the upper word of the product. With ``requantise`` and a
+    ``WORD`` operation that does not accumulate, ``result`` is the lower word of ``nn_kappa * op_a + nn_lambda``, or
     with signed factors of ``nn_kappa * op_a``, of which ``upper`` is the upper word.
 
-    Combinational, one operation per cycle. The second factor, which is recoded, is 0 without ``start``: no product row
-    changes then. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to synthesis.
-    With ``booth`` there are signed rows in a carry-save tree; the rows that ``HALF`` needs have an adder of their own,
-    so that the shift follows a sum of 12 words.
+    Combinational, one operation per cycle. The second factor, which is recoded, is 0 without ``start``, which keeps all
+    product rows constant. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to
+    synthesis. With ``booth`` there are signed rows in a carry-save tree; the rows that ``HALF`` needs have an adder of
+    their own, so that the shift follows a sum of 12 words.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ class WideMult(Component):
     op_a: In(XLEN)  #: First factor, or the word with its half-word.
     op_b: In(XLEN)  #: Second factor, or the word with its half-word.
     op_c: In(XLEN)  #: Addend of accumulating operations.
-    shamt: In(range(XLEN))  #: Places of the final shift to the right, with ``HALF``.
+    shamt: In(range(XLEN))  #: Amount of the final right shift, with ``HALF``.
     start: In(1)  #: An operation is in EX.
-    take: In(1)  #: EX advances in this cycle, which means nothing here.
+    take: In(1)  #: EX advances in this cycle; ignored.
     done: Out(1)  #: ``result`` is valid: always with ``start``.
-    requantise: In(1)  #: With ``start``: it is a requantisation.
-    nn_kappa: In(XLEN)  #: Factor of it in place of ``op_b``.
+    requantise: In(1)  #: With ``start``: the operation is a requantisation.
+    nn_kappa: In(XLEN)  #: Factor of a requantisation, instead of ``op_b``.
     nn_lambda: In(XLEN)  #: Summand of a requantisation without signs.
     result: Out(XLEN)  #: Result of the operation, in the cycle of the operands.
     upper: Out(XLEN)  #: Upper word of the product, whatever the operation; earlier.
 
     def __init__(self, multiplier: Multiplier = "booth", *, late: bool = False) -> None:
         self.multiplier = multiplier
-        self.late = late  # Sums are registered before the shift: every operation takes a cycle more.
+        self.late = late  # sums are registered before the shift: every operation takes one more cycle
         super().__init__()
 
     def elaborate(self, platform):
@@ -97,11 +97,11 @@ class WideMult(Component):
 
     @property
     def _takes_halves(self) -> Value:
-        """The factors are half-words: with ``HALF``, and with the code that no instruction has."""
+        """True if the factors are half-words: with ``HALF``, and with the unused code."""
         return self.ctrl.op.as_value()[0]
 
     def _operand(self, m: Module, name: str) -> Signal:
-        """The factor made of op_a or op_b: the whole operand, or its chosen half, extended."""
+        """Return a factor: the whole operand, or its selected half, extended."""
         ctrl = self.ctrl
         operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
         factor = Signal(XLEN, name=f"operand_{name}")
@@ -116,9 +116,9 @@ class WideMult(Component):
     def _booth(
         self, m: Module, a: Value, b: Signal, unsigned_top: Value, addend: Signal, rounding: Signal
     ) -> tuple[Value, Value]:
-        """The sum of all rows, and the lower word of that without the rows that are 0 if ``b`` is a half-word."""
+        """Return the sum of all rows, and its lower word without the rows that are 0 if ``b`` is a half-word."""
         *rows, negative = product_rows(m, a, b, unsigned_top)
-        # an unsigned half-word needs one row more than a signed one: its sign is the bit above
+        # an unsigned half-word needs one more row than a signed one: its sign is the bit above
         split = len(b) // 4 + 1
         place = 2 * split
         lower = carry_save(m, [*rows[:split], negative[:place], addend, rounding], PRODUCT, "lower")
