@@ -20,7 +20,7 @@ BLOCK_BYTES = 64  # aligned block; no other request comes between the writes of 
 
 
 def masked(before: npt.NDArray[np.uint8], request: ObiTransfer) -> npt.NDArray[np.uint8]:
-    """The bytes at the address of a write after it."""
+    """Return the bytes at the address of a write after the write."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
@@ -30,7 +30,7 @@ Run = deque[ObiTransfer]  # transfers to consecutive addresses
 
 
 def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> Run:
-    """A run within an aligned block of 256 bytes, somewhere in ``reach`` bytes from ``base``."""
+    """Return a run of transfers within an aligned block of 256 bytes, somewhere in ``reach`` bytes from ``base``."""
     block = base + rng.randrange(0, reach, RUN_BYTES)
     windows = RUN_BYTES // size
     first = rng.randrange(windows)
@@ -50,7 +50,7 @@ def _ends(transfer: ObiTransfer) -> bool:
 
 
 def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
-    """Runs of several groups, which take turns at random, but not within writes to an aligned block."""
+    """Interleave runs of several groups at random, but not within the writes to an aligned block."""
     waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
     transfers: list[ObiTransfer] = []
     while unfinished := [group for group in waiting if group]:
@@ -71,7 +71,7 @@ _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Sta
 
 _RUNS = 20
 _RESETS = 20
-_LIMIT = 16  # outstanding transfers of the bridge at most; the manager has no limit
+_LIMIT = 16  # largest number of outstanding transfers of the bridge; the manager has no limit
 
 
 def _size() -> int:
@@ -79,7 +79,7 @@ def _size() -> int:
 
 
 class Manager(ObiManager):
-    """Makes transfers, and checks that each is answered in the cycle in which AXI answers."""
+    """A manager that checks that each transfer is answered in the cycle in which AXI answers."""
 
     def __init__(self, dut: Dut, rng: Random, pause: float = 0.0) -> None:
         super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)
@@ -90,7 +90,6 @@ class Manager(ObiManager):
         return fields | ({"beats": transfer.beats} if bench_data()["runs"] else {})
 
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
-        """Check that answers of AXI are passed on at once, and taken with the last transfer that they answer."""
         dut, channels = self._dut, ["r"] + ["b"] * bench_data()["writes"]
         valid = {name for name in channels if sample(getattr(dut, f"axi__{name}valid"))}
         taken = {name for name in valid if sample(getattr(dut, f"axi__{name}ready"))}
@@ -126,7 +125,7 @@ class BridgeChecker(Agent):
         self._under_way = 0
 
     def sample(self) -> None:
-        """Compare; this runs before the manager's own sampling."""
+        """Compare the channels with the prediction, before the manager samples."""
         for channel, names in self._names.items():
             valid = sample(self._axi[f"{channel}valid"])
             shown = tuple(sample(self._axi[name]) for name in names) if valid else None
@@ -159,13 +158,12 @@ class BridgeChecker(Agent):
 
 
 class ResettingManager(Manager):
-    """Requests a transfer in every other cycle, and resets the bridge in the cycles between."""
+    """A manager that alternates between a cycle with a request and a cycle of reset."""
 
     def _next(self) -> ObiTransfer | None:
         return None if self.cycle % 2 else super()._next()
 
     def drive(self) -> None:
-        """Request, or reset."""
         if self.cycle % 2 == 0:
             self._granted.clear()
         self._dut.rst.value = self.cycle % 2
@@ -173,7 +171,7 @@ class ResettingManager(Manager):
 
 
 def longest() -> dict[str, int]:
-    """Bytes of the longest burst, by channel."""
+    """Return the bytes of the longest burst, by channel."""
     size = _size()
     if not bench_data()["writes"]:
         return {"ar": 2 * size}
@@ -181,7 +179,7 @@ def longest() -> dict[str, int]:
 
 
 def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
-    """Random runs of reads and, where there are such, writes, in a memory from the address ``first`` on."""
+    """Return random runs of reads and, if the port has them, writes, in a memory from the address ``first`` on."""
     size = _size()
 
     def run(*, write: bool) -> Run:
@@ -198,7 +196,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:
-    """Transfers to consecutive addresses, in runs as long as there may be."""
+    """Return transfers to consecutive addresses, in runs of the greatest length."""
     size, most = _size(), longest()["ar"] // _size()
     beats = [min(most - at % most, number - at) for at in range(number)]
     return [ObiTransfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]
@@ -207,7 +205,7 @@ def consecutive(number: int, write: int) -> list[ObiTransfer]:
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
-    """Random runs with errors in the middle; data, order of the answers and final memory are checked."""
+    """Random runs with errors in the middle: data, order of the answers and final memory are checked."""
     # three bases of the memory, two of which differ in every address bit
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
@@ -244,8 +242,7 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def every_burst_has_its_length(dut: Dut) -> None:
-    """Writes begin at each place of a block with each length, reads at each place; the address channel shows the burst
-    until the reset in the next cycle."""
+    """Bursts begin at each place of a block with each length; a reset ends each in the next cycle."""
     rng, size = await start(dut), _size()
     windows, writes = RUN_BYTES // size, bench_data()["writes"]
     if bench_data()["runs"]:
@@ -280,7 +277,7 @@ async def every_burst_has_its_length(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
-    """After a cycle of reset in the middle of traffic the bridge is as at the start."""
+    """After a cycle of reset in the middle of traffic the bridge is in its initial state."""
     rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(8, 4), rng)
     for _ in range(_RESETS):
@@ -295,7 +292,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
-    """While no answer comes, transfers are granted up to the limit; then all are answered."""
+    """Without answers, transfers are granted up to the limit; then all are answered."""
     rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
@@ -316,7 +313,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def nothing_is_lost_between_bursts(dut: Dut) -> None:
-    """With a prompt memory a transfer of a run is granted in every cycle."""
+    """With a memory without stalls a transfer of a run is granted in every cycle."""
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)

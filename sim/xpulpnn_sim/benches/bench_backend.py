@@ -84,7 +84,7 @@ OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "l
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
 _CU_ENTRY = 1  # weight entry of the C&U row, and of the nn rows paired with it
-_OFFSETS = (-64, -10, 6, 8, 64, 1022)  # of jump and branch targets
+_OFFSETS = (-64, -10, 6, 8, 64, 1022)  # offsets of jump and branch targets
 _ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
 
@@ -100,12 +100,12 @@ class Drawn:
         return self.insn.encode(**self.values)
 
     def field_of(self, role: str) -> str:
-        """Name of the operand field that reads or writes the register in bits [11:7], [19:15] or [24:20]."""
+        """Return the operand field that reads or writes the register in bits [11:7], [19:15] or [24:20]."""
         return "rs3" if role == "rd" and "rs3" in self.values else role
 
 
 def draw(insn: Insn, source: Draw) -> Drawn:
-    """A random instruction of a row, with targets that are never the next instruction."""
+    """Draw an instruction of a row, with targets that are never the next instruction."""
     pins = {
         token.field.name: source.rng.choice([offset for offset in _OFFSETS if token.field.accepts(offset)])
         for token in insn.tokens
@@ -129,7 +129,7 @@ def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
 
 
 def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
-    """The second Mac&Load reads the entries that the first one reloads, one of them according to ``update``."""
+    """Return a link that lets the second Mac&Load read entries one of which the first one reloads by ``update``."""
 
     def link(first: Drawn, second: Drawn) -> None:
         if "nnimm5" in first.values:
@@ -152,8 +152,7 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 
 
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
-    """Functions that make the second instruction depend on the first, one for each way; the last one leaves them as
-    drawn."""
+    """Yield functions that add each possible dependence between two instructions; the last adds none."""
     for producer in _destinations(first):
         for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)
@@ -166,8 +165,8 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
 
 
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
-    """Words of every pair of classes with every dependence, in random order; sometimes rd is x0."""
-    # if there are more than `limit`, all pairs of Mac&Loads stay and a random choice of the others
+    """Return the words of every pair of classes with every dependence, in random order; sometimes rd is x0."""
+    # above `limit`, all pairs of Mac&Loads stay and a random choice of the others
     source, mac_loads = Draw(rng, config), list[list[int]]()
     others: list[list[int]] = []
     present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}
@@ -187,12 +186,12 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
 
 
 def filling(rng: Random) -> list[int]:
-    """Words that load a small or a large value into every register of the pool."""
+    """Return words that load a small or a large value into every register of the pool."""
     return [rng.getrandbits(20) << 12 | number << 7 | 0b0110111 for number in REGISTER_POOL]
 
 
 def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
-    """A word of every row of the configuration that the back end executes, in random order."""
+    """Return a word of every row of the configuration that the back end executes, in random order."""
     rows = enabled(config.extensions, config.widths)
     source = Draw(rng, config)
     words = [draw(insn, source).word for insn in rows if insn.op not in OUTSIDE_OPS]
@@ -222,7 +221,7 @@ async def _run_stream(
         await driver.run(stream)
         await driver.drain()
     expected = StreamMemory(words, failing)
-    # the count is compared last, as the first wrong record says more
+    # the count is compared last, as the first wrong record is more informative
     lockstep = Lockstep(Executable(Path("stream"), BOOT_ADDRESS, (), 0), config, memory=expected)
     records = monitor.records()[: len(stream)]
     for record, item in zip(records, stream, strict=False):
@@ -238,7 +237,7 @@ async def _run_stream(
 
 
 def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
-    """Compare the distance of every two instructions with the documented costs."""
+    """Compare the distance of every two successive instructions with the documented costs."""
     expected = PipelineTiming(configuration()).accept_cycles(stream)
     for number in range(1, len(stream)):
         pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])
@@ -271,7 +270,7 @@ async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: fl
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None:
-    """Each row once with half of its accesses failing, followed by a reader of the NN-RF."""
+    """Each row with half of its accesses failing, followed by a reader of the NN-RF."""
     rng, config = await start(dut), configuration()
     source, words = Draw(rng, config), list[int]()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in OUTSIDE_OPS]
@@ -284,7 +283,7 @@ async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def reset_in_flight_clears_everything(dut: Dut) -> None:
-    """Reset in the middle of a stream with memory accesses outstanding; the next stream starts from a clean state."""
+    """Reset in the middle of a stream with outstanding accesses; the next stream starts from a clean state."""
     rng = await start(dut)
     for _ in range(4):
         stream = stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))
@@ -294,5 +293,5 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
             feeding.cancel()
         dut.insn__valid.value = 0
         await pulse_reset(dut)
-        # registers are not filled, so that a value from before the reset shows
+        # registers are not filled, so that a value from before the reset is detected
         await _run_stream(dut, words_of_every_row(configuration(), rng)[:RESET_AFTER], SLOW, 0.0, rng)

@@ -22,7 +22,7 @@ _PATIENCE = 6000
 _PLACES = 32  # words that the host uses while the cores work
 _WAITER_AT = 0x1C00  # place of the program that waits for events, in bytes from the start of L2
 _DETOUR_AT = 0x1E00  # place of a jump to the program
-# offset in the TCDM of a count per core, and behind them of the last event word per core
+# offset in the TCDM of a wake-up count per core, followed by the last event word per core
 _SEEN = check.TCDM_USED
 
 _WAITER = """
@@ -77,7 +77,7 @@ class _ClusterEnv(AgentGroup):
             self.l2[place : place + len(words)] = words
 
     async def boot(self, address: int, cores: int) -> None:
-        """Start ``cores``, a bit each, at an address, by the registers."""
+        """Start the cores in the bit mask ``cores`` at an address, by the registers."""
         for core in (core for core in range(self.config.cores) if cores >> core & 1):
             await self.host.write(isa.CONTROL + isa.Control.BOOT_ADDRESS + WORD_BYTES * core, address)
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
@@ -89,14 +89,14 @@ class _ClusterEnv(AgentGroup):
         )
 
     async def wakeups(self) -> list[tuple[int, int]]:
-        """By core, how often it was woken, and the last value of its event register."""
+        """Return for each core the number of its wake-ups, and the last value of its event register."""
         cores, place = self.config.cores, isa.TCDM_BASE + _SEEN
         words = [await self.host.read(place + WORD_BYTES * number) for number in range(2 * cores)]
         return list(zip(words[:cores], words[cores:], strict=True))
 
 
 async def host_traffic(env: _ClusterEnv) -> None:
-    """Random accesses of the host to TCDM words that the program does not use, by all of their addresses."""
+    """Access TCDM words that the program does not use at random, at all of their addresses."""
     rng, host, memory = env.rng, env.host, WordMemory()
     places = rng.sample(range(check.TCDM_USED, env.config.tcdm_bytes, WORD_BYTES), _PLACES)
     for place in places:
@@ -135,7 +135,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         accesses = len(env.host.completed) - before - _PLACES
         assert accesses > 50, f"{accesses} accesses of the host"
         assert sample(dut.return_value) == env.program.return_value
-        # these reads queue behind an access of the traffic that may be under way
+        # these reads queue behind an outstanding access of the traffic
         assert await env.host.read(isa.CONTROL + isa.Control.EOC) == 1
         assert await env.host.read(isa.CONTROL + isa.Control.RETURN) == env.program.return_value
         place = check.RESULTS_AT // WORD_BYTES
@@ -152,7 +152,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def events_wake_sleeping_cores(dut: Dut) -> None:
-    """Pulses from outside and software events of the host wake cores whose clocks were off."""
+    """External pulses and software events of the host wake cores whose clocks were off."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
     with _ClusterEnv(dut, rng, Stalls()) as env:

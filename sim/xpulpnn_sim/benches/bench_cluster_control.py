@@ -17,8 +17,6 @@ _TRANSFERS = 300
 
 
 class Registers(WordMemory):
-    """Registers by offset; bits that do not exist read as 0."""
-
     def __init__(self, cores: int, boot_addr: int) -> None:
         super().__init__()
         whole = (1 << 32) - 1
@@ -33,7 +31,6 @@ class Registers(WordMemory):
         self.update({Control.CLOCK_GATE: 1, **dict.fromkeys(self.boot, boot_addr)})
 
     def __missing__(self, offset: int) -> int:
-        """Zero: after reset, and where nothing is."""
         return 0
 
     def write(self, address: int, enables: int, value: int) -> None:
@@ -44,7 +41,7 @@ class Registers(WordMemory):
         return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
 
     def outputs(self) -> dict[str, int]:
-        """Expected values of the ports that show registers."""
+        """Return the expected values of the ports that show registers."""
         boot = {f"boot_addresses__{core}": self[offset] for core, offset in enumerate(self.boot)}
         return boot | {
             "eoc": self[Control.EOC],
@@ -55,7 +52,7 @@ class Registers(WordMemory):
 
 
 def _transfers(offsets: list[int], rng: Random) -> list[ObiTransfer]:
-    """Accesses to some offsets at random and with all byte enables, and to every offset a bit away from one."""
+    """Return random accesses to the offsets, all byte enables, and accesses one bit away from each offset."""
 
     def access(offset: int, write: int, enables: int) -> ObiTransfer:
         return ObiTransfer(CONTROL + offset, write, enables, rng.getrandbits(32))

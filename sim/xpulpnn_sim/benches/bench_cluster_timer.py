@@ -1,4 +1,4 @@
-"""Bench of the cluster's timer: random settings and reads against arithmetic on the cycles that pass."""
+"""Bench of the cluster's timer: random settings and reads against a cycle-accurate model."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, Tim
 
 
 def _config(rng: Random, *, slow: bool) -> int:
-    """A random configuration, mostly of an enabled timer with a short prescaler period."""
+    """Return a random configuration, mostly of an enabled timer with a short prescaler period."""
     value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT * (rng.random() < 0.9)
     value |= TimerConfig.ENABLE * (rng.random() < 0.9) | TimerConfig.CASCADE * (rng.random() < 0.2)
     period = rng.getrandbits(TIMER_PRESCALE_BITS) if slow else rng.randrange(4)
@@ -38,7 +38,7 @@ def _config(rng: Random, *, slow: bool) -> int:
 
 
 def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
-    """A read, or a write of counts and comparisons close to ``base``, so that an event follows soon."""
+    """Return a read, or a write of counts and comparison values close to ``base``, so that an event follows soon."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
     if slow and rng.random() < 0.1:
@@ -56,7 +56,7 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
 
 
 def _shortened(rng: Random) -> Iterator[ObiTransfer]:
-    """Make a prescaler period shorter than the part of it that has passed: the prescaler runs through its end."""
+    """Make a prescaler period shorter than its elapsed part, so that the prescaler wraps."""
     config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
     for period, gap in ((_WHOLE, 0), (rng.randrange(_WHOLE // 8), rng.randint(_WHOLE // 2, _WHOLE))):
         value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
@@ -74,7 +74,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Run counts through comparisons in which any two bits differ both ways, and past values one bit away from them."""
+    """Run counts through comparison values in which any two bits differ both ways, and past values one bit away."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
@@ -84,7 +84,7 @@ def _ends(rng: Random) -> Iterator[ObiTransfer]:
             yield ObiTransfer(compare, 1, value=word)
             yield ObiTransfer(count, 1, value=word - 2 & WORD_MASK)
             yield ObiTransfer(count, 1, value=word ^ 1 << place, gap=4)
-        # periods of the prescaler in which any two bits differ both ways
+        # prescaler periods in which any two bits differ both ways
         for period in (_WHOLE, *{word & _WHOLE for word in words} - {0, _WHOLE}):
             slow = TimerConfig.ENABLE | TimerConfig.PRESCALER | TimerConfig.RESET | period << TIMER_PRESCALE_LSB
             yield ObiTransfer(config, 1, value=slow)
@@ -95,7 +95,7 @@ def _ends(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _carries(rng: Random) -> Iterator[ObiTransfer]:
-    """Cascade: the upper half counts when the lower one wraps, and neither half alone raises an event."""
+    """Cascade the timers: the upper half counts when the lower one wraps, and neither half alone raises an event."""
     low, high = ({name: TIMER + Timer[f"{name}_{half}"] for name in ("COUNT", "COMPARE")} for half in ("LOW", "HIGH"))
     word = rng.getrandbits(XLEN)
     yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT | TimerConfig.CASCADE)
@@ -112,8 +112,7 @@ def _carries(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _transfers(rng: Random) -> Iterator[ObiTransfer]:
-    """All directed transfers, random ones around 0 and around the end of the count, and ones everywhere before the
-    reset."""
+    """Yield directed transfers, random ones around 0 and the end of the count, and writes of ones before the reset."""
     yield from _words(rng)
     yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):
@@ -121,7 +120,7 @@ def _transfers(rng: Random) -> Iterator[ObiTransfer]:
         for register in (Timer.COUNT_LOW, Timer.COUNT_HIGH, Timer.COMPARE_LOW, Timer.COMPARE_HIGH):
             yield ObiTransfer(TIMER + register, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
         if rng.random() < 0.5:
-            # both halves reach their comparison soon
+            # both halves reach their comparison values soon
             for register in (Timer.COUNT_HIGH, Timer.COMPARE_HIGH):
                 yield ObiTransfer(TIMER + register, 1, value=base)
             yield ObiTransfer(TIMER + Timer.COMPARE_LOW, 1, value=base + _LONGEST_GAP & WORD_MASK)
@@ -143,7 +142,7 @@ def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
 
 
 def _armed(timer: ClusterTimerModel) -> int:
-    """Expected value of ``armed``: timers whose period will end with an event."""
+    """Return the expected value of ``armed``: timers whose period will end with an event."""
     required = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
     return sum((config & required == required) << place for place, config in enumerate(configs))
@@ -175,7 +174,7 @@ async def time_is_arithmetic(dut: Dut) -> None:
 
 
 def _compare(board: Scoreboard, transfers: Sequence[ObiTransfer], rows: Sequence[Any]) -> int:
-    """Compare what was read and what the ports showed since a reset; returns the number of events."""
+    """Compare the values read and the ports since a reset; return the number of events."""
     timer, now, raised = ClusterTimerModel(), 0, 0
     for number, transfer in enumerate(transfers):
         where = f"transfer {number} in cycle {transfer.granted}"

@@ -12,7 +12,7 @@ from xpulpnn_sim.benches.launcher_data import bench_data
 
 
 def expanded_words(word: int) -> int:
-    """The expanded ``word``; 0 for a reserved compressed word."""
+    """Return the expanded ``word``; 0 for a reserved compressed word."""
     if word & LENGTH_MASK == LENGTH_MASK:
         return word
     try:
@@ -35,7 +35,7 @@ async def half_words_match_the_table(dut: Dut) -> None:
     }
     observed: dict[str, list[int]] = {name: [] for name in want}
     for word in words:
-        # a short step per word: there are many of them, and no clock
+        # a short step per word, as there are many words and no clock
         dut.word.value = word
         await Timer(1, unit="ns")
         for name, values in observed.items():

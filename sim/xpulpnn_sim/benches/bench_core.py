@@ -20,20 +20,20 @@ from xpulpnn_sim.reference.directed.programs import short_programs
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.trace import Records
 
-_SHORT = 350  # instructions of the programs that are run, at most
+_SHORT = 350  # largest number of instructions of the programs
 
 _OF_INTERRUPTS = ("mstatus", "mie", "mtvec", "mret", "t5", "t6")  # names in programs that handle interrupts themselves
 
 
 def _interrupted(case: Directed) -> Directed:
-    """The program with interrupts enabled, unless it handles interrupts itself."""
+    """Enable interrupts in the program, unless it handles interrupts itself."""
     if case.interrupts or any(name in line for line in case.lines for name in _OF_INTERRUPTS):
         return case
     return replace(case, interrupts=True, expected=())
 
 
 HART_ID = 0x0000_03E5
-IDLE_CYCLES = 8  # cycles that the core sleeps, or waits for `fetch_enable`, before the bench goes on
+IDLE_CYCLES = 8  # cycles that the core sleeps, or waits for `fetch_enable`, before the bench continues
 _CYCLE_LIMIT = 20_000
 
 
@@ -80,7 +80,7 @@ class InterruptDriver(Agent):
 
 
 async def boot(dut: Dut) -> None:
-    """Start the core; it must fetch nothing before ``fetch_enable``, which is a pulse and ignored later."""
+    """Start the core; it must fetch nothing before ``fetch_enable``, a pulse that is ignored later."""
     drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
     for _ in range(IDLE_CYCLES):
         await FallingEdge(dut.clk)
@@ -94,9 +94,9 @@ async def boot(dut: Dut) -> None:
 
 
 def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledged], board: Scoreboard) -> list[int]:
-    """Interrupt lines at every retirement; of the first instruction of a handler those when the interrupt was taken."""
+    """Return the interrupt lines at every retirement; at the start of a handler those when the interrupt was taken."""
     lines, first = list(sampled), np.flatnonzero(records["intr"])
-    # the last one may have been acknowledged after the last record
+    # the last interrupt may be acknowledged after the last record
     assert len(taken) - len(first) in (0, 1), f"{len(taken)} interrupts acknowledged, {len(first)} taken"
     for at, (line, high) in zip(first, taken, strict=False):
         lines[at] = high
@@ -108,8 +108,8 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
 async def _run_program(
     dut: Dut, case: Directed, conditions: _Conditions, rng: Random, *, reset_after: int | None = None
 ) -> None:
-    """Run a program to its end and check it, or reset the core on the way."""
-    # no access is under way while the core sleeps: its answer would be lost without a clock
+    """Run a program to its end and check it, or reset the core during the program."""
+    # no access is outstanding while the core sleeps: without a clock its answer would be lost
     config, board, memory, executable = (
         configuration(),
         Scoreboard(),
@@ -129,13 +129,13 @@ async def _run_program(
             done = bool(data.log) and data.log[-1].address == executable.tohost
             if done or cycle == reset_after:
                 break
-        # the store at the end has yet to retire
+        # the last store has not retired yet
         await ClockCycles(dut.clk, IDLE_CYCLES)
     if reset_after is None:
         lockstep = Lockstep(executable, config, hart_id=HART_ID, boot_address=ENTRY, errors=BUS_ERRORS)
         records = monitor.records()
         lines = interrupt_lines(records, [row[-1] for row in monitor.rows], interrupts.taken, board)
-        # records first: a difference there says more than a missing end
+        # records first: their differences are more informative than a missing end
         succeeded = recorded(data.log, memory)
         check_retirements(lockstep, records, succeeded, board, lines)
         waits = {cause: monitor.waits[cause] for cause in (WaitCause.GRANT, WaitCause.RESPONSE)}
@@ -162,7 +162,7 @@ async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_reset_in_flight_starts_again(dut: Dut) -> None:
-    """Resets at random times with accesses under way; the next program finds a clean core."""
+    """Resets at random times with outstanding accesses; the next program finds a clean core."""
     rng = await start(dut)
     *reset, last = rng.sample(short_programs(configuration(), _SHORT), 4)
     for case in reset:

@@ -19,7 +19,7 @@ from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 _TRANSFERS = 600
 _NEAR_WORDS = 3
 _BAD_OUTSIDE = range(0x1A10_0000, 0x1C00_0000)  # external addresses that fail
-_BAD_PART = 8  # of each internal block the second such part fails
+_BAD_PART = 8  # the second of so many parts of each internal block fails
 
 
 def _failing(config: ClusterConfig) -> list[range]:
@@ -28,7 +28,7 @@ def _failing(config: ClusterConfig) -> list[range]:
 
 
 def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
-    """Addresses around every border of the map, one bit away from every block, inside the blocks, and anywhere."""
+    """Return addresses at every border of the map, one bit away from every block, in the blocks, and anywhere."""
     borders = [edge for base, size, _ in ranges(config) for edge in (base, base + size)]
     near = [(edge + WORD_BYTES * offset) & WORD_MASK for edge in borders for offset in range(-_NEAR_WORDS, _NEAR_WORDS)]
     near += [rng.choice(_BAD_OUTSIDE[::WORD_BYTES]) for _ in range(_TRANSFERS // 20)]
@@ -43,7 +43,7 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
 
 
 class PortMemory(WordMemory):
-    """Memory behind one port, whose initial words tell the ports apart."""
+    """Memory behind one port, whose initial words differ from those of other ports."""
 
     def __init__(self, port: str, failing: Sequence[range]) -> None:
         super().__init__(tuple((bad.start, len(bad)) for bad in failing))
@@ -128,12 +128,12 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 
 def _later(config: ClusterConfig) -> int:
-    """Cycles by which requests to anything but the TCDM are delayed."""
+    """Return the cycles by which requests to other destinations than the TCDM are delayed."""
     return int(config.core.late_results)
 
 
 def _check_events(transfers: list[ObiTransfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
-    """Compare the counts of all events with those that follow from the times of the transfers."""
+    """Compare the counts of all events with the counts derived from the times of the transfers."""
     late = _later(configuration())
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]

@@ -38,7 +38,7 @@ CsrCycle = dict[str, Any]
 
 
 class CsrModel:
-    """Registers of a hart, by the simulator, with the ports of the CSR file."""
+    """Registers of a hart in the simulator, with the ports of the CSR file."""
 
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
@@ -47,8 +47,7 @@ class CsrModel:
         self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
-        """Value that software reads (0 without a register), value that the access writes, and the register that takes
-        it."""
+        """Return the value read (0 without a register), the value written, and the register that is written."""
         csr, file = self._file.find(cycle["csr__addr"]), self._file
         if csr is None:
             old = 0
@@ -69,7 +68,7 @@ class CsrModel:
         return old, new, csr if writes else None
 
     def outputs(self, cycle: CsrCycle) -> dict[str, int]:
-        """The file's outputs in this cycle, by port; -1 where they do not matter."""
+        """Return the outputs of the file in this cycle, by port; -1 for don't-cares."""
         file = self._file
         old, new, target = self._access(cycle)
         vectored = cycle["enter_interrupt"] and file["mtvec"] & MTVEC_VECTORED
@@ -87,7 +86,7 @@ class CsrModel:
         return outputs
 
     def clock(self, cycle: CsrCycle) -> None:
-        """End of the cycle: count, unless the counter is written, then enter or leave a trap."""
+        """End the cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
         inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
@@ -131,7 +130,7 @@ def _registers() -> list[Csr]:
 
 
 def idle_cycle(rng: Random) -> CsrCycle:
-    """Random inputs of a cycle without an access."""
+    """Return random inputs of a cycle without an access."""
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return {
         "csr__addr": rng.choice(CSRS).address,
@@ -154,19 +153,19 @@ def idle_cycle(rng: Random) -> CsrCycle:
 
 
 def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
-    """Inputs of a cycle with a write, set or clear, of a read-only register with a read."""
+    """Return inputs of a cycle with a write, set or clear, or with a read of a read-only register."""
     write = csr.access is not CsrAccess.RO
     access = {"csr__addr": csr.address, "op": op, "csr__valid": True, "csr__write": write, "csr__wdata": operand}
     return {**idle_cycle(rng), "retire_final": True, "retire_cancel": False, **access}
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
-    """Inputs of a cycle that shows a register without an access to it."""
+    """Return inputs of a cycle that shows a register without an access to it."""
     return {**idle_cycle(rng), "csr__addr": csr.address}
 
 
 def _directed(rng: Random) -> Iterator[CsrCycle]:
-    """Reset values; every register all ones, all zeros, set and cleared; full counters; traps in both modes."""
+    """Yield reset values; every register all ones, all zeros, set and cleared; full counters; traps in both modes."""
     every = _registers()
     yield from (read(csr, rng) for csr in every)
     for csr in every:
@@ -192,7 +191,7 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
 
 
 def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Counters that run through the end of their range, inhibited or not; performance counters in every mode."""
+    """Yield counters that run through the end of their range, inhibited or not; performance counters in every mode."""
     yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
         for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
@@ -209,7 +208,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
                 yield _access(by_name["pccrall"], "WRITE", value, rng)
                 yield from (idle_cycle(rng) | {"events": (1 << EVENTS) - 1} for _ in range(3))
                 yield from (read(csr, rng) for name, csr in by_name.items() if name.startswith("pccr"))
-        # counters that saturate do so at the end of their range, and not one bit away from it
+        # counters saturate at the end of their range, and not one bit away from it
         yield _access(by_name["pcmr"], "WRITE", _STOPPING, rng)
         yield _access(by_name["pcer"], "WRITE", (1 << EVENTS) - 1, rng)
         for value in (ALL_BITS, *(ALL_BITS ^ 1 << place for place in range(XLEN))):
@@ -219,7 +218,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
 
 
 def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Lower halves one bit away from a value that carries into the upper half, up and, for a cancelled count, down."""
+    """Yield lower halves one bit away from a carry into the upper half, or from a borrow of a cancelled count."""
     for name in ("mcycle", "minstret"):
         low, high = by_name[name], by_name[f"{name}h"]
         for place in range(XLEN):
@@ -232,7 +231,7 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
 
 
 def random_cycles(rng: Random) -> Iterator[CsrCycle]:
-    """Random accesses, traps and returns; a trap never comes together with a write."""
+    """Yield random accesses, traps and returns; a trap never comes together with a write."""
     every = _registers()
     for _ in range(1500):
         csr = rng.choice(every)

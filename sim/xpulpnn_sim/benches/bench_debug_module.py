@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _SETTINGS = (Sbcs.READONADDR, Sbcs.AUTOINCREMENT, Sbcs.READONDATA)
-_CLEAR_BUS = 7 << 12  # all bits of the error of the system's bus
+_CLEAR_BUS = 7 << 12  # all bits of sberror
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -128,8 +128,7 @@ async def the_bus_is_read_and_written(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
-    """Every size in every byte lane, with words and their complements and all settings; addresses that carry into any
-    bit."""
+    """Every size in every byte lane, with all settings; addresses that carry into any bit."""
     rng = env.rng
     words = [rng.getrandbits(32) for _ in range(4)]
     for size in range(8):
@@ -182,7 +181,7 @@ class _ManualBusEnv(DirectedDebugEnv):
     """An environment whose system bus is driven by the test itself."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
-        """Start a read, or a write of a word; returns the request."""
+        """Start a read, or a write of a word; return the request."""
         await self.access(DmReg.SBCS, bits | Sbcs.BUSYERROR | Sbcs.READONADDR * (word is None))
         await self.access(DmReg.SBADDRESS0, address)
         if word is not None:
@@ -190,7 +189,7 @@ class _ManualBusEnv(DirectedDebugEnv):
         return self.request()
 
     def request(self) -> list[int]:
-        """The request on the bus."""
+        """Return the request on the bus."""
         return [sample(getattr(self.dut, f"bus__{name}")) for name in ("req", "addr", "we", "be", "wdata")]
 
     async def step(self, **ports: int) -> None:
@@ -200,7 +199,7 @@ class _ManualBusEnv(DirectedDebugEnv):
         drive(self.dut, dict.fromkeys((f"bus__{name}" for name in ports), 0))
 
     async def idle(self, where: str) -> None:
-        """Check that nothing is requested."""
+        """Check that there is no request."""
         await FallingEdge(self.dut.clk)
         self.board.equal(sample(self.dut.bus__req), 0, f"{where}: requests")
         await RisingEdge(self.dut.clk)
@@ -208,7 +207,7 @@ class _ManualBusEnv(DirectedDebugEnv):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_busy_bus_says_so(dut: Dut) -> None:
-    """An access while another one is under way only sets the sticky busy error; all other accesses are made."""
+    """An access during another one only sets the sticky busy error; all other accesses are made."""
     env = _ManualBusEnv(dut, await start(dut))
     rng, board = env.rng, env.board
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
@@ -244,7 +243,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
             board.equal(observed, fixed | size | Sbcs.READONADDR | Sbcs.BUSY, "sbcs of a busy bus")
         if address not in (DmReg.SBCS, DmReg.SBADDRESS0):
             await env.access(address, rng.getrandbits(32))
-    # an access goes on while the module becomes inactive, and leaves no result
+    # an access continues while the module becomes inactive, and leaves no result
     await env.step(gnt=1)
     await env.step(rvalid=1)
     for error, lane in product((0, 1), range(4)):
@@ -280,9 +279,9 @@ async def reset_ends_an_access(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_clears_all_registers(dut: Dut) -> None:
-    """After a reset in use, when no register is 0 and accesses are under way, all registers have their reset values."""
+    """After a reset with accesses outstanding and no register at 0, all registers have their reset values."""
     rng = await start(dut)
-    # an inactive module clears most registers too, so each case looks at one register in the first cycle
+    # an inactive module clears most registers too, so each case reads one register in the first cycle
     for size, granted, first in (
         *((5, 0, register) for register in (DmReg.SBCS, DmReg.ABSTRACTCS, DmReg.DMSTATUS)),
         *((1, 0, register) for register in (DmReg.SBCS, DmReg.DMCONTROL)),

@@ -1,7 +1,7 @@
 """Bench of the DMA engine between two memories: copied bytes, rates, identifiers and events.
 
-In every test each access to the memories, and in every cycle what the command ports and the other outputs show, is
-compared with models.
+In every test each access to the memories, and in every cycle the command ports and the other outputs, are compared with
+models.
 """
 
 from collections import deque
@@ -40,14 +40,14 @@ from xpulpnn_sim.reference.stimuli import near_offsets
 STALLED = ObiTiming(0.6, 1, 3)
 FAR = ObiTiming(0.8, 5, 12)
 _ROUNDS = 10
-_GIVING_CYCLES = 12  # after a free: the waiting port has got the identifier, and the answer to its next transfer
+_GIVING_CYCLES = 12  # cycles after a free until the waiting port has the identifier and its next answer
 _MORE_COMMANDS = 11  # more than the queue holds
 _RESETS = 12
 _WINDOWS = (1, 2, 4, 8, 16, 20)
 
 
 def late(cycles: int) -> ObiTiming:
-    """Timing of a memory with a fixed latency."""
+    """Return the timing of a memory with a fixed latency."""
     return ObiTiming(1.0, cycles, cycles)
 
 
@@ -66,8 +66,7 @@ async def all_ended(tasks: Iterable[Task[Any]]) -> None:
 
 
 async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
-    """Free identifiers one by one while several ports wait: exactly one port gets each; all of them request more
-    meanwhile."""
+    """Free identifiers one by one while several ports wait and request more: exactly one port gets each."""
     count, followups = len(env.managers), 4
     for number in range(2 * followups + _ROUNDS):
         giving, followup = number % count, number // 2 % followups
@@ -90,7 +89,7 @@ async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def identifiers(dut: Dut) -> None:
-    """The lowest free identifier is given; without one the read waits until one is freed."""
+    """The lowest free identifier is given; without a free one the read waits."""
     rng, board, count = await start(dut), Scoreboard(), configuration().dma_transfers
     with DmaEnv(dut, rng) as env:
         for number in range(count):
@@ -101,7 +100,7 @@ async def identifiers(dut: Dut) -> None:
         for task in near:
             await task
         for port in range(len(env.managers)):
-            # one write frees some of them, another one the rest
+            # one write frees some identifiers, another one the rest
             half = rng.getrandbits(count)
             for freed in half, every & ~half:
                 await env.free(freed | rng.getrandbits(16) << 16, port)
@@ -121,8 +120,7 @@ async def identifiers(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
-    """As many commands as can wait under each identifier, from several ports with all kinds of events; all ports see it
-    in use, and it is not given again before its last transfer ends, even if it was freed."""
+    """Commands fill the queue under each identifier; it is in use until its last transfer ends, even if freed."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(36))) as env:
         count = len(env.managers)
@@ -161,7 +159,7 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
 
 
 async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None:
-    """Commands of one port under one identifier, then under others."""
+    """Write commands of one port under one identifier, then under others."""
     share = TCDM_BYTES // 2 // len(env.managers) // 8 * 8
     while count > 0:
         number = await env.identifier(port)
@@ -185,7 +183,6 @@ async def _first_command(env: DmaEnv, port: int, rng: Random) -> None:
 
 
 def all_ask(env: DmaEnv, register: Dma, count: int) -> list[Task[Any]]:
-    """Start reads of a register at all ports."""
     return [
         cocotb.start_soon(manager.run([ObiTransfer(at + register) for _ in range(count)]))
         for manager, at in zip(env.managers, env.addresses, strict=True)
@@ -193,7 +190,6 @@ def all_ask(env: DmaEnv, register: Dma, count: int) -> list[Task[Any]]:
 
 
 def programs_of_all(env: DmaEnv, rng: Random, count: int) -> list[Task[Any]]:
-    """Start commands of all ports."""
     return [
         cocotb.start_soon(_core_program(env, port, Random(rng.random()), count)) for port in range(len(env.managers))
     ]
@@ -240,8 +236,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def one_memory_is_late(dut: Dut) -> None:
-    """One memory answers late, so that as many accesses are outstanding as a bit of a counter counts when a transfer
-    ends."""
+    """One memory is late, so that the outstanding accesses reach every power of two when a transfer ends."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng) as env:
         for port in env.memory_ports:
@@ -255,7 +250,7 @@ async def one_memory_is_late(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
-    """Reads and writes of different transfers with as many outstanding accesses as possible."""
+    """Reads and writes of different transfers have as many outstanding accesses as possible."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(30))) as env:
         sizes = [(direction, rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
@@ -277,8 +272,7 @@ async def both_sides_outside(dut: Dut) -> None:
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
-    """A long copy moves a window per cycle at any alignment, where memory answers at once; also the longest one, in a
-    line whose length is 0."""
+    """A long copy moves a window per cycle at any alignment with prompt memories; also the longest, in one line."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     rng, board = await start(dut), Scoreboard()
@@ -297,8 +291,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def lines_of_every_length(dut: Dut) -> None:
-    """A line on either side and a part of the next one, so that every bit of the remaining length decides once; lines
-    one bit longer than the transfer."""
+    """A line on either side and a part of the next decide every bit of the remaining length once."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng) as env:
         longest = bench_data()["line"].bit_length()
@@ -319,7 +312,7 @@ async def lines_of_every_length(dut: Dut) -> None:
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """Every alignment of both sides; all other bytes stay as they are."""
+    """Every alignment of both sides; all other bytes are unchanged."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=timing) as env:
         await command_all(env, list(plain_transfers(rng))[:: bench_data()["every"]])
@@ -342,6 +335,6 @@ async def anywhere(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(STALLED, STALLED)) as env:
         for words in transfers_anywhere(rng):
-            # a transfer may read what the one before writes
+            # a transfer may read bytes that the one before writes
             await command_all(env, [words])
         env.check(board, "anywhere")

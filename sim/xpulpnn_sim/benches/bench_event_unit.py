@@ -1,4 +1,4 @@
-"""Bench of the event unit: every response and output in every cycle, and the latencies that programs pay."""
+"""Bench of the event unit: every response and output in every cycle, and the latencies that programs see."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -26,7 +26,7 @@ async def _start(dut: Dut) -> tuple[Random, EventUnitEnv]:
 
 
 async def enable(env: EventUnitEnv, mask: int) -> None:
-    """Set the event mask of all cores; barrier 0 is for all of them."""
+    """Set the event mask of all cores; barrier 0 is for all cores."""
     all_cores = (1 << env.config.cores) - 1
     await env.step(CycleInputs({core: store(EventRegister.MASK, mask) for core in range(env.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
@@ -37,7 +37,7 @@ async def enable(env: EventUnitEnv, mask: int) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(habit=list(HABITS))
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
-    """Random accesses of all cores and of the shared view, random events, with resets now and then."""
+    """Random accesses of all cores and of the shared view, random events, and occasional resets."""
     rng, env = await _start(dut)
     for _ in range(bench_data()["episodes"]):
         if rng.random() < 0.7:
@@ -55,8 +55,7 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
-    """All cores are answered in the third cycle after the last request, whatever the order, and may request again at
-    once."""
+    """All cores are answered in the third cycle after the last request, in any order, and may then request again."""
     rng, env = await _start(dut)
     cores = list(range(env.config.cores))
     await enable(env, _BARRIER_EVENT)
@@ -97,7 +96,7 @@ async def latencies_of_what_waits(dut: Dut) -> None:
 
 
 async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
-    """Store words from all cores, then load a register by all of them, and that of one of them by the shared view."""
+    """Store words from all cores, then load a register by all cores and by the shared view."""
     cores = range(env.config.cores)
     await env.step(CycleInputs({core: store(store_to, words[core % len(words)]) for core in cores}))
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
@@ -114,7 +113,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
         for first, way in product(range(len(words)), range(3)):
-            # words that are cleared or set are independent of the contents
+            # words to clear or set are independent of the contents
             await store_words(env, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
     await enable(env, WORD_MASK)
     cores, events = env.config.cores, range(env.config.sw_events)
@@ -148,7 +147,7 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def interrupted_waits_are_repeated(dut: Dut) -> None:
-    """Each waiting load is broken off by a halt; repeated, it triggers nothing, but another access does."""
+    """Each waiting load is aborted by a halt; repeated, it triggers nothing, but another access does."""
     rng, env = await _start(dut)
     all_cores = (1 << env.config.cores) - 1 if env.config.core.debug else 0
     await enable(env, 0)
@@ -171,8 +170,7 @@ async def interrupted_waits_are_repeated(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
-    """All cores lock at once: they get the mutex in the order of their numbers, each with the message of the one
-    before."""
+    """All cores lock at once: they get the mutex in order, each with the message of the previous owner."""
     _, env = await _start(dut)
     cores, order = range(env.config.cores), list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
@@ -245,7 +243,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
         for cycle in range(-3, 5):
             accesses = {0: access} if cycle == 0 else {}
             await env.step(CycleInputs(accesses, {"timer_events": int(cycle == distance)}))
-        # the clear removes what is in the buffer by then
+        # the clear removes the events that are in the buffer by then
         gone = access.offset == EventRegister.BUFFER_CLEAR and distance < 0
         answers = await answers_after(env, clearing)
         env.board.equal(answers, {} if gone else {0: (2, line)}, f"the event after {access}")
@@ -255,7 +253,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
-    """Of stores in one cycle that of the lowest core stays where only one can; triggers of all cores count."""
+    """The lowest core wins among stores of one cycle to one register; triggers of all cores count."""
     _, env = await _start(dut)
     cores = range(env.config.cores)
     lowest = min(1, cores[-1])

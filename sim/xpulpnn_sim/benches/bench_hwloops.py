@@ -1,4 +1,4 @@
-"""Bench of the hardware loops: the unit in a pipeline that the bench models, compared with a sequential machine."""
+"""Bench of the hardware loops: the unit in a modelled pipeline, compared with a sequential machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from xpulpnn_sim.benches.launcher_data import bench_data
 
 STEPS = 340
 _FAULTS = 200
-_TOP = 0xFFFF_FFD0  # a base from which execution runs past the end of the address space
+_TOP = 0xFFFF_FFD0  # a base from which execution wraps around the end of the address space
 NAMES = [f"{name}{loop}" for loop in range(loops.HARDWARE_LOOPS) for name in ("lpstart", "lpend", "lpcount")]
 LATE = (LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE)
 SIDEWAYS = (LoopEffect.JUMP, LoopEffect.TRAP)
-_CYCLE_LIMIT = 60  # cycles per instruction on average after which the pipeline counts as stuck
+_CYCLE_LIMIT = 60  # average cycles per instruction above which the pipeline counts as stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,6 @@ _RUNS = [(FULL_SPEED, 0x1000), (FULL_SPEED, _TOP), (Speed(0.7, 0.8, 0.6), 0x1000
 
 @dataclass(frozen=True, slots=True)
 class InId:
-    """The instruction in ID."""
-
     pc: int
     size: int
     looped: int
@@ -60,7 +58,7 @@ class Pipeline:
         self.cycles = 0
 
     def show_stages(self, if_pc: int, in_id: InId | None, in_ex: LoopStep | None, *, ex_leaves: bool) -> None:
-        """Drive the contents of the stages; nothing leaves ID."""
+        """Drive the contents of the stages; no instruction leaves ID."""
         rng = self.rng
         shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
         action = in_ex.action if in_ex is not None and ex_leaves else LoopAction(LoopEffect.PLAIN)
@@ -96,7 +94,7 @@ class Pipeline:
         return tuple(sample(getattr(self.dut, name)) for name in NAMES)
 
     def check_fetching(self, if_pc: int, in_id: InId | None, where: str) -> None:
-        """Check that fetching goes back by the current registers, less the iteration of the instruction in ID."""
+        """Check the loop jump in IF for the current registers, less the iteration of the instruction in ID."""
         machine = LoopMachine(list(self.registers()))
         ending = None if in_id is None else machine.ending(in_id.pc)
         if ending is not None:
@@ -113,7 +111,7 @@ class Pipeline:
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
             board.equal(hex(sample(dut.id_next)), hex(leaving.sequel), f"id_next {where}")
-            # with a loop that no longer goes back, ID may hold the right address with the wrong mark
+            # if the loop no longer jumps back, ID may hold the right address with the wrong mark
             stays = LoopMachine([*leaving.before]).ending(leaving.pc) is None
             wrong = looped if stays else int(if_pc != leaving.sequel)
             board.equal(sample(dut.wrong), wrong, f"wrong with if_pc {if_pc:#x} {where}")
@@ -194,12 +192,12 @@ async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
         pipeline.board.equal(pipeline.registers(), (0,) * len(NAMES), "registers after reset")
 
 
-_GIVES_BACK_OFTEN = 10  # least number of faults that give iterations back
+_GIVES_BACK_OFTEN = 10  # least number of faults that undo iterations
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def faults_give_back_what_was_counted(dut: Dut) -> None:
-    """After the fault of an access the registers are as before it, whatever the instruction behind it has counted."""
+    """After an access fault the registers are those before the access, whatever the next instruction has counted."""
     rng = await start(dut)
     execution, machine = RandomExecution(0x1000, rng), LoopMachine()
     pipeline = Pipeline(dut, execution.size_at, FULL_SPEED, rng)
@@ -218,7 +216,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
         if not places:
             machine.registers = list(steps[0].before)
             continue
-        # prefer places where loops go back
+        # prefer places where loops jump back
         place = max(
             places, key=lambda at: sum(step.sequel != (step.pc + step.size) & WORD_MASK for step in steps[at : at + 2])
         )
@@ -238,8 +236,8 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
-    """With any power of two of iterations left but 1, the loop goes back and counts one down."""
-    # most instructions count when they leave ID, and a fault gives that back; others count when they leave EX
+    """With any power of two of iterations left except 1, the loop jumps back and counts down by one."""
+    # most instructions count when they leave ID, which a fault undoes; others count when they leave EX
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     for loop, bit in product(range(loops.HARDWARE_LOOPS), range(XLEN)):
@@ -278,7 +276,7 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
 
 
 def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
-    """Steps of a loop of ``body`` instructions inside another one that sets it up again, and the number of set-ups."""
+    """Return the steps of a loop of ``body`` instructions in an outer loop that sets it up again, and the set-ups."""
     inner_setup, inner_end, outer_end = 0x104, 0x104 + 4 * body, 0x10C + 4 * body
     program = {
         0x100: LoopAction(LoopEffect.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),
@@ -295,8 +293,7 @@ def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(body=[1, 2, 3, 7])
 async def long_bodies_flow_without_a_bubble(dut: Dut, body: int) -> None:
-    """Two nested loops: fetching is never corrected with bodies of 3 or more instructions, else at most once per set-
-    up."""
+    """Fetching in nested loops is never corrected with 3 or more instructions, else at most once per set-up."""
     rng, machine = await start(dut), LoopMachine()
     steps, setups = nested(body, machine)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)

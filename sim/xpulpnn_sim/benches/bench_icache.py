@@ -1,4 +1,4 @@
-"""Bench of the instruction caches of several cores: words, counters, flushes and errors, whatever memory does."""
+"""Bench of the instruction caches of several cores: words, counters, flushes and errors, with any memory timing."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -20,14 +20,12 @@ from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 _FETCHES = 150
-_LATE = 4  # cycles after which an event has been counted
+_LATE = 4  # cycles until an event is counted
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
 _WARM_LATENCY = 3  # cycles from the grant of a fetch to its answer if only the shared cache has its line
 
 
 class Counts(NamedTuple):
-    """Counters of a level of caches."""
-
     hits: int
     transactions: int
     misses: int
@@ -35,7 +33,7 @@ class Counts(NamedTuple):
 
 
 async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
-    """Write or read a register; returns its value after the cycle of the answer."""
+    """Write or read a register; return its value after the cycle of the answer."""
     with ObiManager(dut, "port") as software:
         access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
         await RisingEdge(dut.clk)
@@ -50,7 +48,7 @@ async def counters(dut: Dut, first: int) -> Counts:
 
 
 async def _flush(dut: Dut, code: ChangingCode, rng: Random, fetchers: Sequence[Fetcher]) -> None:
-    """Change the code and flush all caches, again and again."""
+    """Change the code and flush all caches, repeatedly."""
     while True:
         await ClockCycles(dut.clk, rng.choice((1, 300, 600)))
         code.generation += 1
@@ -75,7 +73,7 @@ async def fetch_all(
     flush: bool = False,
     idle: float = 0.0,
 ) -> tuple[list[Fetcher], CodeMemory]:
-    """Fetch a stream by each core from ``first`` on with longer pauses each, until nothing is under way."""
+    """Fetch a stream by each core from ``first`` on, with longer pauses each, until no access is outstanding."""
     fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
     limit = 2 * configuration().icache_shared_banks
     memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
@@ -99,7 +97,7 @@ def whole(code: ChangingCode, address: int) -> bool:
 
 
 def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
-    """Hits and misses of the private caches without prefetching; misses look in ``shared``."""
+    """Return hits and misses of the private caches without prefetching; misses look in ``shared``."""
     hits, misses, config = 0, 0, configuration()
     for stream in streams:
         private = CacheLevel(config.icache_private, config.icache_ways)
@@ -126,7 +124,7 @@ def _first_line(rng: Random) -> int:
 
 
 def _visits(rng: Random, number: int) -> list[int]:
-    """Addresses of two words in each of ``number`` lines, in two places that differ in every bit."""
+    """Return addresses of two words in each of ``number`` lines, in two regions that differ in every bit."""
     first, config = _first_line(rng), configuration()
     firsts = (first, ~first & -BLOCK_BYTES & WORD_MASK)
     spans = [config.icache_shared // ICACHE_LINE_BYTES, 3 * config.icache_private // 4 // ICACHE_LINE_BYTES]
@@ -137,8 +135,7 @@ def _visits(rng: Random, number: int) -> list[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_core_alone_is_predicted(dut: Dut) -> None:
-    """One core after the other fetches more code than the shared cache holds: every hit and miss of both levels is
-    predicted."""
+    """One core after the other exceeds the shared cache: every hit and miss of both levels is predicted."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared = ChangingCode(rng, 0.02), CacheLevel(config.icache_shared, config.icache_ways)
     for core in range(config.cores):
@@ -154,7 +151,7 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
 
 
 def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
-    """Runs of lines that fill a set, each line with another bit of its tag inverted, every bit in turn."""
+    """Return runs of lines that fill a set, each line with another bit of its tag inverted, every bit in turn."""
     line, first = _first_line(rng) + rng.randrange(way_bytes) & -ICACHE_LINE_BYTES, way_bytes.bit_length() - 1
     runs, bits, apart = list[list[int]](), XLEN - first, max(2, (XLEN - first) // ways)
     for run in range(bits):
@@ -166,7 +163,7 @@ def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(level=["icache_private", "icache_shared"])
 async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
-    """Lines one bit away from held ones miss, and each held line hits: all ways of a set of every bank."""
+    """Lines one bit away from cached ones miss, and each cached line hits: all ways of a set of every bank."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared, ways = ChangingCode(rng), CacheLevel(config.icache_shared, config.icache_ways), config.icache_ways
     own = [CacheLevel(config.icache_private, ways) for _ in range(2)]
@@ -211,7 +208,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
-        # the line behind the loop is prefetched too
+        # the line after the loop is prefetched too
         loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
         await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
         lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
@@ -221,7 +218,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_line_is_kept(dut: Dut) -> None:
-    """The shared cache holds as many lines as fit; flushing one forgets its set only."""
+    """The shared cache holds as many lines as fit; flushing a line invalidates its set only."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, config.icache_shared, ICACHE_LINE_BYTES)]
@@ -240,7 +237,7 @@ async def every_line_is_kept(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(forgets=["reset", "flush", "enable"])
 async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
-    """After a reset, a flush or disabling, no line of any set is found again."""
+    """After a reset, a flush or disabling, no line of any set hits."""
     (rng, _), config = await _start(dut, prefetch=0), configuration()
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, way_bytes, ICACHE_LINE_BYTES)]
@@ -249,7 +246,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
         if forgets == "reset":
             await pulse_reset(dut)
         else:
-            # disabling forgets all lines, which shows when the cache is enabled again
+            # disabling invalidates all lines, which shows when the cache is enabled again
             await _access(dut, Icache[forgets.upper()], int(forgets == "flush"))
             await _access(dut, Icache.ENABLE, 1)
         code.generation += 1
@@ -258,7 +255,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def arbitration_rotates(dut: Dut) -> None:
-    """The number of earlier requests decides which core comes first at a bank, and which bank at memory."""
+    """The number of earlier requests decides which core wins a bank, and which bank wins memory."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
     lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
@@ -302,7 +299,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_read_as_written(dut: Dut) -> None:
-    """Reset values, bits that exist, and a disabled cache that holds nothing."""
+    """Registers have their reset values and bits, and a disabled cache holds no lines."""
     rng, board = await start(dut), Scoreboard()
     code = ChangingCode(rng)
     for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
@@ -340,7 +337,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def counters_count_far(dut: Dut) -> None:
-    """Hits in every cycle, then stalls in every cycle, of all cores."""
+    """Counters count hits in every cycle, then stalls in every cycle, of all cores."""
     rng, board = await _start(dut, prefetch=0)
     code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
     await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
@@ -353,7 +350,7 @@ async def counters_count_far(dut: Dut) -> None:
     await ClockCycles(dut.clk, _LATE)
     hits = cores * far
     board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(hits, hits, 0, 0), "hits in every cycle")
-    # memory grants nothing
+    # memory grants no request
     await _access(dut, Icache.FLUSH, 1)
     drive(dut, dict.fromkeys(requests, 1))
     await ClockCycles(dut.clk, far)
@@ -391,7 +388,7 @@ async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: in
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(prefetch=[0, 1], timing=_TIMINGS[::2])
 async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTiming) -> None:
-    """The code changes and is flushed while it is read: whatever is fetched afterwards is new."""
+    """The code changes and is flushed while it is read: all later fetches return new code."""
     rng, _ = await _start(dut, prefetch=prefetch)
     for _ in range(2):
         code = ChangingCode(rng, 0.05)

@@ -29,7 +29,7 @@ _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped id
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Drive all inputs but the instruction port at random, beginning with a redirect; one more for each error in ID."""
+    """Drive all inputs except the instruction port at random, with a redirect first and after each error in ID."""
     for cycle in range(_CYCLES):
         inputs = {
             "redirect": int(cycle == 0 or rng.random() < habits.redirect),
@@ -47,7 +47,7 @@ async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
 
 
 def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
-    """Expected ports for the instruction at ``pc`` in ID; of one that could not be read only its address and error."""
+    """Return the expected ports for the instruction at ``pc`` in ID; only address and error of an unreadable one."""
     fetched = {"insn__payload__pc": pc, "insn__payload__error": int(code.error_at(pc)), "id_looped": looped}
     if code.error_at(pc):
         return fetched
@@ -65,7 +65,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
     silence = 0
     for number, (ports, after) in enumerate(pairwise(cycles[1:]), start=1):
         where = f"in cycle {number}"
-        # nothing is expected behind an instruction that could not be read
+        # nothing is expected after an unreadable instruction
         if pc is not None:
             board.equal(ports.pc, pc, f"pc {where}")
         silence = 0 if ports.insn__valid or ports.redirect else silence + 1
@@ -85,8 +85,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Check the cycles with an ideal memory: two to ID after a redirect, none lost at a loop end, one more for two
-    words."""
+    """Check the cycles with an ideal memory: two to ID after a redirect, one more for two words, none at a loop end."""
     ready_at = len(cycles)
     valid = 0
     pc = 0

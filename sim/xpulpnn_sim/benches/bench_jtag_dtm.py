@@ -1,4 +1,4 @@
-"""Bench of the JTAG transport between a manager of the test access port and a table of registers."""
+"""Bench of the JTAG transport between a TAP manager and a table of registers."""
 
 from collections.abc import Iterable
 from random import Random
@@ -13,7 +13,7 @@ from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data
 
-_PERIODS_NS = (3, 10, 10.5, 47)  # periods of TCK; the clock has 10 ns
+_PERIODS_NS = (3, 10, 10.5, 47)  # periods of TCK; the clock period is 10 ns
 _DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle
 _WALK = 1500  # cycles of TCK, in which every state is left both ways many times
 _ADDRESSES = [(1 << bit) % (1 << DMI_ADDRESS_BITS) ^ flip for bit in range(DMI_ADDRESS_BITS + 1) for flip in (0, 0x7F)]
@@ -66,7 +66,7 @@ async def registers_are_those_of_the_standard(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_way_through_the_diagram(dut: Dut) -> None:
-    """Random TMS with resets: ``tdo`` is what the current instruction shifts out."""
+    """Random TMS with resets: ``tdo`` is the output of the register that the instruction selects."""
     port, module, _, rng = await _begin(dut, CLOCK_NS)
     with module:
         for _ in range(_WALK):
@@ -94,8 +94,7 @@ async def _registers(port: JtagManager, board: Scoreboard, rng: Random, unknown:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(period=range(len(_PERIODS_NS)))
 async def every_access_arrives_once(dut: Dut, period: int) -> None:
-    """Reads and writes arrive in order, each once, with the read data in the next scan, for several ratios of the
-    clocks."""
+    """Reads and writes arrive in order and once, with the read data in the next scan, for several clock ratios."""
     port, module, board, rng = await _begin(dut, _PERIODS_NS[period])
     patience = int(12 * CLOCK_NS / _PERIODS_NS[period]) + 5
     with module:
@@ -119,7 +118,7 @@ async def every_access_arrives_once(dut: Dut, period: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
-    """With a fast TCK the outcome is busy and stays so, until dmireset or dmihardreset clears it."""
+    """With a fast TCK the outcome is a sticky busy, until dmireset or dmihardreset clears it."""
     port, module, board, rng = await _begin(dut, 1)
     with module:
         await port.reset()
@@ -150,7 +149,7 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
-    """With a fast TCK a scan of two bits right behind an access begins another one or reports busy."""
+    """With a fast TCK a scan of two bits right after an access starts another access or reports busy."""
     port, module, board, rng = await _begin(dut, 1)
     busy = 0
     with module:
@@ -175,7 +174,7 @@ async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def resets_leave_nothing_behind(dut: Dut) -> None:
-    """Reset of either side in the middle of an access: the next access arrives once and is answered."""
+    """After a reset of either side during an access, the next access arrives once and is answered."""
     port, module, board, rng = await _begin(dut, CLOCK_NS)
     with module:
         for number in range(bench_data()["scans"] // 2):

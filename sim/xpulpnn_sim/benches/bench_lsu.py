@@ -43,7 +43,7 @@ class LsuAccess:
 
 
 def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[LsuAccess]:
-    """Executions of a row whose addresses fall into a small window, so that accesses overlap."""
+    """Return executions of a row whose addresses fall into a small window, so that accesses overlap."""
     src = sources(insn, count, rng)
     targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
     src.rs1 = np.zeros_like(src.rs1)
@@ -54,7 +54,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     operands, effects = operands_of(insn, src), execute(insn, src)
     assert effects.size is not None
     store = np.zeros(count, np.uint32) if effects.store is None else effects.store
-    # bytes of the register above the stored ones do not matter
+    # register bytes above the stored ones do not matter
     wdata = src.rs2 if insn.is_store else random_words(rng, count)
     return [
         LsuAccess(
@@ -76,7 +76,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
 
 
 def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
-    """Executions of all rows in random order."""
+    """Return executions of all rows in random order."""
     count = bench_data()["vectors_per_row"]
     rows = controlled_rows()
     accesses = [access for insn, control in rows for access in accesses_of_row(insn, control, count, window, rng)]
@@ -85,7 +85,7 @@ def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
 
 
 def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
-    """Fill in what every load reads and its result; returns the memory afterwards."""
+    """Fill in the words and results of all loads; return the final memory."""
     memory = WordMemory()
     for access in accesses:
         if access.insn.is_store:
@@ -103,7 +103,7 @@ def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
 
 
 async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, int], rng: Random) -> list[int]:
-    """Present accesses in EX, each until it is done, with random gaps; returns the cycles of each in EX."""
+    """Present accesses in EX, each until it is done, with random gaps; return the cycles of each in EX."""
     cycles: list[int] = []
     for access in accesses:
         if rng.random() < _GAP_PROBABILITY:
@@ -116,7 +116,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
 
 
 async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
-    """Present an access twice; returns whether it faults as a store, None if it does not fault at all."""
+    """Present an access twice; return whether it faults as a store, None if it does not fault at all."""
     # EX requests nothing in the cycle of a fault, and is flushed
     drive(dut, access.ports)
     under_way = False
@@ -197,7 +197,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
-    """One word of the window fails: an access to it faults, requests nothing afterwards and writes nothing there."""
+    """Accesses to one failing word fault, request nothing afterwards and write nothing there."""
     rng, board, data, window = await start(dut), Scoreboard(), bench_data(), 0x1000
     accesses = accesses_of_all(window, rng)
     bad = window + WINDOW_BYTES // 2

@@ -1,8 +1,8 @@
-"""Bench of the units that keep an instruction in EX for several cycles: multiplier, divider, EX stage.
+"""Bench of the units with multi-cycle operations: multiplier, divider, EX stage.
 
 Handshake: ``start`` is high with stable operands while the operation is in EX; ``done`` marks a valid result; the
-operation leaves at the end of a cycle with ``done`` and ``take``; a falling ``start`` abandons it. The launcher tells
-how the unit calls ``start`` and ``take``.
+operation leaves at the end of a cycle with ``done`` and ``take``; a falling ``start`` abandons it. The launcher passes
+the names of the ports ``start`` and ``take``.
 """
 
 from collections.abc import Collection
@@ -33,7 +33,7 @@ _NN_BEATS = 300
 
 
 def random_gap(rng: Random, probability: float) -> int:
-    """A random number of cycles, most often none."""
+    """Return a random number of cycles, mostly none."""
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
 
 
@@ -45,12 +45,12 @@ class OperationDriver:
         self._start, self._take = (getattr(dut, name) for name in bench_data()["handshake"])
 
     async def idle(self, cycles: int) -> None:
-        """Leave EX empty; operands and control word may be anything meanwhile."""
+        """Leave EX empty, with arbitrary operands and control word."""
         self._start.value = 0
         await ClockCycles(self._dut.clk, cycles)
 
     async def abandon(self, operation: dict[str, int], cycles: int) -> None:
-        """Start an operation and flush it after some cycles without ever taking it."""
+        """Start an operation and flush it after some cycles."""
         drive(self._dut, operation)
         self._start.value = 1
         await ClockCycles(self._dut.clk, cycles)
@@ -148,7 +148,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
 
 
 def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
-    """A dividend for which every bit of the divisor matters: a multiple of it, or one less."""
+    """Return a dividend for which every bit of the divisor matters: a multiple of it, or one less."""
     greatest = (WORD_MASK >> signed) // (abs(divisor) or 1)
     return divisor * rng.randint(1, max(1, greatest)) * rng.choice((1, -1) if signed else (1,)) - rng.randrange(2)
 
@@ -166,7 +166,7 @@ async def nn_words_match_writes(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def csrs_leave_unchanged(dut: Dut) -> None:
-    """CSR instructions pass the value of the CSR on, whatever the operands are."""
+    """CSR instructions return the value of the CSR, whatever the operands are."""
     if "csr_rdata" not in bench_data()["inputs"]:
         return
     rng, board = await start(dut), Scoreboard()

@@ -1,7 +1,7 @@
 """Runs the bench of a unit on every mutant of its model, each in a forked process.
 
-A forked process has the simulator, the model and the bench as they are before the first event; it needs no start and
-disturbs no other. What it finds is kept at once, so that an interrupted run loses nothing.
+A forked process inherits simulator, model and bench in their state before the first event, so it needs no start-up and
+disturbs no other process. Verdicts are written at once, so that an interrupted run loses nothing.
 """
 
 import os
@@ -20,11 +20,11 @@ from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results
 
-_PASSED = 42  # Exit status of a process whose test has passed: no simulator ends with it by itself
+_PASSED = 42  # exit status of a process whose test has passed: no simulator uses it
 
 
 def tests_of(bench: str) -> list[Any]:
-    """Tests of a bench module that are not skipped."""
+    """Return the tests of a bench module that are not skipped."""
     module = import_module(bench)
     decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
     return [test for each in decorated for test in each.generate_tests() if not test.skip]
@@ -32,7 +32,7 @@ def tests_of(bench: str) -> list[Any]:
 
 @cocotb.test()
 async def every_mutant(dut: Dut) -> None:
-    """A process for each mutant, ``jobs`` of them at a time."""
+    """Fork a process for each mutant, ``jobs`` of them at a time."""
     data = bench_data()
     tests = tests_of(data["bench"])
     assert tests, f"{data['bench']} must have tests"
@@ -44,7 +44,7 @@ async def every_mutant(dut: Dut) -> None:
 
 
 async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
-    """Run the tests one after the other, each in a process of its own, until one fails."""
+    """Run the tests one after the other, each in its own process, until one fails."""
     for test in tests:
         forks: Forks[str] = Forks(1)
         if forks.start(test.name):

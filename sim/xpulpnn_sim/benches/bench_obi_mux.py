@@ -1,6 +1,6 @@
 """Bench of OBI multiplexers: the peripheral bus and the external port.
 
-Each manager has words of its own in every place, so that it reads what it wrote last, whatever the order of grants.
+Each manager has its own words at every place, so that it reads what it wrote last, in any order of grants.
 """
 
 from collections import deque
@@ -31,17 +31,15 @@ _TIMINGS = (ObiTiming(), ObiTiming(0.6, 1, 3), ObiTiming(1.0, 12, 12), ObiTiming
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Addresses that the test accesses."""
-
-    own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each manager in each place
-    failing: set[int]  # addresses that fail, one of each manager in each place
+    own: Sequence[Sequence[Sequence[int]]]  # addresses of the words of each manager at each place
+    failing: set[int]  # failing addresses, one of each manager at each place
     unmapped: Sequence[int]  # unmapped addresses, each one bit away from a place
 
     def memory(self) -> WordMemory:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
     def transfers(self, manager: int, rng: Random, part: int) -> list[ObiTransfer]:
-        """Transfers of a manager: to each of its words, and to a share of the unmapped addresses."""
+        """Return transfers of a manager: to each of its words, and to a share of the unmapped addresses."""
         eager = rng.getrandbits(1)
         addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
@@ -72,7 +70,7 @@ def _words(managers: int, rng: Random) -> _Words:
 
 
 def _unmapped_addresses(away: int, rng: Random) -> list[int]:
-    """Unmapped addresses that differ from a mapped one in ``away`` bits."""
+    """Return unmapped addresses that differ from a mapped one in ``away`` bits."""
     flips = combinations([1 << bit for bit in range(XLEN)], away)
     pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
     addresses = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
@@ -84,9 +82,11 @@ def _is_unmapped(address: int) -> bool:
 
 
 class MuxChecker(Agent):
-    """Predicts grants, requests at each place and answers, and compares them in every cycle. A request is granted by
-    turns when no other one is pending; it is passed on from the next cycle on, as soon as its place is free, until
-    it is granted there."""
+    """Predicts grants, requests at each place and answers, and compares them in every cycle.
+
+    A request is granted in turn when no other one is pending; from the next cycle on it is passed on as soon as its
+    place is free, until it is granted there.
+    """
 
     def __init__(self, dut: Dut, managers: Sequence[str]) -> None:
         super().__init__(dut)
@@ -98,7 +98,7 @@ class MuxChecker(Agent):
         self._places = [_handles(dut, place["port"], "req", "gnt", "rvalid") for place in data["places"]]
         self._owner = getattr(dut, "owner", None)
         self._offered: tuple[int, int] | None = (
-            None  # manager and place of the granted request; the number behind all places if unmapped
+            None  # manager and place of the granted request; the number after the last place if unmapped
         )
         self._under_way = [deque[int]() for _ in self._places]
         self._nowhere: set[int] = set()  # managers that get an error in the next cycle
@@ -138,7 +138,7 @@ class MuxChecker(Agent):
 
 
 class MuxEnv:
-    """The unit with managers, memories and the check of every cycle."""
+    """The unit with managers, memories and the checker of every cycle."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data = bench_data()

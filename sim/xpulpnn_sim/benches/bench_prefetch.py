@@ -36,7 +36,7 @@ _COMPRESSED = [insn for insn in INSNS if insn.size == HALF_BYTES]
 
 @dataclass(frozen=True, slots=True)
 class FetchHabits:
-    """Probabilities per cycle of a redirect, of taking what is offered, and of the end of a hardware loop."""
+    """Probabilities per cycle of a redirect, of taking an offered instruction, and of the end of a hardware loop."""
 
     redirect: float
     take: float
@@ -44,8 +44,7 @@ class FetchHabits:
 
 
 class RandomCode(WordMemory):
-    """Random code, drawn when it is first read: half of the compressed instructions are rows of the table, some of them
-    with all operand bits 0 or 1."""
+    """Random code, drawn at its first read; half of the compressed instructions are rows of the table."""
 
     def __init__(self, rng: Random, full_length: float = 0.5, failing: float = 0.0) -> None:
         super().__init__()
@@ -69,7 +68,7 @@ class RandomCode(WordMemory):
         return self._failures[address]
 
     def error_at(self, address: int) -> bool:
-        """Return whether a word that the instruction at ``address`` lies in is answered with an error."""
+        """Return whether a word of the instruction at ``address`` is answered with an error."""
         word = address & ~(WORD_BYTES - 1)
         return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 
@@ -77,20 +76,20 @@ class RandomCode(WordMemory):
         return instruction_size(self.load(address))
 
     def instruction_at(self, address: int) -> int:
-        """The instruction at ``address``, upper half 0 if it is compressed."""
+        """Return the instruction at ``address``, upper half 0 if it is compressed."""
         return self.load(address) & (1 << BYTE_BITS * self.size_at(address)) - 1
 
     def after(self, address: int) -> int:
-        """Address of the instruction behind that at ``address``."""
+        """Return the address after the instruction at ``address``."""
         return (address + self.size_at(address)) & WORD_MASK
 
     def words_of(self, address: int) -> int:
-        """Memory words that the instruction at ``address`` lies in: 1, or 2 across a word boundary."""
+        """Return the memory words of the instruction at ``address``: 1, or 2 across a word boundary."""
         return 1 + (address % WORD_BYTES + self.size_at(address) > WORD_BYTES)
 
 
 def random_target(rng: Random) -> int:
-    """An address in one of three short stretches, one of them around the end of the address space; bit 0 is random."""
+    """Return an address in one of three short regions, one at the end of the address space; bit 0 is random."""
     base = rng.choice((0x100, 0x1C00_0080, 0xFFFF_FFE0))
     return (base + rng.randrange(64)) & WORD_MASK
 
@@ -113,7 +112,7 @@ async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
         if rng.random() < habits.take:
             await Timer(SETTLE_NS, unit="ns")
             dut.take.value = sample(dut.valid)
-            # nothing is expected behind an instruction that could not be read
+            # nothing is expected after an unreadable instruction
             lost = bool(sample(dut.valid) and sample(dut.error) and not redirect)
         await RisingEdge(dut.clk)
     drive(dut, {"redirect": 0, "take": 0})
@@ -126,7 +125,7 @@ async def redirect_to(dut: Dut, target: int) -> None:
 
 
 def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Compare what is offered in every cycle with the program order since the last redirect."""
+    """Compare the offered instruction in every cycle with the program order since the last redirect."""
     pc: int | None = cycles[0].target & ~1
     silence = 0
     want: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
@@ -155,7 +154,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
 
 
 def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
-    """Check ``idle`` in every cycle without a redirect: nothing is requested or under way."""
+    """Check ``idle`` in every cycle without a redirect: nothing is requested or outstanding."""
     under_way = 0
     want: list[int] = []
     got: list[int] = []
@@ -197,7 +196,7 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOWEST])
 async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: ObiTiming) -> None:
-    """One word in six fails: an error comes with exactly the instructions that lie in such a word."""
+    """One word in six fails: exactly the instructions in such a word have an error."""
     rng, board = await start(dut), Scoreboard()
     code = RandomCode(rng, failing=1 / 6)
     with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
@@ -213,7 +212,7 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
     rng, board = await start(dut), Scoreboard()
     code, timing = RandomCode(rng, full_length=1.0), ObiTiming(1.0, latency, latency)
     with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
-        # the only redirect, to an aligned address, is the first
+        # the first redirect, to an aligned address, is the only one
         await redirect_to(dut, 0)
         for _ in range(latency - 1):
             await RisingEdge(dut.clk)

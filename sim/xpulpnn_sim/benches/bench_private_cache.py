@@ -30,7 +30,7 @@ _SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
 
 
 class ChangingCode:
-    """Words that depend on their address and on how often the code has been changed."""
+    """Words that depend on their address and on the number of code changes."""
 
     def __init__(self, rng: Random, failing: float = 0.0) -> None:
         self.generation = 0
@@ -39,18 +39,18 @@ class ChangingCode:
         self._settled_lines: dict[int, int] = {}
 
     def settle(self, address: int | None = None) -> None:
-        """Accept no word older than the current generation any more, of all addresses or of the line at ``address``."""
+        """Accept no word of an older generation any more, of all addresses or of the line at ``address``."""
         if address is None:
             self._settled = self.generation
         else:
             self._settled_lines[address // ICACHE_LINE_BYTES] = self.generation
 
     def oldest(self, address: int) -> int:
-        """The oldest generation that a word fetched at ``address`` may be of."""
+        """Return the oldest acceptable generation of a word fetched at ``address``."""
         return max(self._settled, self._settled_lines.get(address // ICACHE_LINE_BYTES, 0))
 
     def word(self, address: int, generation: int) -> int:
-        """The aligned word at ``address`` in a generation: every bit is 0 and 1 somewhere."""
+        """Return the aligned word at ``address`` in a generation: every bit is 0 and 1 somewhere."""
         return (address // WORD_BYTES * _SPREAD ^ generation * _CHANGE) & WORD_MASK
 
     def read(self, address: int, size: int) -> int:
@@ -63,8 +63,6 @@ class ChangingCode:
 
 
 class CodeMemory(ObiSubordinate):
-    """Read-only memory behind a port."""
-
     def __init__(
         self, dut: Dut, port: str, code: ChangingCode, timing: ObiTiming, rng: Random, **transfers: Any
     ) -> None:
@@ -108,7 +106,7 @@ class Fetcher(ObiManager):
 
 
 def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
-    """Addresses of a wandering program: straight code, short loops, jumps within ``spread`` stretches."""
+    """Return addresses of a random program: straight code, short loops, jumps within ``spread`` regions."""
     stretches = [rng.randrange(1 << 20) * ICACHE_LINE_BYTES * 8 + at for at in range(0, spread * 256, 256)]
     stretches.append(WORD_MASK & -64)
     addresses: list[int] = []
@@ -120,7 +118,7 @@ def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
 
 
 class _Lookup(NamedTuple):
-    """Result of a fetch: whether its line and the next one are held, and the cycle of the answer."""
+    """Result of a fetch: whether its line and the next one are cached, and the cycle of the answer."""
 
     line: int
     hit: bool
@@ -137,12 +135,12 @@ def asked_lines(
     *,
     prefetch: bool,
 ) -> list[tuple[int, int]]:
-    """Cycle and address of every request for a line, up to the answer of the last fetch; ``cache`` counts the fetches.
+    """Return cycle and address of every line request, up to the answer of the last fetch; ``cache`` counts the fetches.
 
-    One line is under way at a time. A fetch that does not find its line asks for it, unless it comes already. Otherwise
-    the line behind the last fetch is asked for, if it was not there when that fetch was granted, and was not asked for
-    last; not behind a flush before the next fetch. A line is kept if all of it could be read, and there was no flush
-    meanwhile.
+    One line is outstanding at a time. A fetch that misses requests its line, unless that is outstanding already.
+    Otherwise the line after the last fetch is requested, if it was not cached when that fetch was granted, and was not
+    the last one requested; after a flush only behind the next fetch. A line is stored if all of it could be read,
+    without a flush meanwhile.
     """
     grants = {fetch.granted: fetch for fetch in fetches}
     requested: list[tuple[int, int]] = []
@@ -180,8 +178,8 @@ def asked_lines(
 
 _FETCHES = 250
 _NEVER = 1 << 30  # cycle of an answer that does not come
-_SLOW = 20  # latency of memories from which fewer words are fetched
-_NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # as the shared cache answers a hit
+_SLOW = 20  # fewer words are fetched from memories with at least this latency
+_NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # timing of a hit in the shared cache
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 
 
@@ -277,7 +275,7 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def straight_code_flows(dut: Dut) -> None:
-    """Straight code from the next level: behind the first line a word in every cycle."""
+    """Straight code from the next level: after the first line a word in every cycle."""
     if not configuration().prefetch:
         return
     rng, board = await _start(dut, prefetch=1), Scoreboard()
@@ -301,7 +299,7 @@ async def disabled_keeps_nothing(dut: Dut) -> None:
 
 
 def _later() -> int:
-    """Cycles by which requests for lines are delayed."""
+    """Return the cycles by which requests for lines are delayed."""
     return int(bench_data()["late"])
 
 
@@ -310,7 +308,7 @@ def _first_line(rng: Random) -> int:
 
 
 async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, CodeMemory]:
-    """Fetch ``addresses``, check the words, and wait until nothing is under way."""
+    """Fetch ``addresses``, check the words, and wait until no access is outstanding."""
     code = ChangingCode(rng)
     fetcher = Fetcher(dut, "core", code, rng)
     line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)

@@ -25,7 +25,7 @@ from xpulpnn_sim.reference.golden.effects import U32, Sources
 _GAP_PROBABILITY = 0.3
 _CORNER_PROBABILITY = 0.4
 _CORNERS = (0, 1, HALF_MASK, HALF_MASK >> 1, (HALF_MASK >> 1) + 1)
-_NEAR = 4  # greatest distance of a pixel from a threshold near it
+_NEAR = 4  # greatest distance of a pixel from a nearby threshold
 _LAST_BITS = 6  # random low bits of an address near the end of a block of 64 KiB
 _CYCLE_LIMIT = 200
 
@@ -44,13 +44,13 @@ class _Operation:
 
     @property
     def addresses(self) -> list[int]:
-        """Addresses in the order of the hardware, which takes turns between the pixels."""
+        """Return the addresses in the order of the hardware, which alternates between the pixels."""
         reads = len(self.searched) // QUANTISED_PIXELS
         return [self.searched[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
 
 
 def random_operation(insn: Insn, rng: Random) -> _Operation:
-    """Operands and thresholds anywhere, often at the ends of their ranges or next to each other."""
+    """Draw operands and thresholds, often at the ends of their ranges or next to each other."""
 
     def half() -> int:
         return rng.choice(_CORNERS) if rng.random() < _CORNER_PROBABILITY else rng.getrandbits(HALF_BITS)
@@ -87,7 +87,7 @@ class QuantiserDriver:
         self._dut, self._timing, self._rng = dut, timing, rng
 
     async def idle(self, cycles: int) -> None:
-        """Leave EX empty; everything else may be anything."""
+        """Leave EX empty, with arbitrary other inputs."""
         for _ in range(cycles):
             drive(self._dut, {"start": 0, "granted": 0, "answered": 1, "threshold": self._rng.getrandbits(HALF_BITS)})
             await FallingEdge(self._dut.clk)
@@ -95,7 +95,7 @@ class QuantiserDriver:
             await RisingEdge(self._dut.clk)
 
     async def execute(self, operation: _Operation, limit: int = _CYCLE_LIMIT) -> tuple[list[int], int | None, int]:
-        """Run an operation for ``limit`` cycles or to its end: addresses, result if there is one, cycles."""
+        """Run an operation for ``limit`` cycles or to its end; return addresses, result if there is one, cycles."""
         dut, rng, timing = self._dut, self._rng, self._timing
         drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")

@@ -1,4 +1,4 @@
-"""Bench of the units of one step, ALU, dot products, requantiser: every row of the instruction table they execute."""
+"""Bench of single-cycle units (ALU, dot products, requantiser) with every instruction that they execute."""
 
 from collections.abc import Iterable, Mapping
 from random import Random
@@ -20,19 +20,19 @@ ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the cont
 
 
 def controlled_rows() -> list[ControlledInsn]:
-    """The rows of the unit under test, from the launcher."""
+    """Return the rows of the unit under test, from the launcher."""
     return [(find(mnemonic, operands), control) for mnemonic, operands, control in bench_data()["rows"]]
 
 
 def drawn_executions(insns: Iterable[ControlledInsn], rng: Random) -> list[Executions]:
-    """Executions of rows, as many as ``vectors_per_row``, ``corners`` and ``places`` of the launcher's data say."""
+    """Draw executions of rows, with ``vectors_per_row``, ``corners`` and ``places`` from the launcher's data."""
     data = bench_data()
     counts = {name: data.get(name, 0) for name in ("corners", "places")}
     return [(insn, control, executions(insn, data["vectors_per_row"], rng, **counts)) for insn, control in insns]
 
 
 def vectors_of(drawn: Iterable[Executions], rng: Random, expectation: Expectation = value_of_rd) -> RowVectors:
-    """Vectors of the unit under test."""
+    """Return the vectors of the unit under test."""
     exact = configuration().requantise_exact
     return rows.row_vectors(drawn, bench_data()["inputs"], rng, expectation, exact=exact)
 

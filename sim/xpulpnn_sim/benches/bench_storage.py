@@ -22,9 +22,9 @@ _PORTS = [*_READ_PORTS, "addr_a", "addr_b"]
 
 
 def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
-    """Random reads and writes on both ports; half of the beats use a few registers only, so that they collide.
+    """Return random reads and writes on both ports; half of the cycles use few registers, to cause collisions.
 
-    Of three turns each writes a register in another way first: by port A, by port B, or behind an even one.
+    The first write of a register is by port A, by port B, or as the odd one of a pair, in three successive turns.
     """
 
     def address() -> int:
@@ -36,7 +36,7 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
         columns[f"addr_{port}"] = np.array([address() for _ in range(_BEATS)])
         columns[f"data_{port}"] = random_words(rng, _BEATS)
     if pairs:
-        # a pair is an even register and the one behind it
+        # a pair is an even register and the next one
         columns["pair"] = np.array([rng.randrange(2) & ~number & 1 for number in columns["addr_a"].tolist()])
         columns["odd_a"] = random_words(rng, _BEATS)
     # first each register is written by one port and read in the next cycle, even registers first
@@ -67,7 +67,7 @@ def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
 
 
 def _words_read(columns: Columns) -> dict[str, list[int]]:
-    """Expected reads: registers before the writes of the same cycle; port B wins if both write one register."""
+    """Return expected reads: registers before the writes of the same cycle; port B wins if both write one register."""
     words = [0] * REGISTERS
     reads: dict[str, list[int]] = {name: [] for name in _READS}
     for beat in range(len(columns["we_a"])):
@@ -84,7 +84,7 @@ def _words_read(columns: Columns) -> dict[str, list[int]]:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reads_match_writes(dut: Dut) -> None:
-    """Reads see the newest word, or that before the writes of the cycle; x0 stays 0; reset clears everything."""
+    """Reads see the newest word, or the one before the writes of the cycle; x0 stays 0; reset clears everything."""
     rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
     pairs = bench_data().get("pairs", False)
     phases = ["after reset", "after a reset in flight", "after another one"]

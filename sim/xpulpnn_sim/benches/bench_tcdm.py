@@ -17,7 +17,7 @@ from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 
 _BASES = (TCDM_BASE, 0)
-_PATIENCE = 50  # cycles after which all requests are served
+_PATIENCE = 50  # cycles within which all requests are served
 
 Words = dict[tuple[int, int], int]  # by bank and row
 
@@ -28,11 +28,11 @@ class Traffic:
 
     name: str  # name in messages
     asking: float  # probability that a master without a request makes one
-    words: int = 0  # how many neighbouring words are accessed; 0: all
-    stride: int = 1  # words between them
+    words: int = 0  # number of adjacent words that are accessed; 0: all
+    stride: int = 1  # words between the accessed words
     stays: int = 0  # cycles after which the window moves on by a word; 0: never
     writing: float = 0.3  # probability of a write
-    setting: float = 0.1  # probability of a test&set among the reads
+    setting: float = 0.1  # probability of a test-and-set among the reads
 
 
 def _traffic(config: ClusterConfig) -> list[Traffic]:
@@ -46,12 +46,12 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
 
 
 class Master(ObiManager):
-    """A port of the memory: makes transfers, or random ones of some traffic."""
+    """A port of the memory: makes given transfers, or random ones of some traffic."""
 
     def __init__(self, dut: Dut, number: int, rng: Random) -> None:
         super().__init__(dut, f"ports__{number}", outstanding=2, rng=rng)
         self.traffic: Traffic | None = None
-        # grants of the requested bank to others since the request began, and the most of them
+        # grants of the requested bank to others since the request began, and their maximum
         self.passed = self.longest = 0
         self._config = configuration()
 
@@ -71,7 +71,7 @@ class Master(ObiManager):
         return ObiTransfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
 
     def claim(self) -> Request | None:
-        """In half of the cycles without a request, drive the payload of a random one."""
+        """In half of the cycles without a request, drive the payload of a random one and return it."""
         if self.request is not None or self.traffic is None or self._rng.random() < 1 / 2:
             return None
         drawn = self._drawn(self.traffic)
@@ -84,7 +84,7 @@ def _masters(dut: Dut, rng: Random) -> list[Master]:
 
 
 class ClaimDriver(Agent):
-    """Driver of ``claims``: banks of all requests, and at random of masters without one."""
+    """Drives ``claims``: banks of all requests, and random banks of masters without a request."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
         super().__init__(dut)
@@ -155,7 +155,7 @@ class TcdmChecker(Agent):
 
 
 def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
-    """By master, the most grants to others that it may have to wait for."""
+    """Return for each master the largest number of grants to others that it may have to wait for."""
     if config.dma_priority == "equal":
         return [masters - 1] * masters
     others = masters - config.cores
@@ -166,7 +166,7 @@ def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def traffic_is_served_in_order(dut: Dut) -> None:
-    """Grants, answers and data equal the model in every cycle; no master waits longer than the arbiter promises."""
+    """Grants, answers and data equal the model in every cycle; no master waits longer than the arbiter guarantees."""
     config: ClusterConfig = configuration()
     rng, board = await start(dut), Scoreboard()
     masters = _masters(dut, rng)
@@ -175,7 +175,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
         await masters[0].run(ObiTransfer(address, 1) for address in range(0, config.tcdm_bytes, WORD_BYTES))
     words: Words = {}
     for cycles in (bench_data()["cycles"], bench_data()["cycles"] // 4):
-        # arbitration starts anew after a reset
+        # arbitration restarts after a reset
         await pulse_reset(dut)
         with AgentGroup(dut, [TcdmChecker(dut, masters, claims, words), *masters, claims]):
             for traffic in (*_traffic(config), None):

@@ -16,7 +16,7 @@ _TRANSFERS = 150
 
 
 class Manager(ObiManager):
-    """Makes accesses, and checks data and errors against a memory of its own."""
+    """A manager that checks data and errors against a separate memory."""
 
     def __init__(self, dut: Dut, memory: WordMemory, rng: Random, pause: float) -> None:
         super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)
@@ -48,7 +48,7 @@ class Manager(ObiManager):
 
 
 async def _reset_under_way(dut: Dut, rng: Random) -> None:
-    """Reset while an access is under way, before its first transfer, or when one of them ends."""
+    """Reset during an access, before its first transfer, or when one of its transfers ends."""
     words, shift = bench_data()["words"], bench_data()["shift"]
     for ended in range(words + 1):
         before = max(0, ended - 1)
@@ -77,7 +77,7 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause
     """Random accesses with errors: data, final memory and every cycle of the handshakes."""
     rng, words = await start(dut), bench_data()["words"]
     size = words * WORD_BYTES
-    # in two places, so that each bit of the address is 0 and 1
+    # two places, so that each bit of the address is 0 and 1
     base = rng.getrandbits(32) & -_SPAN
     bases = base, base ^ -_SPAN & WORD_MASK
     # every combination of failing words of an access

@@ -1,4 +1,4 @@
-"""Directed tests of the debug module: each flag, register, word, command and error alone."""
+"""Directed tests of the debug module: single flags, registers, words, commands and errors."""
 
 from itertools import product
 
@@ -50,8 +50,7 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
-    """Registers hold words and their complements; read data stay until the next access; an inactive module has no
-    registers."""
+    """Registers hold words and their complements; read data stay until the next access; inactive ones read as 0."""
     rng = env.rng
     words = {register: rng.getrandbits(32) for register in DM_REGISTERS}
     order = sorted({*DM_REGISTERS} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
@@ -69,7 +68,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
                 # reading sbdata0 must not start an access
                 if register == DmReg.SBDATA0:
                     await env.write(DmReg.SBCS, 0)
-                # read twice, an odd number of cycles apart, so that a toggling bit shows
+                # read twice, an odd number of cycles apart, so that a toggling bit is detected
                 for _ in range(2):
                     observed = await env.access(register)
                     expected = env.model.read(register)
@@ -105,7 +104,7 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
         flags = {place: Flag.RESUME for place, hart in enumerate(env.directed_harts) if hart.resuming}
         flags |= {} if goes is None else {goes: Flag.GO}
         where = f"hart {goes} goes"
-        # only the data registers take what harts write
+        # only the data registers accept writes of harts
         data = [word ^ WORD_MASK for word in words[:2]]
         written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in NOTIFICATIONS and goes is not None}
         written |= {Place.DATA + WORD_BYTES * place: word for place, word in enumerate(data)}
@@ -263,7 +262,7 @@ async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
-    """Each register starts a command by its own bit of abstractauto, read or written, but not while an error is set."""
+    """Each register, read or written, starts a command by its own bit of abstractauto, except after an error."""
     rng = env.rng
     await env.notify(Place.HALTED)
     await env.select(0)

@@ -21,7 +21,7 @@ NOTIFICATIONS = [
     *range(Place.RESUMING, Place.RESUMING + WORD_BYTES * MAX_HARTS, WORD_BYTES),
     Place.GOING,
     Place.EXCEPTION,
-]  # addresses by which harts report something
+]  # addresses at which harts report events
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class DirectedHart(DebuggedHart):
     resuming: bool = False  # a resume is requested
 
     def settle(self) -> None:
-        """A reset lets the hart run."""
+        """Let a hart in reset run."""
         self.halted, self.resuming = self.halted and not self.in_reset, self.resuming and not self.in_reset
 
     def resume(self) -> None:
@@ -54,17 +54,17 @@ class DirectedDebugEnv(DebugEnv):
         self.command = 0
 
     async def wait_idle(self, cycles: int = 0) -> None:
-        """Let a cycle pass or not, so that tests do not always sample in every second cycle."""
+        """Wait a cycle or none, so that tests do not always sample in every second cycle."""
         if self.rng.getrandbits(1):
             await RisingEdge(self.dut.clk)
 
     async def access_memory(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
-        """Accesses of harts in consecutive cycles, writes if there are ``values``; returns the words read."""
+        """Make accesses of harts in consecutive cycles, writes if there are ``values``; return the words read."""
         dut, rng, words, before = self.dut, self.rng, list[int](), 0
         for address in (*addresses, None):
             word = rng.getrandbits(32) if values is None or address is None else values[address]
             drive(dut, {"memory__req": int(address is not None), "memory__wdata": word})
-            # `we` without a request means nothing, nor do the upper address bits
+            # `we` without a request and the upper address bits are don't-cares
             dut.memory__we.value = int(address is None or values is not None)
             dut.memory__addr.value = rng.getrandbits(20) << 12 | (
                 rng.choice(NOTIFICATIONS) if address is None else address
@@ -79,7 +79,7 @@ class DirectedDebugEnv(DebugEnv):
         return words
 
     async def notify(self, place: Place, hart: int = 0) -> None:
-        """Write to the address by which a hart reports something, with random data."""
+        """Write random data to the address at which a hart reports an event."""
         many = place in (Place.HALTED, Place.RESUMING)
         number = self.rng.randrange(hart, MAX_HARTS, self.aliases) if many else 0
         at = place + WORD_BYTES * number
@@ -95,13 +95,12 @@ class DirectedDebugEnv(DebugEnv):
         await self.wait_idle()
 
     async def halt_only(self, harts: Iterable[int]) -> None:
-        """Let some harts halt, and the others run."""
+        """Let the given harts halt, and the others run."""
         for hart in range(self.count):
             await self.notify(Place.HALTED if hart in harts else Place.RESUMING, hart)
 
     async def write_command(self, command: int, *, at_once: bool = False) -> None:
-        """Write a command to the module but not to the model; with ``at_once`` the next access may come in the next
-        cycle."""
+        """Write a command to the module but not to the model; with ``at_once`` the next access may follow directly."""
         self.command = command
         if at_once:
             words = {"valid": 1, "write": 1, "addr": DmReg.COMMAND, "wdata": command}
@@ -111,7 +110,7 @@ class DirectedDebugEnv(DebugEnv):
             await self.access(DmReg.COMMAND, command)
 
     async def expect_refusal(self, error: int, where: str) -> None:
-        """Write a command that sets an error, and clear it."""
+        """Write a command that sets an error, and clear the error."""
         await self.write_command(TRANSFER_WRITE | 0x100A)
         await self.expect(error, where)
         await self.clear()
@@ -135,7 +134,7 @@ class DirectedDebugEnv(DebugEnv):
         self.board.equal(orders, expected, f"{where}: orders to harts")
 
     async def expect_stable(self, expected: int) -> None:
-        """Check that the read data of the DMI stay without an access."""
+        """Check that the read data of the DMI are stable without an access."""
         for _ in range(3):
             noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
             drive(self.dut, {f"dmi__{name}": bits for name, bits in noise.items()})
@@ -152,7 +151,7 @@ class DirectedDebugEnv(DebugEnv):
 def directed(
     test: Callable[[DirectedDebugEnv], Coroutine[Any, Any, None]],
 ) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Decorator of a test in a directed environment: active module, the system bus answered by an agent."""
+    """Decorate a test in a directed environment, with an active module and a system bus answered by an agent."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:

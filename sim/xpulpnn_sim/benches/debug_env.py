@@ -18,9 +18,9 @@ from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, De
 
 IDLE_CYCLES = 4  # cycles of an access that needs no hart
 _BUS_PATIENCE = 100
-FAILING = (0x4000_0000, 0x100)  # address and size of the piece that answers with an error
+FAILING = (0x4000_0000, 0x100)  # address and size of the region that answers with an error
 BUSY = 1 << 12
-CLEAR = 7 << 8  # all bits of the error of commands
+CLEAR = 7 << 8  # all bits of cmderr
 HALT_REGISTERS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDOW)
 DATA_REGISTERS = [DmReg.DATA0, DmReg.DATA1, *range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)]
 DM_REGISTERS = sorted({*DmReg, *DATA_REGISTERS})
@@ -28,7 +28,7 @@ TRANSFER = 2 << 20 | Command.TRANSFER
 
 
 class ExpectedBus:
-    """Memory behind the system bus, with a log of the accesses that it must see."""
+    """Memory behind the system bus, with a log of the expected accesses."""
 
     def __init__(self) -> None:
         self.memory = WordMemory((FAILING,))
@@ -51,7 +51,7 @@ class ExpectedBus:
 
 
 class DebugEnv:
-    """A debug module with its debugger, harts and system bus, and the model of it."""
+    """A debug module with its debugger, harts and system bus, and its model."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
@@ -70,7 +70,7 @@ class DebugEnv:
         return run_program(state, words)
 
     async def access(self, register: int, value: int | None = None) -> int:
-        """An access of the debugger; returns the read data."""
+        """Make an access of the debugger; return the read data."""
         dut = self.dut
         drive(dut, {"dmi__valid": 1, "dmi__write": int(value is not None), "dmi__addr": register})
         dut.dmi__wdata.value = self.rng.getrandbits(32) if value is None else value
@@ -82,14 +82,14 @@ class DebugEnv:
         return rdata
 
     async def wait_idle(self, cycles: int = 0) -> None:
-        """Wait some cycles, or until no hart has anything to do."""
+        """Wait some cycles, or until all harts are idle."""
         if cycles:
             await ClockCycles(self.dut.clk, cycles)
         else:
             await self.harts.wait_idle()
 
     async def wait_bus_idle(self) -> None:
-        """Wait until no access to the system's bus is under way."""
+        """Wait until no access to the system bus is outstanding."""
         for _ in range(_BUS_PATIENCE):
             await FallingEdge(self.dut.clk)
             requested = sample(self.dut.bus__req)
@@ -100,7 +100,7 @@ class DebugEnv:
         raise AssertionError(f"the bus is not calm within {_BUS_PATIENCE} cycles")
 
     async def write(self, register: int, value: int, *, waits: bool = True) -> None:
-        """Write a register of module and model, and wait until nothing is under way."""
+        """Write a register of module and model, and wait until the write has had its effect."""
         await self.access(register, value)
         self.model.write(register, value)
         if register in (DmReg.SBADDRESS0, DmReg.SBDATA0):
@@ -111,7 +111,7 @@ class DebugEnv:
             await self.wait_idle(IDLE_CYCLES)
 
     def _may_begin(self, register: int) -> bool:
-        """Return whether an access to a register gives a hart something to do."""
+        """Return whether an access to a register may give an order to a hart."""
         return register not in DATA_REGISTERS or self.model.read(DmReg.ABSTRACTAUTO) > 0
 
     async def compare(self, *registers: int, where: str = "") -> None:
@@ -129,7 +129,7 @@ class DebugEnv:
         await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
 
     def compare_outputs(self, where: str) -> None:
-        """Compare the requests and resets to harts, and the module's state."""
+        """Compare the requests and resets to harts, and the state of the module."""
         dut, harts = self.dut, self.model.harts
         observed = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
         requests, resets = (
@@ -146,12 +146,11 @@ class DebugEnv:
 
 
 async def begin(dut: Dut) -> DebugEnv:
-    """An environment after a reset."""
     return DebugEnv(dut, await start(dut))
 
 
 def with_harts(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Decorator of a test with running harts and system bus."""
+    """Decorate a test with running harts and system bus."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:

@@ -1,4 +1,4 @@
-"""Model of harts that a debug module halts: they execute the code of its memory."""
+"""Model of harts that a debug module halts: they execute the code in the module's memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _DECODER = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
 
 
 class IllegalError(Exception):
-    """The instruction is illegal."""
+    pass
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class HartState:
 
 
 def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
-    """Execute an instruction other than ebreak and dret; returns the access that it makes: kind, address, register."""
+    """Execute an instruction other than ebreak and dret; return its access: kind, address, register."""
     insn = _DECODER.decode(word)
     if insn is None:
         raise IllegalError
@@ -84,7 +84,7 @@ def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
 
 
 def run_program(state: HartState, words: Sequence[int]) -> bool:
-    """Execute a program buffer without accesses; returns whether it ends with ebreak and no exception."""
+    """Execute a program buffer without accesses; return whether it ends with ebreak and no exception."""
     state.pc = 0
     while (place := state.pc // WORD_BYTES) < len(words) and words[place] != EBREAK:
         try:
@@ -95,8 +95,10 @@ def run_program(state: HartState, words: Sequence[int]) -> bool:
 
 
 class DebuggedHarts:
-    """Harts that halt on request, execute the module's memory, and resume; a reset lets them run. They take turns on
-    the one port of the memory, instruction by instruction, in random order."""
+    """Harts that halt on request, execute the module's memory, and resume; a reset lets them run.
+
+    The harts share the port of the memory, instruction by instruction, in random order.
+    """
 
     def __init__(self, dut: Dut, memory: ObiManager, harts: int, rng: Random) -> None:
         self.states = [
@@ -125,7 +127,6 @@ class DebuggedHarts:
         return bool((sample(self._dut.debug_req) & ~sample(self._dut.hart_reset)) >> hart & 1)
 
     async def run(self) -> None:
-        """Execute forever."""
         while True:
             resets, requests = sample(self._dut.hart_reset), sample(self._dut.debug_req)
             for hart, state in enumerate(self.states):
@@ -169,7 +170,7 @@ class DebuggedHarts:
 
 
 def random_program(rng: Random) -> list[int]:
-    """A random program buffer: sums and CSR accesses, sometimes an illegal word or no ebreak."""
+    """Return a random program buffer: sums and CSR accesses, sometimes an illegal word or no ebreak."""
     words: list[int] = []
     for _ in range(8):
         rd, rs1, rs2 = (rng.randrange(32) for _ in range(3))
@@ -190,7 +191,7 @@ def random_program(rng: Random) -> list[int]:
 
 
 def random_command(rng: Random) -> int:
-    """A random abstract command, most often a legal transfer."""
+    """Return a random abstract command, mostly a legal transfer."""
     number = rng.choice(
         (rng.randrange(0x1000, 0x1020), rng.randrange(0x1000, 0x1020), 0x1008, 0x1009, *rng.choices(CSRS, k=2))
     )

@@ -20,10 +20,10 @@ _PATIENCE = 8000
 
 
 class CommandManager(ObiManager):
-    answer: ObiTransfer | None = None  # what is answered in this cycle
+    answer: ObiTransfer | None = None  # transfer that is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
-        """Noise with the address of a register, so that it would be an access."""
+        """Return noise with the address of a register, so that it would be an access."""
         return super()._noise() | {"addr": self._rng.choice([*Dma])}
 
     def _on_answer(self, transfer: ObiTransfer) -> None:
@@ -44,7 +44,7 @@ class _CommandChecker(Agent):
         self._answers: Mapping[int, Answer] = {}
 
     def drive(self) -> None:
-        """Note the requests of this cycle."""
+        """Record the requests of this cycle."""
         self._asking = {
             port: shown for port, manager in enumerate(self._ports) if (shown := manager.request) is not None
         }
@@ -59,7 +59,7 @@ class _CommandChecker(Agent):
         for number, port in enumerate(self._ports):
             if port.answer is not None:
                 expected = self._answers.get(number)
-                # the data of some answers do not matter
+                # the data of some answers are don't-cares
                 data = None if expected and expected.data is None else port.answer.data
                 answered[number], port.answer = Answer(data, port.answer.failed), None
         events, interrupts, busy = (sample(output) for output in self._outputs)
@@ -70,7 +70,7 @@ class _CommandChecker(Agent):
 
 
 class DmaEnv(AgentGroup):
-    """The DMA engine with managers at its command ports and memories at the others, from a reset on."""
+    """The DMA engine after a reset, with managers at its command ports and memories at the others."""
 
     def __init__(
         self,
@@ -101,23 +101,21 @@ class DmaEnv(AgentGroup):
         return await self.managers[port].read(self.addresses[port] + Dma.COMMAND)
 
     async def command(self, words: Sequence[int], port: int = 0) -> None:
-        """Write a command."""
         await self.managers[port].write(self.addresses[port] + Dma.COMMAND, *words)
 
     async def status(self, port: int = 0) -> tuple[int, int]:
-        """Identifiers in use and allocated."""
+        """Return the identifiers in use, and the allocated ones."""
         status = await self.managers[port].read(self.addresses[port] + Dma.STATUS)
         return status % (1 << STATUS_IDS), status >> STATUS_IDS
 
     async def wait(self, number: int, port: int = 0, patience: int = _PATIENCE) -> None:
-        """Poll the status until no transfer of an identifier is under way."""
+        """Poll the status until no transfer of an identifier is outstanding."""
         for _ in range(patience):
             if not (await self.status(port))[0] >> number & 1:
                 return
         raise AssertionError(f"identifier {number} in use for {patience} reads of the status")
 
     async def free(self, bits: int, port: int = 0) -> None:
-        """Free identifiers."""
         await self.managers[port].write(self.addresses[port] + Dma.STATUS, bits)
 
     async def nothing_near(self, board: Scoreboard, port: int) -> None:

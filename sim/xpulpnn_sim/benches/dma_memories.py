@@ -32,7 +32,7 @@ _ENABLED = [
 
 
 def _place(address: Any, size: int) -> Any:
-    """Index of a byte in a memory, or of several: every bit of the address changes it."""
+    """Return the index of a byte in a memory, or of several; every bit of the address changes the index."""
     # no power of two is a multiple of the prime
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 
@@ -41,7 +41,7 @@ def in_tcdm(address: Any) -> Any:
     return address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
 
 
-# addresses with the same place as the start of the external memory
+# addresses with the same index as the start of the external memory
 ALIASES = [
     page * _PAGE_BYTES
     for page in range(L2_BASE // _PAGE_BYTES % _PRIME, 1 << XLEN >> 16, _PRIME)
@@ -60,14 +60,12 @@ def apart(sources: Addresses, targets: Addresses) -> bool:
 
 
 class Memories:
-    """Contents of both memories."""
-
     def __init__(self, rng: Random) -> None:
         self.tcdm = np.frombuffer(rng.randbytes(TCDM_BYTES), np.uint8).copy()
         self.l2 = np.frombuffer(rng.randbytes(L2_BYTES), np.uint8).copy()
 
     def move(self, sources: npt.NDArray[np.uint32], targets: npt.NDArray[np.uint32]) -> None:
-        """Copy bytes, those of a lower index first."""
+        """Copy bytes in the order of their index."""
         values = self._at(sources)
         for inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
             targeted = in_tcdm(targets) == inside
@@ -85,15 +83,15 @@ class MemoryPort(ObiSubordinate):
 
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
-        self.written = 0  # whether a write is answered in this cycle
-        self.takes_write = False  # whether it grants a write in this cycle
+        self.written = 0  # a write is answered in this cycle
+        self.takes_write = False  # a write is granted in this cycle
         self.expected: tuple[Expected, Expected] = deque(), deque()  # reads and writes
         self._memory = memory
         self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
-        self._block_end = 0  # address behind the last write of an incomplete block
+        self._block_end = 0  # address after the last write of an incomplete block
 
     def drive(self) -> None:
-        """Grant or not, and answer if it is time."""
+        """Grant at random, and answer when it is time."""
         before, self.takes_write = self.unanswered, False
         super().drive()
         self.written = self.unanswered < before and self.log[-before].write
@@ -128,7 +126,7 @@ def memory_ports(dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming, ext
 
 
 def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> list[set[int]]:
-    """Add the accesses of a command to those expected; returns the ports to which each access writes."""
+    """Add the accesses of a command to the expected ones; return the ports that each access writes to."""
     outside = len(ports) - 1
     writing: list[set[int]] = []
     for write, side in enumerate(accesses(words)):

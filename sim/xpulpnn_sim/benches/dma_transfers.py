@@ -23,12 +23,12 @@ _REACH = 16000  # greatest distance from the first line of a transfer to its las
 
 
 def telling(which: int) -> int:
-    """Flags of one of the eight ways to report the end of a transfer."""
+    """Return the flags of one of the eight ways to report the end of a transfer."""
     return sum(flag for bit, flag in enumerate(TELLING) if which >> bit & 1)
 
 
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, base: int = L2_BASE) -> Words:
-    """A one-dimensional command from the lower half of a memory to the upper; ``ext`` and ``tcdm`` are offsets."""
+    """Return a one-dimensional command from the lower to the upper half of a memory, with two offsets."""
     bases = {IN: (base, TCDM_TARGETS), OUT: (base + L2_TARGETS, TCDM_BASE), WITHIN: (TCDM_BASE, TCDM_TARGETS)}
     outside, inside = bases[direction]
     command = length | flags | (DmaCommand.FROM_EXTERNAL if direction != OUT else 0)
@@ -36,20 +36,20 @@ def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, b
 
 
 def windows(direction: str, count: int, number: int, rng: Random) -> Words:
-    """A command of ``count`` windows, some with a last part of another length."""
+    """Return a command of ``count`` windows at a random place."""
     ext, tcdm = (rng.randrange(0, 64, 8) + 512 * number for _ in range(2))
     flags = DmaCommand.INCREMENT | telling(rng.randrange(8))
     return transfer(direction, WINDOW_BYTES * count, ext, tcdm, flags, rng.choice(ALIASES))
 
 
 def two_lines(direction: str, length: int, size: int, offsets: Sequence[int], rng: Random) -> Words:
-    """A command with equal lines on both sides, with gaps between them."""
+    """Return a command with equal lines on both sides, with gaps between them."""
     flags = ALL_LINES | telling(rng.randrange(8))
     return [*transfer(direction, length, offsets[0], offsets[1], flags), size, 2 * size + 9, size, 2 * size + 3]
 
 
 def plain_transfers(rng: Random) -> Iterator[Words]:
-    """All alignments of both sides, the next length up to 300 each time."""
+    """Yield all alignments of both sides, with consecutive lengths up to 300."""
     length = rng.randrange(_MOST_BYTES)
     for direction in DIRECTIONS:
         for ext in range(8):
@@ -61,7 +61,7 @@ def plain_transfers(rng: Random) -> Iterator[Words]:
 
 
 def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
-    """Commands with lines of any length and stride on either side or both, also without address increment."""
+    """Yield commands with lines of any length and stride on either side or both, also without address increment."""
     for _ in range(count):
         direction = rng.choice(DIRECTIONS)
         length = rng.choice((rng.randrange(0, 40), rng.randrange(40, _MOST_BYTES)))
@@ -83,7 +83,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
 
 
 def transfers_anywhere(rng: Random) -> Iterator[Words]:
-    """Commands of three lines on both sides in every direction: any two bits of a word differ both ways."""
+    """Yield commands of three lines on both sides in every direction: any two bits of a word differ both ways."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)
@@ -93,7 +93,7 @@ def transfers_anywhere(rng: Random) -> Iterator[Words]:
 
 
 def _three_lines(direction: str, words: Sequence[int], rng: Random) -> Words:
-    """A command with these addresses and strides; bits without meaning are random."""
+    """Return a command with these addresses and strides; bits without meaning are random."""
     tcdm, tcdm_stride, ext, ext_stride = words
     if direction == WITHIN:
         ext = TCDM_BASE | ext % TCDM_SPACE

@@ -1,4 +1,4 @@
-"""Environment of the event unit: drives it cycle by cycle beside its model and compares every output."""
+"""Environment of the event unit: drives unit and model cycle by cycle and compares every output."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 
-_LONGEST = 12  # cycles after which everything that can be answered has been, however many cores wait
+_LONGEST = 12  # cycles within which every answerable access is answered, however many cores wait
 
 
 @dataclass(frozen=True, slots=True)
 class CycleInputs:
-    """Inputs of a cycle: accesses by core, event lines, an access of the shared view, fetches under way."""
+    """Inputs of a cycle: accesses by core, event lines, an access of the shared view, outstanding fetches."""
 
     # a waiting core may request too, but is not granted
 
@@ -27,11 +27,11 @@ class CycleInputs:
     shared: Access | None = None
     fetching: int = 0
     halting: int = 0  # cores with a halt request; only with debug mode
-    debugging: int = 0  # cores in debug mode, if there is one
+    debugging: int = 0  # cores in debug mode
 
 
 class EventUnitEnv:
-    """The event unit beside its model: drives one cycle after the other and compares every output."""
+    """The event unit and its model: drives them cycle by cycle and compares every output."""
 
     def __init__(self, dut: Dut) -> None:
         config: ClusterConfig = configuration()
@@ -47,18 +47,17 @@ class EventUnitEnv:
         self._inputs = PortDriver(dut)
 
     async def reset(self) -> None:
-        """Reset unit and model."""
         self._request(CycleInputs())
         await pulse_reset(self.dut)
         self.model, self.answers = EventUnitModel(self.config), []
 
     def free(self) -> list[int]:
-        """Cores whose access would be granted."""
+        """Return the cores whose access would be granted."""
         waiting = self.model.waiting()
         return [core for core in range(self.config.cores) if not waiting >> core & 1]
 
     async def step(self, now: CycleInputs) -> list[Answer]:
-        """One cycle; returns the responses seen in it."""
+        """Execute one cycle; return the responses in it."""
         self._request(now)
         names = ("timer_events", "cluster_events", *(("dma_events", "dma_interrupts") if self.config.dma else ()))
         lines = {name: now.lines.get(name, 0) for name in names}
@@ -76,7 +75,7 @@ class EventUnitEnv:
         return seen
 
     async def idle(self, cycles: int) -> list[Answer]:
-        """Cycles without inputs; returns the responses in them."""
+        """Execute cycles without inputs; return the responses in them."""
         return [answer for _ in range(cycles) for answer in await self.step(CycleInputs())]
 
     def _request(self, now: CycleInputs) -> None:
@@ -115,7 +114,7 @@ class EventUnitEnv:
 
 
 def waiting_offsets(config: ClusterConfig) -> list[int]:
-    """Offsets of the registers whose loads wait for events."""
+    """Return the offsets of the registers whose loads wait for events."""
     triggers = (EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
     barriers = (EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers))
     offsets = [EventRegister.WAIT, EventRegister.WAIT_CLEAR]
@@ -124,7 +123,7 @@ def waiting_offsets(config: ClusterConfig) -> list[int]:
 
 
 async def answers_after(env: EventUnitEnv, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
-    """Make accesses in one cycle; returns cycle and data of each response within the next cycles."""
+    """Make accesses in one cycle; return cycle and data of each response within the next cycles."""
     await env.step(CycleInputs(accesses))
     answers: dict[int | None, tuple[int, int | None]] = {}
     for cycle in range(1, _LONGEST):

@@ -39,8 +39,6 @@ def store(offset: int, data: int) -> Access:
 
 
 class RandomTraffic:
-    """Random accesses and events of all cores."""
-
     def __init__(self, rng: Random, config: ClusterConfig, habit: str) -> None:
         self._rng, self._config = rng, config
         self._kinds = list(HABITS[habit])
@@ -51,7 +49,7 @@ class RandomTraffic:
         self._halting, self._debugging = 0, 0
 
     def cycle_inputs(self, env: EventUnitEnv) -> CycleInputs:
-        """Stimulus of a cycle: accesses of cores that may make one, pulses, fetches."""
+        """Return the inputs of a cycle: accesses of cores that may make one, pulses, fetches."""
         rng = self._rng
         free = env.free()
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
@@ -71,7 +69,7 @@ class RandomTraffic:
         return CycleInputs(accesses, lines, shared, fetching, self._halting, self._debugging)
 
     def _halt(self, free: Sequence[int]) -> None:
-        """Random halt requests; a core that waits for nothing enters debug mode, and leaves it again."""
+        """Raise halt requests at random; a core that does not wait enters debug mode, and leaves it again."""
         for core in range(self._config.cores):
             bit, draw = 1 << core, self._rng.random()
             if self._debugging & bit:
@@ -91,12 +89,12 @@ class RandomTraffic:
             await env.step(CycleInputs(self._held, shared=access))
 
     def _cores(self) -> int:
-        """A random set of cores, often all of them."""
+        """Return a random set of cores, often all of them."""
         all_cores = (1 << self._config.cores) - 1
         return self._rng.choice((all_cores, all_cores, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
 
     def _data(self) -> int:
-        """Random data of a store, often with many ones or a set of cores."""
+        """Return random data of a store, often with many ones or a set of cores."""
         rng = self._rng
         return rng.choice((WORD_MASK, rng.getrandbits(32), rng.getrandbits(32) | rng.getrandbits(32), self._cores()))
 

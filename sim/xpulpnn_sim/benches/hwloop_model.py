@@ -19,13 +19,13 @@ LOOP_SETUPS = {
 }
 """Registers set by each set-up operation."""
 
-SPAN_BYTES = 96  # executions jump back when they are this far beyond their base
+SPAN_BYTES = 96  # executions jump back when they are this far from their base
 _RECENT = 6
 _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
 
 
 class LoopEffect(Enum):
-    """Effect of an instruction as far as loops are concerned."""
+    """Effect of an instruction on loops."""
 
     PLAIN = "neither"
     SETUP = "sets loop registers when it leaves ID"
@@ -38,7 +38,7 @@ class LoopEffect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LoopAction:
-    """An instruction: kind, set-up operation, loop, target or values of the three registers, outcome of a branch."""
+    """An instruction: effect, set-up operation, loop, target or values of the three registers, outcome of a branch."""
 
     effect: LoopEffect
     op: str = ""
@@ -50,19 +50,17 @@ class LoopAction:
 
     @property
     def blocks(self) -> bool:
-        """Return whether what follows in ID cannot leave together with it."""
+        """Return whether the next instruction cannot leave ID together with this one."""
         return self.taken or self.effect is LoopEffect.CSR_WRITE
 
 
 @dataclass(frozen=True, slots=True)
 class LoopStep:
-    """An executed instruction."""
-
     pc: int
     size: int
     action: LoopAction
-    before: tuple[int, ...]  # the loop registers before it
-    sequel: int  # address of the next instruction unless it transfers control; a loop may go back
+    before: tuple[int, ...]  # loop registers before the instruction
+    sequel: int  # address of the next instruction unless this one transfers control; a loop may jump back
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ class LoopMachine:
         self.registers[REGISTERS_PER_LOOP * loop + register] = value if register == COUNT else value & ~1
 
     def ending(self, pc: int) -> int | None:
-        """The loop that goes back after the instruction at ``pc``."""
+        """Return the loop that jumps back after the instruction at ``pc``."""
         for loop in range(HARDWARE_LOOPS):
             _, end, count = self.registers[REGISTERS_PER_LOOP * loop :][:REGISTERS_PER_LOOP]
             if end == pc and count > 1:
@@ -84,7 +82,7 @@ class LoopMachine:
         return None
 
     def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
-        """Execute an instruction; the record of it and the address of the next one."""
+        """Execute an instruction; return its record and the address of the next one."""
         loop = self.ending(pc)
         back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS_PER_LOOP * loop + START]
         step = LoopStep(pc, size, action, tuple(self.registers), back)
@@ -101,9 +99,9 @@ class LoopMachine:
 
 
 class RandomExecution:
-    """Draws instructions one by one. An address has a fixed size, the rest is new in every execution."""
+    """Draws instructions one by one. An address has a fixed size, all else is new in every execution."""
 
-    _WEIGHTS = (10, 5, 2, 3, 4, 1, 1)  # how often each effect is drawn
+    _WEIGHTS = (10, 5, 2, 3, 4, 1, 1)  # frequency of each effect
 
     def __init__(self, base: int, rng: Random) -> None:
         self.base, self.rng = base, rng
@@ -114,20 +112,20 @@ class RandomExecution:
         return self._sizes.setdefault(pc, self.rng.choice((2, 4)))
 
     def _ahead(self, pc: int, most: int) -> int:
-        """The address of the instruction up to ``most`` further on."""
+        """Return the address of the instruction up to ``most`` instructions ahead."""
         for _ in range(self.rng.randint(0, most)):
             pc = (pc + self.size_at(pc)) & WORD_MASK
         return pc
 
     def _body(self, pc: int) -> tuple[int, int]:
-        """Start and end of a loop of few instructions nearby, most often of one to three just ahead."""
+        """Return start and end of a short loop nearby, mostly one to three instructions just ahead."""
         if self.rng.random() < 0.3:
             return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._ahead(pc, 4)])
         start = self._ahead(pc, 2)
         return start, self._ahead(start, 2)
 
     def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
-        """An action; at the end of a loop one that is decided late is likely."""
+        """Draw an action; at the end of a loop one that is decided late is likely."""
         rng = self.rng
         effect = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
         if at_end and rng.random() < 0.5:
@@ -155,7 +153,7 @@ class RandomExecution:
         )
 
     def steps(self, count: int, machine: LoopMachine) -> list[LoopStep]:
-        """The first ``count`` steps."""
+        """Return the first ``count`` steps."""
         pc = self.base
         steps: list[LoopStep] = []
         for _ in range(count):

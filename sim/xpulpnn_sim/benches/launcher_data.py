@@ -15,7 +15,7 @@ DEFAULT_SEED = 1
 
 
 def seed_from_environment() -> int:
-    """The seed of all random stimuli: the variable ``XPULPNN_SEED`` or 1."""
+    """Return the seed of all random stimuli: the variable ``XPULPNN_SEED`` or 1."""
     text = os.environ.get(SEED_VARIABLE, str(DEFAULT_SEED))
     try:
         return int(text)
@@ -24,16 +24,16 @@ def seed_from_environment() -> int:
 
 
 def bench_data() -> dict[str, Any]:
-    """The unit's name, its ports and the values of its bench (``data`` of ``run_bench``)."""
+    """Return the unit's name, its ports and the ``data`` of ``run_bench``."""
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
 
 
 def configured(design: str) -> Any:
-    """The configuration of a core or cluster: the name of a preset, and settings ``KEY=VALUE`` behind it."""
+    """Return the configuration of a core or cluster from a preset name followed by ``KEY=VALUE`` settings."""
     base, *settings = design.split()
     return apply_settings({**PRESETS, **CLUSTER_PRESETS}[base], dict(text.split("=") for text in settings))
 
 
 def configuration() -> Any:
-    """The configuration of the unit."""
+    """Return the configuration of the unit under test."""
     return configured(bench_data()["design"])

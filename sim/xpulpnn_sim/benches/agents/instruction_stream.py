@@ -1,7 +1,7 @@
 """Instruction streams for the back end: the simulator that makes them, their driver, and a monitor of retirements.
 
-A stream is what a program would execute, in order. The simulator is stepped with the words the bench chooses, so that
-any instruction may follow any other and control may go anywhere.
+A stream holds the instructions that a program would execute, in order. The simulator is stepped with the words the
+bench chooses, so that any instruction may follow any other and control may go anywhere.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):
-    """Collects retirements. Rejects a cycle without one for which the unit names no cause."""
+    """Collects retirements; rejects a cycle without retirement and without a cause."""
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
         self._fields = [field.name for field in RETIREMENT_FIELDS if hasattr(dut, prefix + field.name)]
@@ -49,7 +49,7 @@ class RetirementMonitor(PortMonitor):
 
 
 def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
-    """Aligned address, whether it writes and byte enables of every word that the records say they accessed."""
+    """Yield aligned address, write flag and byte enables of every word that the records say they accessed."""
     for record in records[records["mem_rmask"] | records["mem_wmask"] != 0]:
         address, reads, writes = (int(record[f"mem_{name}"]) for name in ("addr", "rmask", "wmask"))
         byte = address % WORD_BYTES
@@ -60,7 +60,7 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
 
 
 def recorded(log: Sequence[ObiRequest], memory: WordMemory) -> list[ObiRequest]:
-    """The granted requests that succeed: an access that fails, perhaps in its second word only, is in no record."""
+    """Return the requests of accesses that succeed; an access that fails, even in its second word, is in no record."""
     succeeded: list[ObiRequest] = []
     for at, grant in enumerate(log):
         behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
@@ -77,7 +77,7 @@ def check_retirements(
     board: Scoreboard,
     lines: npt.ArrayLike | None = None,
 ) -> None:
-    """Raise ``AssertionError`` at the first record that is not what the simulator does there."""
+    """Raise ``AssertionError`` at the first record that differs from the simulator."""
     # the grants of the data bus are exactly the accesses of the records, in order
     difference = lockstep.compare(records, lines)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
@@ -94,7 +94,7 @@ ACCEPT_LIMIT = 400
 
 
 class StreamMemory(Memory):
-    """Data as in a :class:``WordMemory``; every fetch gives the next of the chosen words, wherever it is."""
+    """Data as in a :class:`WordMemory`; every fetch returns the next of the chosen words, at any address."""
 
     def __init__(self, words: Iterable[int], failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class StreamMemory(Memory):
 
 
 def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int, int], ...] = ()) -> Iterator[Retired]:
-    """Retirements of a hart that executes the ``words``, compressed or not, one after the other, wherever it jumps."""
+    """Yield the retirements of a hart that executes the ``words``, compressed or not, in order, wherever it jumps."""
     observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing)))
     for _ in words:
         _, retired = observer.step()
@@ -127,12 +127,12 @@ def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int
 
 
 def word_of(item: Retired) -> int:
-    """The expanded word, which the back end receives."""
+    """Return the expanded word, which the back end receives."""
     return item.record["insn"] if item.fetched is None else item.fetched.word
 
 
 def name_of(item: Retired) -> str:
-    """Mnemonic and word."""
+    """Return mnemonic and word."""
     return f"{item.fetched.insn.mnemonic if item.fetched else 'illegal'} {word_of(item):#010x}"
 
 
@@ -145,17 +145,17 @@ def is_branch(item: Retired) -> bool:
 
 
 def sequel_of(item: Retired) -> int:
-    """Address of the instruction behind it in memory."""
+    """Return the address after the instruction in memory."""
     return (item.record["pc_rdata"] + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
 
 
 def is_access_fault(item: Retired) -> bool:
-    """Return whether the bus answers it with an error, which takes until it is in WB."""
+    """Return whether the bus answers the access with an error, which is known in WB."""
     return item.cause in (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
 def redirect_of(item: Retired) -> int | None:
-    """Target to which it transfers control, None if it does not; a trap is no transfer."""
+    """Return the target of a jump or taken branch, None for other instructions; a trap is no transfer."""
     if item.fetched is None or item.cause is not None:
         return None
     after = item.record["pc_wdata"]
@@ -165,8 +165,8 @@ def redirect_of(item: Retired) -> int | None:
 class StreamDriver:
     """Feeds a stream with the bubbles of instruction fetching; the only writer of ``insn__*``.
 
-    After a jump one cycle without an instruction; after a taken branch none until ``branch__valid``, then one more
-    cycle without. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
+    A jump is followed by one cycle without an instruction; a taken branch by cycles without until ``branch__valid``,
+    and one more. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
     instructions, which must have no effect.
     """
 
@@ -199,7 +199,7 @@ class StreamDriver:
     def _check(
         self, where: str, *, jump: int | None = None, branch: int | None = None, trap: int | None = None
     ) -> None:
-        """Compare what the unit asks for in this cycle: targets of a jump and of a branch, cause of a trap, or none."""
+        """Compare the requests in this cycle: targets of a jump and of a branch, cause of a trap, or none."""
         dut = self.dut
         for name, detail, expected in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
             got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None
@@ -220,7 +220,7 @@ class StreamDriver:
         raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
 
     async def _await_fault(self) -> None:
-        """Offer nothing until the bus has answered with an error."""
+        """Offer no instruction until the bus has answered with an error."""
         for _ in range(ACCEPT_LIMIT):
             self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
             await FallingEdge(self.dut.clk)
@@ -232,7 +232,7 @@ class StreamDriver:
         raise AssertionError(f"no access fault within {ACCEPT_LIMIT} cycles (cycle {self.cycle})")
 
     async def run(self, stream: Iterable[Retired]) -> None:
-        """Feed all instructions; :attr:``accepted`` tells the cycle in which each was taken."""
+        """Feed all instructions; :attr:`accepted` holds the cycle in which each was accepted."""
         wrong_path = self.rng.getrandbits(32)
         for item in stream:
             while self.rng.random() < self.pause:
@@ -263,7 +263,7 @@ class StreamDriver:
         self._show(0, 0, valid=False)
 
     async def drain(self) -> None:
-        """Wait until nothing is in flight and the last retirement was reported."""
+        """Wait until the pipeline is empty and the last retirement was reported."""
         await wait_until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
         # the record of an instruction that traps still travels down the pipeline
         await ClockCycles(self.dut.clk, PIPELINE_STAGES)

@@ -1,4 +1,4 @@
-"""JTAG: a manager that follows the standard's diagram, and checks what the test access port shifts out."""
+"""JTAG: a manager that follows the state diagram, and checks the output of the test access port."""
 
 from random import Random
 
@@ -40,7 +40,7 @@ class JtagManager:
         """Bits that are shifted, the lowest first; None where the debug module says them."""
 
     async def clock(self, tms: int, tdi: int = 0) -> int:
-        """A cycle of TCK: returns ``tdo`` as it is before the rising edge; it is driven while something is shifted."""
+        """Execute a cycle of TCK; return ``tdo`` before the rising edge, which is driven in the shift states."""
         dut = self._dut
         dut.tms.value, dut.tdi.value = tms, tdi
         await Timer(self._half, unit="ns", round_mode="round")
@@ -56,7 +56,7 @@ class JtagManager:
         return tdo
 
     def _follow(self, tdi: int) -> None:
-        """The action of the current state at a rising edge."""
+        """Execute the action of the current state at a rising edge."""
         match self._state.split():
             case ["reset"]:
                 self._instruction = int(TapRegister.IDCODE)
@@ -75,16 +75,16 @@ class JtagManager:
                 pass
 
     async def modes(self, *modes: int) -> None:
-        """Cycles with these values of TMS."""
+        """Execute cycles with these values of TMS."""
         for mode in modes:
             await self.clock(mode)
 
     async def reset(self) -> None:
-        """Test-Logic-Reset from anywhere, then Run-Test/Idle."""
+        """Enter Test-Logic-Reset from any state, then Run-Test/Idle."""
         await self.modes(1, 1, 1, 1, 1, 0)
 
     async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Shift from Capture, which is entered next, at times with a pause; then some cycles in Run-Test/Idle."""
+        """Shift from Capture, which is entered next, with random pauses; then spend some cycles in Run-Test/Idle."""
         await self.modes(0, 0)
         shifted_out = 0
         for place in range(bits):
@@ -97,16 +97,16 @@ class JtagManager:
         return shifted_out
 
     async def instruction(self, register: int) -> None:
-        """Choose a data register."""
+        """Select a data register."""
         await self.modes(1, 1)
         await self.shift(register, IR_BITS)
 
     async def data(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Exchange the contents of the chosen data register."""
+        """Exchange the contents of the selected data register."""
         await self.modes(1)
         return await self.shift(value, bits, idle=idle)
 
     async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
-        """Begin an access; returns outcome, address and word of the one before."""
+        """Start an access; return outcome, address and word of the one before."""
         scanned = await self.data(address << 34 | word << 2 | op, DMI_BITS, idle=idle)
         return scanned & 3, scanned >> 34, scanned >> 2 & 0xFFFF_FFFF

@@ -1,7 +1,7 @@
 """OBI: a manager that makes transfers, and subordinates that grant and answer them at random times.
 
-Memory is ordered by grants: an access takes effect when it is granted, in whatever order ports and harts ask, and its
-answer comes later. All subordinates of a bench may share one memory.
+Memory is ordered by grants: an access takes effect when it is granted, whatever the order of requests, and its answer
+comes later. All subordinates of a bench may share one memory.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import Agent, Dut, PortDriver, sample
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
-OUTSTANDING_LIMIT = {"instr": 4}  # requests granted and not answered at most, by port; one at others
+OUTSTANDING_LIMIT = {"instr": 4}  # largest number of outstanding requests by port; one at other ports
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
 ENABLED = [
@@ -39,17 +39,17 @@ class WordMemory(dict[int, int]):
         return any(first <= address < first + size for first, size in self._failing)
 
     def __missing__(self, address: int) -> int:
-        """The initial value: an odd multiple of the address, bytes all different."""
+        """Return the initial value: an odd multiple of the address, all bytes different."""
         return (address * _SPREAD + _SPREAD) & WORD_MASK
 
     def load(self, address: int) -> int:
-        """The little-endian word at any byte address."""
+        """Return the little-endian word at any byte address."""
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
         both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << 32
         return both >> BYTE_BITS * byte & WORD_MASK
 
     def bytes_at(self, address: int, size: int) -> bytes:
-        """Some bytes from an aligned address on."""
+        """Return ``size`` bytes from an aligned address on."""
         return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
 
     def store(self, address: int, size: int, value: int) -> None:
@@ -78,7 +78,7 @@ SLOW = ObiTiming(0.5, 1, 4)
 
 
 class ObiRequest(NamedTuple):
-    """Request phase of an access: aligned byte address, whether it writes, byte enables, data to be written."""
+    """Request phase of an access: aligned byte address, write flag, byte enables, data to be written."""
 
     address: int
     write: int = 0
@@ -87,9 +87,10 @@ class ObiRequest(NamedTuple):
 
 
 class ObiSubordinate(Agent):
-    """Subordinate of a port, the only writer of grant and response. Rejects requests that break the protocol.
+    """Subordinate of a port, the only writer of grant and response; rejects requests that break the protocol.
 
-    At the end it forgets what is outstanding: the unit must then be reset.
+    The address is in units of ``1 << shift`` bytes; with ``noisy`` data and error change in every cycle without an
+    answer. At the end outstanding accesses are dropped: the unit must then be reset.
     """
 
     def __init__(
@@ -104,8 +105,6 @@ class ObiSubordinate(Agent):
         outstanding: int = 1,
         noisy: bool = False,
     ) -> None:
-        """``shift``: the address is in units of so many bytes, as a power of two; ``noisy``: data and error change in
-        every cycle without an answer."""
         super().__init__(dut)
         self.log: list[ObiRequest] = []  # granted requests
         self.transfers: list[ObiTransfer] = []  # requests by their first cycle, with cycle and error of the answer
@@ -123,15 +122,15 @@ class ObiSubordinate(Agent):
 
     @property
     def unanswered(self) -> int:
-        """Accesses granted and not answered."""
+        """Number of accesses granted and not answered."""
         return len(self._answers)
 
     @abstractmethod
     def _serve(self, request: ObiRequest) -> tuple[int, int]:
-        """Data of the response to a granted request, and its error bits."""
+        """Return the data of the response to a granted request, and its error bits."""
 
     def drive(self) -> None:
-        """Grant or not, and answer if it is time; otherwise data and error are noise."""
+        """Grant at random, and answer when it is time; otherwise data and error are noise."""
         rng, timing = self._rng, self.timing
         self._grants = int(timing.grant >= 1 or rng.random() < timing.grant)
         answers = bool(self._answers) and self._answers[0][0] <= self.cycle
@@ -142,11 +141,11 @@ class ObiSubordinate(Agent):
             transfer.answered, transfer.failed = self.cycle, error > 0
         elif self._draws_noise:
             self._driver.drive(**{name: rng.getrandbits(width) for name, width in self._widths.items()})
-        # answers are followed by noise at once
+        # noise follows directly after an answer
         self._draws_noise = answers or self._noisy
 
     def sample(self) -> None:
-        """Take a request."""
+        """Check and record a request."""
         req, *fields = self._request
         self.cycles_unanswered += bool(self._answers)
         if sample(req):
@@ -170,7 +169,6 @@ class ObiSubordinate(Agent):
             assert len(self._answers) <= self._outstanding, f"{self._port}: {len(self._answers)} outstanding"
 
     def release(self) -> None:
-        """Grant and answer nothing."""
         self._driver.drive(gnt=0, rvalid=0, **dict.fromkeys(self._widths, 0))
 
 
@@ -188,20 +186,20 @@ class ObiMemory(ObiSubordinate):
         outstanding: int = 1,
         core_sleep: Dut = None,
     ) -> None:
-        """``core_sleep``: output of a core that must have no access under way while it is high."""
+        """``core_sleep``: output of a core that must have no outstanding access while it is high."""
         limit = max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
         super().__init__(dut, port, timing, rng, outstanding=limit, noisy=True)
         self._memory, self._core_sleep = memory, core_sleep
 
     def sample(self) -> None:
-        """Take a request, of which a sleeping core makes none."""
+        """Check and record a request; a sleeping core must make none."""
         if self._core_sleep is not None and sample(self._core_sleep):
             under_way = self.unanswered + self._driver.values["rvalid"] + sample(self._request[0])
             assert not under_way, f"{under_way} accesses under way in a sleeping core"
         super().sample()
 
     def _serve(self, request: ObiRequest) -> tuple[int, int]:
-        # the enabled bytes of a read that does not fail mean something, everything else is noise
+        # the enabled bytes of a successful read are valid, everything else is noise
         noise = self._rng.getrandbits(32)
         if self._memory.fails(request.address):
             return noise, 1
@@ -217,32 +215,31 @@ _PATIENCE = 8000  # cycles without a grant or an answer after which the unit cou
 
 @dataclass(slots=True)
 class ObiTransfer:
-    """An access, and what became of it."""
+    """An access and its outcome."""
 
     address: int  # aligned byte address
     # request attributes
     write: int = 0
     enables: int = ALL_BYTES
     value: int = 0
-    gap: int = 0  # cycles without a request before it
-    beats: int = 1  # transfers left in its run, at ports with runs
+    gap: int = 0  # cycles without a request before the transfer
+    beats: int = 1  # remaining transfers of its run, at ports with runs
     # cycle numbers of the first request, the grant and the answer
     requested: int = -1
     granted: int = -1
     answered: int = -1
-    data: int = 0  # what was read
-    failed: bool = False  # whether the answer was an error
+    data: int = 0  # data read
+    failed: bool = False  # the answer was an error
     ended: Event = field(default_factory=Event, repr=False)  # set with the answer
 
     @property
     def as_request(self) -> ObiRequest:
-        """The request as it must be granted."""
+        """The expected granted request."""
         return ObiRequest(self.address, self.write, self.enables, self.value)
 
 
 def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) -> int:
-    """Data that a transfer must read, in the order of the grants: 0 from an ``absent`` place; bytes that do not matter
-    as they were read."""
+    """Return the data that a transfer must read, in grant order: 0 if ``absent``; don't-care bytes as read."""
     if memory.fails(transfer.address):
         return transfer.data
     if transfer.write:
@@ -252,14 +249,14 @@ def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) ->
     return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask
 
 
-ANY_NUMBER = _PATIENCE  # of outstanding transfers: the unit must grant nothing that is too much
+ANY_NUMBER = _PATIENCE  # for outstanding transfers: the unit itself must limit its grants
 
 
 class ObiManager(Agent):
     """Makes transfers in order: the only writer of the request.
 
-    With one ``outstanding`` transfer at most the next one begins in the cycle of its answer at the earliest, with more
-    of them behind an answer. ``pause`` is the probability of a cycle without a new request.
+    With at most one ``outstanding`` transfer the next one begins in the cycle of its answer at the earliest, with more
+    after an answer. ``pause`` is the probability of a cycle without a new request.
     """
 
     def __init__(
@@ -269,7 +266,7 @@ class ObiManager(Agent):
         self.responds = outstanding == 1
         self.cycle = self.most_outstanding = 0
         self.completed: list[ObiTransfer] = []
-        self.request: ObiTransfer | None = None  # what is requested in this cycle
+        self.request: ObiTransfer | None = None  # transfer that is requested in this cycle
         self._port, self._limit, self._pause, self._rng = port, outstanding, pause, rng or Random(0)
         self._driver = PortDriver(dut, f"{port}__")
         self._outputs = {name: getattr(dut, f"{port}__{name}") for name in ("gnt", "rvalid", "rdata", "err")}
@@ -279,27 +276,27 @@ class ObiManager(Agent):
         self._widths = {name: len(getattr(dut, f"{port}__{name}")) for name in self._fields(ObiTransfer(0))}
 
     async def run(self, transfers: Iterable[ObiTransfer]) -> ObiTransfer:
-        """Make transfers behind those in the queue; returns the last one in the middle of the cycle of its answer."""
+        """Queue transfers; return the last one in the middle of the cycle of its answer."""
         self._queue += transfers
         last = self._queue[-1]
         await last.ended.wait()
         return last
 
     async def read(self, address: int) -> int:
-        """The word at ``address``, of a transfer that must succeed."""
-        # the write data of a read mean nothing
+        """Return the word at ``address``, by a transfer that must succeed."""
+        # the write data of a read are don't-cares
         transfer = await self.run([ObiTransfer(address, value=self._rng.getrandbits(32))])
         assert not transfer.failed, f"error at {address:#x}"
         return transfer.data
 
     async def write(self, address: int, *values: int) -> None:
-        """Write words to one address, one behind the other; all must succeed."""
+        """Write words to one address, one after the other; all must succeed."""
         transfers = [ObiTransfer(address, 1, value=value) for value in values]
         await self.run(transfers)
         assert not any(transfer.failed for transfer in transfers), f"error at {address:#x}"
 
     def _next(self) -> ObiTransfer | None:
-        """The request to begin with in this cycle, if there is one."""
+        """Return the transfer to request from this cycle on, if there is one."""
         if not self._queue or (self._pause and self._rng.random() < self._pause):
             return None
         if self._queue[0].gap:
@@ -308,11 +305,11 @@ class ObiManager(Agent):
         return self._queue.popleft()
 
     def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
-        """Values of the ports of a request."""
+        """Return the values of the request ports."""
         return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
 
     def _noise(self) -> dict[str, int]:
-        """Values of these ports behind a request, of which nothing stays."""
+        """Return values of the request ports after a request, all different from it."""
         return {name: self._rng.getrandbits(width) for name, width in self._widths.items()}
 
     def _on_grant(self, transfer: ObiTransfer) -> None:
@@ -322,14 +319,14 @@ class ObiManager(Agent):
         """Called when a transfer has been answered."""
 
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
-        """Called in every cycle, before the answer is taken; ``answered`` is the transfer that is answered."""
+        """Called in every cycle, before the answer is processed; ``answered`` is the transfer that is answered."""
 
     def drive(self) -> None:
-        """Request what comes next, if it is time for it, until it is granted."""
+        """Request the next transfer when it may begin, until it is granted."""
         self._drive(begins=len(self._granted) < self._limit)
 
     def respond(self) -> None:
-        """Request what comes next in the cycle of the answer that it waits for."""
+        """Request the next transfer in the cycle of the answer that it waits for."""
         self._drive(begins=len(self._granted) == self._limit and sample(self._outputs["rvalid"]) > 0)
 
     def _drive(self, *, begins: bool) -> None:
@@ -341,11 +338,10 @@ class ObiManager(Agent):
         self._driver.drive(req=int(self.request is not None))
 
     def release(self) -> None:
-        """Request nothing."""
         self._driver.drive(req=0)
 
     def sample(self) -> None:
-        """Take grant and response."""
+        """Process grant and response."""
         self._waited = 0 if self.request is None and not self._granted else self._waited + 1
         assert self._waited < _PATIENCE, f"{self._port}: {self.request or self._granted[0]} waits too long"
         answered = None

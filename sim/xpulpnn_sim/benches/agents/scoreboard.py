@@ -21,7 +21,7 @@ class Scoreboard:
         self.seed = seed_from_environment()
 
     def equal(self, observed: object, expected: object, where: str) -> None:
-        """Raise ``AssertionError`` if ``observed`` is not ``expected``."""
+        """Raise ``AssertionError`` if ``observed`` does not equal ``expected``."""
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:
@@ -54,7 +54,7 @@ class Scoreboard:
 
 
 def _exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """A column of integers: 64 bits, or Python integers if a port is wider than that."""
+    """Return a column of integers: 64 bits, or Python integers if a port is wider."""
     column = np.asarray(values)
     if column.dtype in (np.uint64, np.object_):
         return np.array([int(value) for value in column], dtype=np.object_)
@@ -62,7 +62,7 @@ def _exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-    """Drive the rows of ``stimulus``, one per cycle from the current one on; ``outputs`` sampled in the same cycles."""
+    """Drive the rows of ``stimulus``, one per cycle from the current one on; return ``outputs`` of the same cycles."""
     inputs = [getattr(dut, name) for name in stimulus]
     observed: dict[str, list[int]] = {name: [] for name in outputs}
     sampled = [(getattr(dut, name), values) for name, values in observed.items()]

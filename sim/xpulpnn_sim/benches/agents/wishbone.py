@@ -1,4 +1,4 @@
-"""Wishbone: a subordinate that answers, and checks the rules that managers keep."""
+"""Wishbone: a subordinate that answers, and checks the rules for managers."""
 
 from random import Random
 from typing import NamedTuple
@@ -19,8 +19,6 @@ class WishboneTiming(NamedTuple):
 
 
 class WishboneCycle(NamedTuple):
-    """A completed transfer with its first and last cycle."""
-
     address: int
     writes: int
     enables: int
@@ -29,7 +27,7 @@ class WishboneCycle(NamedTuple):
 
 
 class WishboneSubordinate(Agent):
-    """Memory on the port ``bus`` that ends transfers after any number of cycles and checks the rules of managers."""
+    """Memory on the port ``bus`` that ends transfers after any number of cycles and checks the rules for managers."""
 
     responds = True
 
@@ -44,11 +42,11 @@ class WishboneSubordinate(Agent):
         self._word, self._cycle, self._ends = 0, 0, False
 
     def drive(self) -> None:
-        """End nothing; the data are noise."""
+        """Drive no end of a transfer, with noise as data."""
         self._driver.drive(ack=0, err=0, dat_r=self._rng.getrandbits(32))
 
     def respond(self) -> None:
-        """End the transfer, or not; while there is none, transfers of others may end."""
+        """End the transfer at random; without a transfer drive random ends."""
         requested = sample(self._seen["stb"]) > 0
         self._ends = requested and self._rng.random() < self._timing.ends
         if not requested:
@@ -61,7 +59,7 @@ class WishboneSubordinate(Agent):
                 self._driver.drive(dat_r=self._memory[address])
 
     def sample(self) -> None:
-        """Check the transfer, and access the memory if it ends."""
+        """Check the transfer, and access the memory if the transfer ends."""
         cycle, stb = self._cycle, sample(self._seen["stb"])
         self._cycle += 1
         assert sample(self._seen["cyc"]) == stb, "cyc without stb, or stb without cyc"
@@ -94,5 +92,4 @@ class WishboneSubordinate(Agent):
         self._waiting, self._word = None, (self._word + 1) % self._words
 
     def release(self) -> None:
-        """End nothing."""
         self._driver.drive(ack=0, err=0)

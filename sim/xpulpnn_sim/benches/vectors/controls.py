@@ -1,4 +1,4 @@
-"""Control words that the units need for rows of the instruction table."""
+"""Control words of the units for rows of the instruction table."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ RowsOf = Callable[[CoreConfig], list[ControlledRow]]  # rows of the instruction 
 
 
 def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
-    """A control word, from field values with dotted names, by its port."""
+    """Return a control word by its port, from field values with dotted names."""
     nested: dict[str, Any] = {}
     for name, value in fields.items():
         *parents, leaf = name.split(".")
@@ -37,12 +37,12 @@ def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str 
 
 
 def instructions(config: CoreConfig) -> list[Insn]:
-    """The 32-bit rows of a configuration."""
+    """Return the 32-bit rows of a configuration."""
     return [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
 
 
 def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> RowsOf:
-    """A function that lists the 32-bit rows which a unit executes, with their control words."""
+    """Return a function that lists the 32-bit rows that a unit executes, with their control words."""
 
     def rows(config: CoreConfig) -> list[ControlledRow]:
         executed = [(insn, fields) for insn in instructions(config) if (fields := control(insn)) is not None]
@@ -52,7 +52,7 @@ def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "
 
 
 def control_part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
-    """The fields of one part of the decoder's control word, for the rows that ``applies`` selects."""
+    """Return the fields of one part of the decoder's control word, for the rows that ``applies`` selects."""
 
     def control(insn: Insn) -> Mapping[str, Any] | None:
         if not applies(insn):
@@ -64,7 +64,6 @@ def control_part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
 
 
 def mult_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Rows of a multiplier."""
     return [
         (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
         for name, operands, control in controlled_rows(MultCtrl, mult_control)(config)
@@ -72,7 +71,7 @@ def mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
-    """The 32-bit rows of a configuration with all control words that they are decoded to."""
+    """Return the 32-bit rows of a configuration with all their control words."""
     shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
     shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
     shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
@@ -91,7 +90,7 @@ def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def product_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Rows of arrays that make dot products and products of words."""
+    """Return the rows of arrays that make dot products and products of words."""
     products = [
         (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
         for name, operands, _ in controlled_rows(DotpCtrl, dotp_control)(config)
@@ -101,7 +100,7 @@ def product_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def widener_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Rows with two products, whose weights the widener widens or passes."""
+    """Return the rows with two products, whose weights the widener extends or passes."""
     rows: list[ControlledRow] = []
     for insn in filter(lambda insn: insn.is_pair, instructions(config)):
         assert insn.fmt is not None
@@ -119,12 +118,12 @@ lsu_rows = controlled_rows(LsuCtrl, control_part("lsu", lambda insn: insn.is_loa
 
 
 def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Rows of a multiplier without state."""
+    """Return the rows of a multiplier without state."""
     return [(name, operands, {**control, "start": 1}) for name, operands, control in mult_rows(config)]
 
 
 def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Rows of the EX stage except CSR instructions, whose result does not depend on the operands."""
+    """Return the rows of the EX stage except CSR instructions, whose result does not depend on the operands."""
     part = control_part(
         "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith("csr")
     )

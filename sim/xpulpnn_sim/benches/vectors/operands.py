@@ -1,4 +1,4 @@
-"""Operands of executions of rows of the instruction table: corners, random ones, and those that a kind of row needs."""
+"""Operands of executions of rows of the instruction table: corner cases, random ones, and directed ones."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ _DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_O
 
 
 def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
-    """A sum whose shifted value is often next to a bound; the bits shifted out are all zeros, all ones or random."""
+    """Return a sum whose shifted value is often next to a bound; the dropped bits are all zeros, all ones or random."""
     assert insn.fmt is not None
     if rng.random() >= 0.7:
         return rng.getrandbits(XLEN)
@@ -45,7 +45,7 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
 
 
 def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
-    """Shifts with zero points, factors and sums whose results are often next to a bound or to a rounding boundary."""
+    """Return shifts with zero points, factors and sums whose results are often next to a bound or rounding boundary."""
     assert insn.fmt is not None
     rows: list[tuple[int, int, int]] = []
     least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
@@ -75,13 +75,13 @@ def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
 
 
 def _carrying_factors(rng: Random) -> tuple[int, int]:
-    """Factors whose product is next to a multiple of ``2**32``, so that the carry out of the lower word matters."""
+    """Return factors whose product is next to a multiple of ``2**32``, so that the carry between its words matters."""
     factor = rng.getrandbits(rng.randint(1, XLEN)) or 1
     return factor, (rng.getrandbits(XLEN) << XLEN) // factor + rng.randrange(2) & WORD_MASK
 
 
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
-    """``count`` executions of a row: corner cases of its element format, then random operands and fields."""
+    """Return ``count`` executions of a row: corner cases of its element format, then random operands and fields."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
     if insn.multiplies_high:
         # the first half are corner cases
@@ -92,7 +92,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         rs2, activation, weight = _exact_sources(insn, rs2, rng)
         weight = weight - rs1
     elif insn.requantises:
-        # both parameters differ from the operands, so that a mix-up shows
+        # both parameters differ from the operands, so that a mix-up is detected
         activation = random_words(rng, count)
         sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
         weight = sums - activation * rs1
@@ -114,8 +114,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
 
 
 def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int) -> Sources:
-    """Executions by :func:``sources``; then ``corners`` with pairs of corner cases, and ``places`` in which a single
-    bit decides."""
+    """Return executions by :func:`sources`, ``corners`` pairs of corner cases, and ``places`` with a deciding bit."""
     parts = [sources(insn, count, rng)]
     if corners and not insn.requantises:
         left, right = (column[:corners] for column in paired_corners(element_width(insn), rng))
@@ -130,8 +129,7 @@ def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int
 
 
 def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
-    """Executions in which one bit decides: the end of a run of equal bits, the last bit of a field, or the lowest bit
-    of a sum that is not shifted out."""
+    """Return executions in which one bit decides: the end of a run, the last bit of a field, the lowest bit kept."""
     drawn = sources(insn, len(places), rng)
     words, at = random_words(rng, len(places)), np.array(places, np.uint32)
     first = np.array([rng.randrange(place + 1) for place in places], np.uint32)
@@ -159,12 +157,12 @@ def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
 
 
 def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
-    """Multiples of powers of two, or numbers next to them."""
+    """Return multiples of powers of two, or numbers next to them."""
     numbers = [(rng.getrandbits(XLEN) << place) + rng.choice(away) & WORD_MASK for place in places.tolist()]
     return np.array(numbers, np.uint32)
 
 
 def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:
-    """Addends that bring the sum next to one of which the shift drops only zeros, so that carries from there matter."""
+    """Return addends that bring the sum next to one with only zeros to drop, so that carries from there matter."""
     bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(drawn.rd)))
     return _multiples(immediate("is3", drawn.word), (-1, 0, 1), rng) - bare

@@ -1,4 +1,4 @@
-"""Accesses to the NN register file, and the words that its reads give."""
+"""Accesses to the NN register file, and the words that its reads return."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -11,13 +11,16 @@ from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS,
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.stimuli import random_words
 
-_PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries behind the weights
+_PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries after the weights
 Columns = dict[str, np.ndarray]
 
 
 def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, weights: int = NNRF_WEIGHTS) -> Columns:
-    """Random reads and writes; every entry is written and read back at least once in the first beats. With ``pairs``
-    there are two entries more, of which the first is read as activation 2. ``weights`` are read as such."""
+    """Return random reads and writes; every entry is written and read back at least once in the first cycles.
+
+    With ``pairs`` there are two more entries, the first of which is read as activation 2. ``weights`` is the number of
+    entries readable as weights.
+    """
     numbers = [*range(entries), *(range(SECOND_PAIR, NNRF_WORDS) if pairs else ())]
     columns = {
         "we": np.array([1] * len(numbers) + [rng.randrange(2) for _ in range(beats - len(numbers))]),
@@ -33,8 +36,7 @@ def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, w
 
 
 def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dict[str, list[int]]:
-    """Words read per beat: activations and weights after the write of the same beat, parameters and second activations
-    of pairs before it."""
+    """Return the words read per cycle: parameters and second activations before the write, others after it."""
     words = [0] * NNRF_WORDS
     first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
     parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
@@ -55,7 +57,7 @@ def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dic
 
 
 def ex_stage_accesses(entries: int, beats: int, rng: Random, *, pairs: bool) -> tuple[Columns, dict[str, list[int]]]:
-    """The same by the ports of the EX stage, which writes from WB and reads in ID: inputs and words read."""
+    """Return accesses by the ports of the EX stage, which writes from WB and reads in ID: inputs and words read."""
     columns = nn_accesses(entries, beats, rng, pairs=pairs)
     words = nn_words_read(entries, columns, pairs=pairs)
     reads = [name for name in ("act", "wgt") if name in words]
@@ -73,7 +75,7 @@ class NnEntries:
         self._pairs, self._requantises = "pair" in ports, "requantise" in ports and self._in_stage
 
     def writes(self) -> list[dict[str, int]]:
-        """Inputs of the cycles that write the entries that the unit has."""
+        """Return the inputs of the cycles that write the entries of the unit."""
         words: list[tuple[int, int]] = []
         if self._pairs:
             words += zip((1, SECOND_PAIR + 1), self._activations.tolist(), strict=True)
@@ -82,7 +84,7 @@ class NnEntries:
         return [{"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word} for entry, word in words]
 
     def read_by(self, insn: Insn, src: Sources) -> Sources:
-        """The executions of a row with the entries that it reads."""
+        """Return the executions of a row with the entries that it reads."""
         if insn.requantises and self._in_stage:
             kappa, summand = (np.full_like(src.word, word) for word in self._parameters)
             return replace(src, act=kappa, wgt=summand)

@@ -1,7 +1,7 @@
-"""Executions of rows of the instruction table as vectors of the units of the EX stage, and what must come out.
+"""Executions of rows of the instruction table as vectors of the units of the EX stage, and their expected results.
 
-ID hands prepared operands to EX: immediates extended, scalars replicated, bit-field forms unified. That is written here
-on numpy columns, independent of the gates.
+ID hands prepared operands to EX: immediates extended, scalars replicated, bit-field forms unified. This module does the
+same on numpy columns, independently of the gates.
 """
 
 import re
@@ -22,7 +22,7 @@ from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, 
 from xpulpnn_sim.reference.golden.execute import execute, half_product_sum
 from xpulpnn_sim.reference.golden.scalar import offset
 
-OperandColumns = dict[str, Any]  # Arrays by port, of words unless a port is wider
+OperandColumns = dict[str, Any]  # arrays by port, of words unless a port is wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ _SHIFT_MASK = np.uint32(31)
 
 
 def replicate(value: U32, width: int) -> U32:
-    """The low ``width`` bits of every word in all its lanes."""
+    """Return the low ``width`` bits of every word in all its lanes."""
     lanes = sum(1 << position for position in range(0, 32, width))
     return ((value.astype(np.uint64) & np.uint64((1 << width) - 1)) * np.uint64(lanes)).astype(np.uint32)
 
 
 def _shuffle_selectors(insn: Insn, word: U32) -> U32:
-    """Selector word of the immediate shuffles: one selector in the low bits of each lane."""
+    """Return the selector word of immediate shuffles: one selector in the low bits of each lane."""
     selector = immediate("uimm6", word)
     if insn.op == "pv.shufflei":
         assert insn.entry is not None
@@ -87,7 +87,7 @@ def _second(insn: Insn, src: Sources) -> U32:
 
 
 def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
-    """Operand columns of the executions of ``insn`` in ``src``; ``exact``: in a core with ``requantise_exact``."""
+    """Return operand columns of the executions of ``insn`` in ``src``; ``exact``: with exact requantisation."""
     zero = np.zeros_like(src.word)
     operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": immediate("is3", src.word)}
     if insn.op == "lui":
@@ -103,7 +103,7 @@ def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColu
         scaled = {"op_a": src.rs1 + src.wgt, "op_b": src.rs2}
         return operands | (scaled if insn.is_exact else {"op_a": src.rs1, "op_b": src.rs1})
     if insn.requantises:
-        # the multiplier takes the factor of the NN-RF in place of the first operand
+        # the multiplier uses the factor of the NN-RF instead of the first operand
         return operands | {"op_a": ~src.rs1, "op_b": src.rs1}
     if insn.is_load or insn.is_store:
         return operands | {"op_b": offset(insn, src)}
@@ -113,7 +113,7 @@ def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColu
 
 
 def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
-    """Everything that a unit of the EX stage may receive for ``insn``, its dot product included."""
+    """Return the inputs that a unit of the EX stage may receive for ``insn``, including its dot product."""
     # factors and accumulator are `rs1 rs2 rd` of the dot-product unit, and `dotp_a dotp_b op_c` of the EX stage
     operands = operands_of(insn, src, exact=exact)
     first, second = operands["op_a"], operands["op_b"]
@@ -153,7 +153,7 @@ def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandCol
 
 
 def _clip_choice(insn: Insn, number: U32, bound: U32) -> U32:
-    """Words that say what to compare: bound inverted; then the number, the number and the bound."""
+    """Return words for ``clip``: complement_bound, then number within, number beyond and bound beyond."""
     if insn.op not in ("clip", "clipu"):
         return np.zeros_like(number)
     below, inverted = number.view(np.int32) < 0, bound.view(np.int32) < 0
@@ -173,7 +173,7 @@ _HIGH_SIGNS = {"mulh": (True, True), "mulhsu": (True, False), "mulhu": (False, F
 
 
 def _multiplied(insn: Insn) -> tuple[int, bool, bool]:
-    """Form of a multiplication, 0 for others, and the signs of its factors."""
+    """Return the form of a multiplication, 0 for other instructions, and the signs of its factors."""
     if insn.requantises:
         return _WHOLE_FORM, insn.is_exact, insn.is_exact
     if insn.op in {"mul", "mac", "msu", *_HIGH_SIGNS}:
@@ -188,7 +188,7 @@ def _signed(word: U32) -> I64:
 
 
 def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
-    """Ports of what requantises, multiplier and requantiser."""
+    """Return the ports of multiplier and requantiser for a requantisation."""
     if insn.is_exact:
         assert insn.fmt is not None
         lane = (src.word >> np.uint32(27)) % np.uint32(insn.fmt.lanes)
@@ -204,7 +204,7 @@ def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd."""
+    """Return the outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd."""
     # bases and addresses come from `sum`, before the result multiplexer
     if insn.is_branch:
         assert effects.taken is not None
@@ -220,7 +220,7 @@ def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> d
 
 
 def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Outputs of the part of the ALU that works on lanes, which only shows bit counts the word, in their order."""
+    """Return the outputs of the lane-wise ALU, which passes the oriented word to the bit counts."""
     if insn.op not in ("ff1", "fl1", "clb", "cnt"):
         return alu_expectation(insn, effects, operands)
     word = operands["op_a"]
@@ -230,7 +230,7 @@ def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) ->
 
 
 def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
-    """The number that a requantisation shifts, and the word above it if it has one."""
+    """Return the number that a requantisation shifts, and its upper word if it has one."""
     if "rounds" not in operands:
         return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
     total = operands["sum"].astype(np.int64)
@@ -239,12 +239,12 @@ def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
 
 
 def product_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Outputs of a multiplier without state: of a requantisation the product, else the value of rd."""
+    """Return the outputs of a multiplier without state: the product of a requantisation, else the value of rd."""
     return unscaled(insn, operands) if insn.requantises else value_of_rd(insn, effects, operands)
 
 
 def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Outputs of arrays that make dot products and products of words."""
+    """Return the outputs of arrays that make dot products and products of words."""
     if insn.is_pair:
         assert effects.rd is not None
         assert effects.rd2 is not None
@@ -258,17 +258,17 @@ def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) ->
 
 
 def late_product(insn: Insn, words: dict[str, U32], operands: OperandColumns) -> dict[str, U32]:
-    """Outputs for a product that WB writes: its upper word, or the sum that is shifted there."""
+    """Return the outputs for a product that WB writes: its upper word, or the sum to be shifted."""
     return {"upper": words["result"]} if insn.multiplies_high else {"second": operands["unshifted"]}
 
 
 def operation_result(
     insn: Insn, effects: Effects, operands: OperandColumns, *, pairs: bool, late: bool, product: str = "result"
 ) -> dict[str, U32]:
-    """Outputs of a multi-cycle unit: the value of rd, of a requantisation the ``product`` to be shifted and clipped.
+    """Return the outputs of a multi-cycle unit: the value of rd, or the unclipped ``product`` of a requantisation.
 
-    In a core with ``pairs`` both sums of two products, of which the first is 0 for all others, and the incremented
-    base; if products are ``late``, what WB writes leaves by ports of its own.
+    With ``pairs`` both sums of two products, of which the first is 0 for other instructions, and the incremented base;
+    with ``late`` products have separate outputs, from which WB writes.
     """
     if insn.is_pair:
         assert effects.rd is not None
@@ -296,13 +296,13 @@ Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
 
 
 def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Expectation of units whose output is the value of rd."""
+    """Return the outputs of units whose output is the value of rd."""
     assert effects.rd is not None
     return {"result": effects.rd}
 
 
 def weights_of_row(insn: Insn, _: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Expectation of the unit whose output is the weights in the format of the activations."""
+    """Return the output of the widener: the weights in the format of the activations."""
     return {"result": widened(insn, operands["word"])}
 
 
@@ -314,7 +314,7 @@ def row_vectors(
     *,
     exact: bool = False,
 ) -> RowVectors:
-    """Executions of rows in random order; ``inputs`` are the ports of the unit."""
+    """Return executions of rows in random order; ``inputs`` are the ports of the unit."""
     insns: list[Insn] = []
     counts: list[int] = []
     stimuli: list[dict[str, npt.ArrayLike]] = []
@@ -345,7 +345,7 @@ def row_vectors(
 
 
 def with_latency(vectors: RowVectors, rng: Random) -> RowVectors:
-    """The vectors for a unit that samples factors and control word with ``enable``, one beat before ``rd``."""
+    """Return the vectors for a unit that samples factors and control word with ``enable``, one cycle before ``rd``."""
     # some cycles are idle: factors and control word of another vector without `enable` must change nothing
     count = len(vectors.row)
     sampled: list[int] = []
