@@ -18,6 +18,7 @@ from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.core.mult import Mult
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import Requantiser
+from xpulpnn.dotp.cross import CrossDotp
 from xpulpnn.emit.names import KEYWORDS, snake_case
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.verilog import emit, plain
@@ -25,6 +26,10 @@ from xpulpnn.verilog import emit, plain
 
 def mixture() -> str:
     return emit(Mixture(), "mixture", config=CoreConfig()).text
+
+
+def mixture_and_dotp() -> str:
+    return mixture() + emit(CrossDotp(PRESETS["xpulpnn3"].dotp), "cross").text
 
 
 @pytest.mark.flow
@@ -159,7 +164,7 @@ def test_output_named_as_that_of_a_submodule_is_driven():
 @pytest.mark.unit
 @pytest.mark.flow
 def test_same_configuration_gives_same_bytes():
-    script = "from test_verilog import mixture; import sys; sys.stdout.write(mixture())"
+    script = "from test_verilog import mixture_and_dotp; import sys; sys.stdout.write(mixture_and_dotp())"
     texts = {
         subprocess.run(
             [sys.executable, "-c", script],
@@ -170,7 +175,7 @@ def test_same_configuration_gives_same_bytes():
         ).stdout
         for seed in ("1", "2")
     }
-    assert texts == {mixture()}
+    assert texts == {mixture_and_dotp()}
 
 
 @pytest.mark.unit
