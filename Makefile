@@ -18,7 +18,7 @@ test: $(READY) ## Run all tests
 quick: $(READY) ## Check style, types and units in a minute, before a commit
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint unit
 unit: $(READY) ## Run the tests that need no external tool and little time
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "unit and not flow" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m unit $(ARGS)
 bench: $(READY) ## Measure simulation and checking speed
 	@$(BIN)/python benchmarks/speed.py $(ARGS)
 lint: $(READY) ## Check style and types

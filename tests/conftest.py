@@ -25,6 +25,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(20_000)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test without a marker is of a unit."""
+    if not any(map(item.get_closest_marker, ("bench", "cosim", "flow"))):
+        item.add_marker("unit")
+
+
 @pytest.fixture
 def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Runs a command that must end with exit code 2 and one line; returns the line behind ``error:``."""

@@ -49,12 +49,10 @@ def words(line: str) -> list[str]:
     return rest
 
 
-@pytest.mark.unit
 def test_every_subcommand_has_examples():
     assert all(EXAMPLES.values())
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("command", "line"), ALL)
 def test_examples_are_valid(command: str, line: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
@@ -85,7 +83,6 @@ def test_quick_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     assert (tmp_path / "build/result.bin").read_bytes()[:4] == (10).to_bytes(4, "little")
 
 
-@pytest.mark.unit
 def test_version(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["--version"]) == 0
     name, number = capsys.readouterr().out.split()
@@ -94,7 +91,6 @@ def test_version(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_names_commands_and_options(shell: str, capsys: pytest.CaptureFixture[str]):
     assert cli.main(["completion", shell]) == 0

@@ -12,8 +12,6 @@ import pytest
 
 from xpulpnn_sim.publishing.guide.drawings import LAYERS
 
-pytestmark = pytest.mark.unit
-
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.field_values", "xpulpnn.errors", "xpulpnn.user_cache")

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.unit
-
 PYTHON = """#!/bin/sh
 case "$*" in
     "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;

@@ -54,7 +54,6 @@ def test_slow_memory_is_part_of_the_machine():
     assert slow > quick
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("changed", "error", "text"),
     [
@@ -72,7 +71,6 @@ def test_bad_arguments_are_told_before_anything_is_built(changed, error, text):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_check_vectors_reports_each_difference(tmp_path):
     word = find("pv.add.b", "rd,rs1,rs2").encode(rd=10, rs1=11, rs2=12)
     good = {"insn": "pv.add.b", "word": word, "rs1": 0x01FF0203, "rs2": 0x01010101, "rd_in": 0, "rd_out": 0x02000304}
@@ -89,20 +87,17 @@ def test_check_vectors_reports_each_difference(tmp_path):
         check_vectors([path], engine="iss")
 
 
-@pytest.mark.unit
 def test_names_of_the_packages_are_listed():
     assert {"cosim", "run", "explore", "simulate"} <= set(dir(xpulpnn_sim))
     assert {"Core", "preset"} <= set(dir(xpulpnn))
 
 
-@pytest.mark.unit
 def test_texts_stand_for_paths_and_single_ones_of_several():
     given = ExploreOptions(output="x", liberty="a.lib", preset="ri5cy", kernel="matmul:8", flow="asic")
     paths = {"output": Path("x"), "liberty": Path("a.lib")}
     assert given == ExploreOptions(**paths, preset=("ri5cy",), kernel=("matmul:8",), flow="asic")
 
 
-@pytest.mark.unit
 def test_verilog_echoes_the_configuration_of_the_component():
     config = preset("ri5cy")
     given = emit(SimdAlu(config), "alu", config=config)

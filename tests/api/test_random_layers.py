@@ -25,7 +25,6 @@ WIDTHS = tuple(product((8, 4, 2), (8, 4, 2), (8, 4, 2, 32)))
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("kernel", ["conv", "linear"])
 def test_all_widths_and_variants_have_a_turn(kernel):
     choices = turns(KERNELS[kernel], ALL)
@@ -40,7 +39,6 @@ def test_all_widths_and_variants_have_a_turn(kernel):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_as_many_layers_as_turns_meet_them_all(kernel):
     names = tuple(KERNELS[kernel].variants)[-1:]
@@ -54,7 +52,6 @@ def test_as_many_layers_as_turns_meet_them_all(kernel):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_case_is_known_by_its_seed():
     cases = random_cases(KERNELS["conv"], CoreChoice(FULL), 5, machine=Machine(seed=40))
     assert random_cases(KERNELS["conv"], CoreChoice(FULL), 1, machine=Machine(seed=43)) == cases[3:4]
@@ -62,7 +59,6 @@ def test_a_case_is_known_by_its_seed():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_differ_or_operands_are_at_their_ends(kernel):
     cases = random_cases(KERNELS[kernel], CoreChoice(FULL), 40, machine=Machine(seed=7))
@@ -86,7 +82,6 @@ def test_results_differ_or_operands_are_at_their_ends(kernel):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_single_pixels_channels_and_outputs(kernel):
     layers = [case.layer for case in random_cases(KERNELS[kernel], CoreChoice(FULL), 120, machine=Machine(seed=3))]
@@ -97,7 +92,6 @@ def test_single_pixels_channels_and_outputs(kernel):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_only_what_is_asked_for():
     precision = Precision.parse("i8x4x2")
     cases = random_cases(

@@ -87,7 +87,6 @@ BAD_INPUT = {
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input_is_one_line_that_names_the_argument(case, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -96,7 +95,6 @@ def test_bad_input_is_one_line_that_names_the_argument(case, refused, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.unit
 def test_usual_commands_of_groups():
     assert expanded(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
     assert expanded(["net", "digits.json"]) == ["net", "run", "digits.json"]
@@ -105,7 +103,6 @@ def test_usual_commands_of_groups():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["generate", "mult", "--json", "-"]) == 0
@@ -117,7 +114,6 @@ def test_results_say_how_they_came_about(tmp_path, capsys, monkeypatch):
     assert "module xpulpnn_mult" in captured.err
 
 
-@pytest.mark.unit
 def test_files_are_told_when_they_are_written(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for message in ("new/tools.json is written, in a new folder\n", "new/tools.json is written\n"):
@@ -126,7 +122,6 @@ def test_files_are_told_when_they_are_written(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 @pytest.mark.parametrize("content", ["", "\n  \n"])
 def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, refused):
@@ -140,7 +135,6 @@ def test_empty_vector_file_is_one_line_and_code_2(suffix, content, tmp_path, ref
     assert cli.main(["verify", "vectors", "--engine", "golden", str(full)]) == 0
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -156,25 +150,21 @@ def test_unwritable_folders_are_found_before_any_work(arguments, refused):
     assert "must be in a writable folder, not /proc/none" in refused(*arguments)
 
 
-@pytest.mark.unit
 def test_nothing_is_suggested_for_a_number(refused):
     assert "Did you mean" not in refused("net", "run", "n.json", "--cores", "99")
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("command", "option"), [("doctor", "--json"), ("bench", "--report")])
 def test_written_files_must_not_be_folders(command, option, tmp_path, refused):
     assert refused(command, option, tmp_path) == f"{option} must be a file, not the folder {tmp_path}"
 
 
-@pytest.mark.unit
 def test_no_command_is_help(capsys):
     assert cli.main([]) == 0
     assert "Usage: xpulpnn COMMAND" in capsys.readouterr().out
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("command", ["", *GROUPS])
 def test_help(command, capsys):
     assert cli.main([*command.split(), "--help"]) == 0
@@ -204,7 +194,6 @@ def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT)
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_generate_needs_no_extra(tmp_path):
     done = without_extras("generate", "mult", "-o", str(tmp_path))
@@ -216,7 +205,6 @@ def test_generate_needs_no_extra(tmp_path):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("name", "extra"), [("cosim kernel", "sim"), ("explore", "explore")])
 def test_missing_extra_is_named(name, extra):
     done = without_extras(*name.split(), "--help")
@@ -233,7 +221,6 @@ PORTS = (
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("variable", "value", "absent", "text"),
     [
@@ -254,7 +241,6 @@ def test_what_a_model_needs(variable, value, absent, text, refused, monkeypatch,
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_doctor_fails_without_a_compiler_and_shows_and_empties_the_cache(tmp_path, capsys, monkeypatch):
     report, cache = tmp_path / "tools.json", tmp_path / "cache"
     monkeypatch.setenv("PATH", "")
@@ -279,7 +265,6 @@ def test_doctor_fails_without_a_compiler_and_shows_and_empties_the_cache(tmp_pat
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
     # short work tells nothing
     with common.progress_bar("steps", 8) as bar:
@@ -303,7 +288,6 @@ def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
     assert error[-1].endswith(" 5 vectors")
 
 
-@pytest.mark.unit
 def test_lines_of_progress_tell_the_time_that_is_left():
     now = [0.0]
     progress = Progress(disable=True, get_time=lambda: now[0])
@@ -318,7 +302,6 @@ def test_lines_of_progress_tell_the_time_that_is_left():
     assert common._line(progress).endswith(" 4/10 images (0:02:40 left)")
 
 
-@pytest.mark.unit
 def test_a_step_without_a_time_left_tells_how_long_it_has_run():
     now = [0.0]
     progress = Progress(disable=True, get_time=lambda: now[0])

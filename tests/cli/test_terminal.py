@@ -62,7 +62,6 @@ def shown(screen: Terminal, holds: Callable[[list[str]], bool]) -> list[str]:
     return screen.text()
 
 
-@pytest.mark.unit
 def test_a_bar_makes_room_for_lines_and_does_not_follow_a_part_of_one(monkeypatch):
     with attached(monkeypatch) as screen:
         with common.progress_bar("steps", 8) as bar:

@@ -92,7 +92,6 @@ def choose_another(monkeypatch):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     build.build_model(RIG)
     build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST))
@@ -106,7 +105,6 @@ def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     assert len(set(linked)) == len(list(tmp_path.glob("*.a"))) == 3
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("chosen", build.MODEL_COMPILERS)
 def test_only_what_runs_once_is_left_unoptimised(chosen):
     text = build._whole(["a.cpp", "a__Slow.cpp", "b.cpp"], chosen)
@@ -117,7 +115,6 @@ def test_only_what_runs_once_is_left_unoptimised(chosen):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_path):
     first = build.build_model(RIG)
     done = len(compiler)
@@ -139,7 +136,6 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(tmp_path))
     tool = tmp_path / "compiler"
@@ -154,7 +150,6 @@ def test_failed_build_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
     old, new = tmp_path / "building-old", tmp_path / "building-new"
     for folder in (old, new):
@@ -166,7 +161,6 @@ def test_what_a_killed_build_left_goes_in_time(compiler, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([library, *tmp_path.glob("*.a"), new])
 
 
-@pytest.mark.unit
 def test_clang_unless_it_is_absent(monkeypatch):
     monkeypatch.delenv(build.COMPILER_VARIABLE, raising=False)
     with monkeypatch.context() as patch:
@@ -184,7 +178,6 @@ def test_clang_unless_it_is_absent(monkeypatch):
             build.compiler()
 
 
-@pytest.mark.unit
 class TestRig:
     def test_inputs_are_driven_or_tied(self):
         text = RIG.sources()["testbench.sv"]

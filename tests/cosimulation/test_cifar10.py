@@ -62,7 +62,6 @@ def test_cores_share_every_layer():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("bits", cifar10.WIDTHS)
 def test_random_results_spread(bits):
     case = cifar10_case(bits)
@@ -74,7 +73,6 @@ def test_random_results_spread(bits):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_every_layer_is_computed_by_the_fastest_variant():
     stages = cifar10_case(4).network.stages
     names = {
@@ -93,7 +91,6 @@ def test_every_layer_is_computed_by_the_fastest_variant():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
     """The results of one are where the next one reads, also for kernels that copy their inputs first."""
@@ -114,7 +111,6 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_layers_that_do_not_fit_together():
     """Between layers that read pixel by pixel channels may leave gaps; a fully connected one reads everything."""
     layer, precision = LinearLayer(inputs=24, outputs=2, raw=True), Precision.parse("i8x8xi32")
@@ -136,7 +132,6 @@ def test_layers_that_do_not_fit_together():
             chained(*stages, channels=channels)
 
 
-@pytest.mark.unit
 def test_input_is_rounded():
     pixels = np.array([[[0, 123, 255], [126, 122, 115]]], np.uint8)
     assert normalised_images(pixels).tolist() == [[[-62, 0, 71], [1, 0, 1]]]
@@ -147,7 +142,6 @@ def arrays() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_files_without_the_network(tmp_path):
     path = tmp_path / "weights.npz"
     np.savez(path, **(arrays() | {"b2": np.zeros(3, np.int8)}))
@@ -160,7 +154,6 @@ BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2,
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_shifts_of_trained_weights(tmp_path, name):
     """Ones for weights, biases of 127, by hand; any other shift gives another result."""
@@ -201,14 +194,12 @@ def test_trained_weights(nets):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("words", "named"), [("--network a.npz", "--network"), ("--bits 16", "--bits")])
 def test_bad_input(words, named, refused):
     assert refused("cosim", "cifar10", *words.split()).startswith(f"{named} must ")
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_images_of_another_size(tmp_path, refused):
     np.savez(tmp_path / "weights.npz", **arrays())
     np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))

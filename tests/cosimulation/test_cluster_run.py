@@ -114,7 +114,6 @@ def test_a_core_that_does_not_come_to_the_barrier_is_reported():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("layer", "config", "tiling", "message"),
     [
@@ -171,7 +170,6 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("kernel", "text", "precision", "variant", "tiling"),
     [

@@ -19,7 +19,6 @@ from xpulpnn_sim.reference.programs.exits import Exit, Reason
 PASS = Exit(Reason.PASS, 0, 0, None, "pass")
 
 
-@pytest.mark.unit
 def test_a_run_ends_when_program_and_debugger_have():
     messages = []
     with serving(0, holds=True, tell=messages.append) as debugger:
@@ -31,13 +30,11 @@ def test_a_run_ends_when_program_and_debugger_have():
         assert debugger.ended(Event.DEBUGGER_LEFT, None) is PASS
 
 
-@pytest.mark.unit
 def test_without_a_debugger_a_run_ends_with_its_program():
     with serving(0) as debugger:
         assert debugger.ended(Event(0), PASS) is PASS
 
 
-@pytest.mark.unit
 def test_a_port_that_is_taken_is_refused():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -85,7 +85,6 @@ def test_layers_and_their_accounts():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_usual_memory_holds_the_network(bits):
     case = cifar10_case(bits, EIGHT)
@@ -103,7 +102,6 @@ LATE = {
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("memory", LATE)
 def test_filters_wait_where_memory_is_short(memory):
     """The less memory, the later they come; the results are right, on the instruction-set simulator."""
@@ -115,7 +113,6 @@ def test_filters_wait_where_memory_is_short(memory):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("kib", "meanwhile"), [(128, "conv1"), (60, "pool1")])
 def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
     case = cifar10_case(8, EIGHT)
@@ -124,7 +121,6 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_cluster_without_dma():
     with pytest.raises(InputError, match=r"^dma of the cluster must be true for networks, not false$"):
         BuiltDeployment(case_of(LAYERS), replace(FOUR, dma=False))
@@ -164,7 +160,6 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_the_beginning_of_memory_is_noise():
     program = BuiltDeployment(case_of(LAYERS), FOUR).program
     assert set(program.data) == {0xA5}
@@ -229,7 +224,6 @@ LEAVING = 21_000
 """Bytes that are too few for it to stay."""
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_a_map_leaves_and_comes_back():
     case = case_of(RESIDUAL)
@@ -262,7 +256,6 @@ def short_lived(right, *given):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "layers", "memory", "first"),
     [
@@ -283,7 +276,6 @@ def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first
     assert first in (None, next(number for number, count in enumerate(mismatches) if count))
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("layers", "memory", "divided"),
     [
@@ -309,7 +301,6 @@ def test_layers_of_every_kind(layers, memory, divided):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_layers_that_no_tile_is_small_enough_for():
     """Not even a row of four channels by a single core."""
@@ -322,7 +313,6 @@ def test_layers_that_no_tile_is_small_enough_for():
             BuiltDeployment(case, replace(case.config, tcdm_bytes=8 << 10))
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.flow
 def test_random_networks_in_ever_less_memory(seed, monkeypatch):
@@ -341,7 +331,6 @@ def test_random_networks_in_ever_less_memory(seed, monkeypatch):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_many_layers():
     """More than an instruction can step over where the cores report."""

@@ -86,7 +86,6 @@ def test_wrong_results_are_counted():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_the_core_must_have_the_instructions():
     plan = best_plan(SMALL, 1, 1, methods("xpulpv2"))
     assert plan is not None
@@ -132,7 +131,6 @@ def record(**changes):
     return usual | {"matmul": "1x2x3"} | changes
 
 
-@pytest.mark.unit
 def test_the_fastest_packing_is_shown():
     records = [
         record(),
@@ -146,7 +144,6 @@ def test_the_fastest_packing_is_shown():
     assert (best.rows, best.columns) == ([f"W{n}" for n in range(1, 8)], [f"A{n}" for n in range(1, 8)])
 
 
-@pytest.mark.unit
 def test_equal_widths_hold_for_what_is_narrower():
     records = [
         record(sweep="bits", weights=1, activations=1),
@@ -159,7 +156,6 @@ def test_equal_widths_hold_for_what_is_narrower():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -173,7 +169,6 @@ def test_bad_input(words, named, refused):
     assert refused("cosim", "ulppack", *words.split()).startswith(named)
 
 
-@pytest.mark.unit
 def test_extreme_operands():
     point = SweepPoint(layer=MatmulLayer.parse("1x2x1"), w=3, a=2, signed=True, extreme=True)
     weights, activations = point.operands(0)

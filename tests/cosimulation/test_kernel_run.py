@@ -146,7 +146,6 @@ def test_waveforms_of_a_few_instructions(tmp_path):
     assert 0 < sizes[0] < sizes[1]
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
@@ -166,7 +165,6 @@ def test_cases_that_cannot_run(chosen, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.unit
 def test_one_width_for_all():
     assert short_precision("conv", 4) == Precision(4, 4, 4)
     assert short_precision("matmul", 4) == Precision(4, 4, 32, y_signed=True)

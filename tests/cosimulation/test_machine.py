@@ -13,8 +13,6 @@ from xpulpnn_sim.cosimulation.model.build import NATIVE
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, load_memory
 from xpulpnn_sim.cosimulation.model.schema import SETTINGS, cpp_header
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.mark.parametrize(
     ("values", "named"), [({"grant_stalls": 1.0}, "grant stalls"), ({"irq_rate": float("nan")}, "irq rate")]

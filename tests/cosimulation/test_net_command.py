@@ -138,7 +138,6 @@ def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, 
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_reference(network, tmp_path, capsys):
     images = np.zeros((3, 4, 4, 3), np.uint8)
     images[[0, 2], :, :2] = images[1, :, 2:] = 90
@@ -157,7 +156,6 @@ def test_reference(network, tmp_path, capsys):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_scores_of_images_without_labels(network, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     images = np.zeros((2, 4, 4, 3), np.uint8)
@@ -176,7 +174,6 @@ def test_scores_of_images_without_labels(network, tmp_path, capsys, monkeypatch)
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_import(tmp_path, capsys, monkeypatch):
     """A model whose input has a range, and colours of their own; what ends in an error writes nothing."""
     monkeypatch.chdir(tmp_path)
@@ -249,7 +246,6 @@ BAD_INPUT = {
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(case, network, tmp_path, refused, monkeypatch):
     folder = tmp_path / "empty"

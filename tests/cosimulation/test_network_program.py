@@ -177,7 +177,6 @@ def test_faults_are_noticed(fault: str, tmp_path: Path):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_network_larger_than_the_memory_is_refused():
     builder = NetworkBuilder("large")
     arrays = {"weights": np.ones((2048, 2048), np.int8), "shift": np.array(1)}
@@ -218,7 +217,6 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -136,7 +136,6 @@ def first_layers(bits: int, config, layers: int = 7) -> NetworkCase:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("config", [FULL, FOUR], ids=["core", "cluster"])
 def test_the_program_for_another_input_is_the_one_made_for_it(config):
     first = first_layers(2, config)
@@ -187,7 +186,6 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_memory_by_lifetime():
     network = first_layers(2, FULL).network
     names = ("im2col", "input", "conv1.output", "conv1.ahead", "conv1.weights", "pool1.output", "stack")
@@ -205,7 +203,6 @@ def test_memory_by_lifetime():
     }
 
 
-@pytest.mark.unit
 def test_memory_outside_by_transfer():
     symbols = {"weights": Symbol(300, 60), "input": Symbol(100, 200), "call": Symbol(360, 32)}
 
@@ -253,7 +250,6 @@ TOO_LARGE = {"_MOST_CODE": "code of diamond must be at most 100 bytes, not ", "_
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_networks_larger_than_memory(name, monkeypatch):
     monkeypatch.setattr(module, name, 100)

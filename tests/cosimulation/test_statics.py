@@ -14,8 +14,6 @@ from xpulpnn_sim.cosimulation.model.schema import NO_GROUP, Action, CsrFlag, Ins
 from xpulpnn_sim.cosimulation.model.statics import Describer, stream_text
 from xpulpnn_sim.reference.iss.fetched import decoding
 
-pytestmark = pytest.mark.unit
-
 DECODE = decoding(frozenset(Extension), frozenset({2, 4, 8, 16}))
 P = Property
 NN_READS = P.READS_RD | P.WRITES_RD | P.READS_ACT | P.READS_WGT

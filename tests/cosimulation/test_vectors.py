@@ -19,8 +19,7 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.verification.random.drawn_vectors import drawn_vectors
 
 RTL = pytest.param("rtl", marks=pytest.mark.cosim)
-GOLDEN = pytest.param("golden", marks=pytest.mark.unit)
-ENGINES = [RTL, GOLDEN]
+ENGINES = [RTL, "golden"]
 
 
 def word(mnemonic, operands=None, **values):
@@ -138,7 +137,6 @@ def test_every_spoilt_field_is_found(check, engine):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_core_with_compute_update_alone(check):
     """Its gates: ``xpulpnn verify vectors FILE --preset xpulpnn-cu``."""
     code, result, _ = check([COMPUTE_UPDATE, GOOD[0], GOOD[-1]], "--engine", "golden", "--preset", "xpulpnn-cu")
@@ -146,7 +144,6 @@ def test_core_with_compute_update_alone(check):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_unknown_and_absent_instructions_are_skipped(check):
     unknown = {**GOOD[0], "insn": "pv.frobnicate.q"}
     code, result, _ = check([unknown, *GOOD], "--engine", "golden", "--preset", "ri5cy")
@@ -155,7 +152,6 @@ def test_unknown_and_absent_instructions_are_skipped(check):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_compressed_files_and_empty_lines(check):
     code, result, _ = check([*GOOD, "\n"], "--engine", "golden", name="vectors.jsonl.gz")
     assert (code, result["vectors"]) == (0, len(GOOD))
@@ -181,7 +177,6 @@ MALFORMED = {
 }
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("case", MALFORMED)
 def test_malformed_lines_are_named(check, case):
     line, text = MALFORMED[case]
@@ -190,7 +185,6 @@ def test_malformed_lines_are_named(check, case):
     assert f"vectors.jsonl line 2: {text}" in error
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("name", "content"), [("v.jsonl.gz", b"\x1f\x8b\x08broken"), ("v.jsonl.gz", b"plain"), ("v.jsonl", b"\xff\xfe\xfd")]
 )
@@ -214,7 +208,6 @@ def drawn_file(path, config, per_row):
     return list(VectorReader(config).read(path))
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("name", DRAWN_CONFIGS)
 def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
     config = DRAWN_CONFIGS[name]
@@ -263,7 +256,6 @@ def test_drawn_vectors_pass(drawn, check, engine):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_drawn_vectors_reach_everything(drawn):
     config = preset("xpulpnn2")
     decoder = Decoder(enabled(config.extensions, config.widths))
@@ -284,7 +276,6 @@ def test_drawn_vectors_reach_everything(drawn):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("option", "absent"), [("mac_load_cross", 3 << 23), ("mac_load_dot", 1 << 25)])
 def test_drawn_vectors_are_those_of_the_configuration(option, absent):
     config = replace(preset("xpulpnn2"), **{option: False}, requantise=False)
@@ -294,7 +285,6 @@ def test_drawn_vectors_are_those_of_the_configuration(option, absent):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_drawn_vectors_become_a_file(tmp_path, capfd, refused):
     path = tmp_path / "drawn.jsonl.gz"
     command = ["verify", "vectors", str(path), "--preset", "xpulpnn2", "--engine", "golden", "--seed", "3"]
@@ -318,7 +308,6 @@ def golden_mismatches(folder, vector):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("mnemonic", "before", "after", "rule"),
     [
@@ -342,7 +331,6 @@ def test_entries_of_a_core_with_requantisation(tmp_path, mnemonic, before, after
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_wrong_parameter_is_found(tmp_path):
     vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
     vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
@@ -395,7 +383,6 @@ def spoilt_pairs():
         yield f"nnrf_out[{entry}]", {**PAIR, "nnrf_out": entries}
 
 
-@pytest.mark.unit
 def test_two_sums_and_every_entry_of_a_pair_are_compared(tmp_path):
     config = replace(preset("xpulpnn2"), mac_load_pair=True)
     names = [name for name, _ in spoilt_pairs()]

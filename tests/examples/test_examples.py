@@ -53,6 +53,7 @@ def test_intrinsics(tmp_path):
     assert on_simulator.output.endswith(b" 0 wrong\n")
 
 
+@pytest.mark.flow
 def test_scheduler(tmp_path, capsys):
     elf = str(tmp_path / "scheduler.elf")
     options = ["--preset", "cluster2", "--set", "nn_csrs=true", "--cores", "2"]
@@ -109,7 +110,6 @@ def test_sweep(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "report.html").is_file()
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("bits", "least"), [(8, 36), (4, 35), (2, 33)])
 def test_fashion(bits, least):
     described = read_network(EXAMPLES / f"fashion/fashion{bits}.json")
@@ -123,7 +123,6 @@ SEVEN = (".######.", ".######.", "....+##.", "...+##..", "..+##...", "..###...",
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("bits", "digits"), [(8, {0: NOUGHT, 7: SEVEN}), (4, {0: NOUGHT, 7: SEVEN}), (2, {0: NOUGHT})])
 def test_digits(bits, digits):
     described = read_network(EXAMPLES / f"digits/digits{bits}.json")
@@ -152,7 +151,6 @@ def test_training(tmp_path):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_other_data_is_refused(tmp_path):
     data = tmp_path / "digits.csv.gz"

@@ -155,7 +155,6 @@ def test_repeated_runs_for_a_clock(library: Library) -> None:
     assert "Clock: 1 ns" in " ".join(result.conditions)
 
 
-@pytest.mark.unit
 def test_another_order_is_the_same_netlist() -> None:
     cells = {f"c{number}": {"type": "$_NOT_", "connections": {"A": [number]}} for number in range(20)}
     module = {"ports": {}, "cells": cells, "netnames": {"a": {}, "b": {}, "c": {}}}
@@ -199,7 +198,6 @@ def test_a_design_that_cannot_be_mapped_is_one_line_with_its_log(library: Librar
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^script must be one of area, speed, both, not size$"):
         ExploreOptions(script="size").check()
@@ -215,7 +213,6 @@ def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: py
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_the_wheel_runs_unless_another_yosys_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "yosys"
     program.write_text("#!/bin/sh\necho 'Yosys 9.8 (git sha1 0)'\n")
@@ -229,7 +226,6 @@ def test_the_wheel_runs_unless_another_yosys_is_asked_for(tmp_path: Path, monkey
     assert not find_yosys("wheel").native
 
 
-@pytest.mark.unit
 def test_cells_that_the_library_lacks(library: Library, tmp_path: Path) -> None:
     cell = {"type": "$_DLATCH_P_", "connections": {"Q": [2]}}
     path = tmp_path / "netlist.json"

@@ -15,8 +15,6 @@ from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.exploration.results import EmittedDesign, cached_flow, emit_design
 
-pytestmark = pytest.mark.unit
-
 DESIGN = EmittedDesign(
     top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
 )

@@ -10,8 +10,6 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy import cluster
 from xpulpnn_sim.exploration.energy.estimate import pieces
 
-pytestmark = pytest.mark.unit
-
 
 def test_pieces_are_spread_over_a_run() -> None:
     assert pieces(1000, 3000, 512, 128) == ([1000, 1624, 2248, 2872], 128)

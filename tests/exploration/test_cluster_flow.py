@@ -78,7 +78,6 @@ def design() -> EmittedDesign:
     return EmittedDesign(top="cluster", module="cluster", config=ClusterConfig(), verilog=VERILOG, manifest=manifest)
 
 
-@pytest.mark.unit
 def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
     assert part_instances(design) == {"core0": "core", "core1": "core", "tcdm": "tcdm"}
     memory, rest = part(design, "tcdm"), part(design, "cluster", frozenset({"core", "tcdm"}))
@@ -136,7 +135,6 @@ def net_values(netlist: MappedNetlist, known: dict[str, bool]) -> dict[str, bool
     return {name: values[net] for name, net in netlist.outputs.items()}
 
 
-@pytest.mark.unit
 def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
     """Two instances of a NAND beside a wire: the second takes the first's results and a constant."""
     nand = library.cells["NAND2_X1"]

@@ -19,8 +19,6 @@ from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 
-pytestmark = pytest.mark.unit
-
 VOLTAGE, PERIOD_NS = 2.0, 10.0
 
 LIBRARY = """

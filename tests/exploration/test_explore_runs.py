@@ -214,7 +214,6 @@ def point(folder, *names, **extra):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_only_what_runs_wrote_goes_and_nothing_outside_the_folder(tmp_path):
     folder = tmp_path / "run"
     point(folder / "points" / "gone", "dotp.v", "asic-area/netlist.v")
@@ -231,7 +230,6 @@ def test_only_what_runs_wrote_goes_and_nothing_outside_the_folder(tmp_path):
     assert {path.name for path in (folder / "points").iterdir()} == {"kept", "other"}
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("text", ["{}", "[]", "no json", '{"points": [], "command": "make all"}'])
 def test_tables_of_somebody_else_stay(tmp_path, text):
     write(tmp_path, **{"results.json": text, "results.csv": "", "report.html": ""})

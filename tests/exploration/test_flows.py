@@ -19,8 +19,6 @@ from xpulpnn_sim.exploration.results import EmittedDesign, emit_design
 from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

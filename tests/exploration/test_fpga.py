@@ -85,7 +85,6 @@ def test_unreadable_verilog_is_one_line():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_settings_tell_the_seeds_apart_and_name_a_missing_tool(monkeypatch: pytest.MonkeyPatch):
     assert FpgaFlow("ecp5", seeds=1).settings() != FpgaFlow("ecp5", seeds=2).settings()
     known = importlib.util.find_spec
@@ -102,7 +101,6 @@ def manifest(*ports: tuple[str, str, int]) -> dict[str, object]:
 ALL_PORTS = (("clk", "input", 1), ("rst", "input", 1), ("a", "input", 3), ("go", "input", 1), ("y", "output", 2))
 
 
-@pytest.mark.unit
 def test_the_wrapper_has_four_pins_and_a_register_for_every_port_bit():
     wrapper = Wrapper(manifest(*ALL_PORTS))
     assert wrapper.input_bits == ["a[0]", "a[1]", "a[2]", "go"]

@@ -17,7 +17,7 @@ from xpulpnn_sim.exploration.energy.gate_model import Circuit, Gates, gate_sourc
 from xpulpnn_sim.exploration.liberty import Liberty
 from xpulpnn_sim.tools.yosys import require_verilator
 
-pytestmark = [pytest.mark.unit, pytest.mark.flow]
+pytestmark = pytest.mark.flow
 liberty = fixture_liberty
 
 ENABLE = [1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1]

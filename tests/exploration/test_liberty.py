@@ -10,8 +10,6 @@ from xpulpnn_sim.exploration.generic_library import liberty_text
 from xpulpnn_sim.exploration.liberty import Expression, Liberty, read_liberty
 from xpulpnn_sim.exploration.library import Library, load_library
 
-pytestmark = pytest.mark.unit
-
 TEXT = r"""/* a comment { with a brace */
 library (small) {
   time_unit : "10ps";

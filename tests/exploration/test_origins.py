@@ -9,8 +9,6 @@ from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.mapped_netlist import SHARED, MappedNetlist, mapped_module, with_origins
 from xpulpnn_sim.tools.netlists import read_module
 
-pytestmark = pytest.mark.unit
-
 CELLS = generic_library().cells
 # nets: 2..5 inputs a..d, 6 clk, 7 register
 INPUTS = {"a": 2, "b": 3, "c": 4, "d": 5, "clk": 6}

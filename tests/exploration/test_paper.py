@@ -20,8 +20,6 @@ from xpulpnn_sim.exploration.results import (
     PointResult,
 )
 
-pytestmark = pytest.mark.unit
-
 AREAS = {
     "ri5cy ex-stage": 20.0,
     "xpulpnn ex-stage": 25.0,

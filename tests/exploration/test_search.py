@@ -16,8 +16,6 @@ from xpulpnn_sim.exploration.search import (
     structures,
 )
 
-pytestmark = pytest.mark.unit
-
 AREA = Objective(name="area", flow="asic-area")
 DELAY = Objective(name="delay", flow="asic-area")
 BOTH = ["asic-area", "asic-speed"]

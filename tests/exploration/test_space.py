@@ -6,8 +6,6 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.space import build_space
 
-pytestmark = pytest.mark.unit
-
 OTHER = "sweep must name a setting that is given nowhere else"
 NONE = "at least one combination must be possible, not none of 1"
 KNOWN = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2,xpulpnn3"

@@ -42,7 +42,6 @@ def opensta() -> OpenSta:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     path = longest_paths(NETLIST, library)[0]
     assert (path.start in {"a", "b"}, path.end) == (True, "y")
@@ -81,7 +80,6 @@ def test_opensta_abc_and_the_estimate_agree_on_a_component(
     assert "opensta" not in alone.tools
 
 
-@pytest.mark.unit
 def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: Library) -> None:
     def table(delay: float) -> Table:
         return Table([0.0], [0.0], [[delay]])
@@ -109,7 +107,6 @@ def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: L
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [

@@ -3,12 +3,8 @@
 import re
 from enum import EnumType
 
-import pytest
-
 from xpulpnn.isa import cluster
 from xpulpnn_sw.toolchain.headers.generate import cluster_map
-
-pytestmark = pytest.mark.unit
 
 PLACES = {
     "TCDM": 0x1000_0000,

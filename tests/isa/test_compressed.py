@@ -6,9 +6,6 @@ from xpulpnn.errors import EncodingError
 from xpulpnn.isa.compressed import COMPRESSED_ROWS, EXPANSIONS, compressed_insn
 from xpulpnn.isa.table import INSNS, Decoder, expand_compressed
 
-pytestmark = pytest.mark.unit
-
-
 SAMPLES = [
     (0x0001, 0x0000_0013),  # c.nop
     (0x007D, 0x0000_0013),  # c.nop with an immediate, a hint

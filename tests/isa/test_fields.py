@@ -9,8 +9,6 @@ from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import HALF_FIELDS, WORD_FIELDS, Field
 from xpulpnn.isa.table import INSNS, find
 
-pytestmark = pytest.mark.unit
-
 FIELDS = [*WORD_FIELDS.items(), *HALF_FIELDS.items()]
 
 

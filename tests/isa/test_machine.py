@@ -9,8 +9,6 @@ from xpulpnn.isa.machine import Cost, ExceptionCause, Interrupt, division_cycles
 from xpulpnn.isa.retirement import RETIREMENT_FIELDS, WIDTHS, WaitCause
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
 
-pytestmark = pytest.mark.unit
-
 COSTS = {"MULTIPLY_HIGH": 5, "TAKEN_BRANCH": 3, "INTERRUPT": 4}
 """Cycles with the instruction's own, where they are not 2."""
 

@@ -13,8 +13,6 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, enabled, find
 
-pytestmark = pytest.mark.unit
-
 MANUAL = Path(__file__).with_name("encodings.csv")
 ALL_EXTENSIONS = frozenset(Extension)
 ALL_WIDTHS = frozenset({16, 8, 4, 2})

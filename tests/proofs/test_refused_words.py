@@ -27,7 +27,6 @@ REFUSED = [
 ]
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("words", "message"), REFUSED)
 def test_refused(words: str, message: str):
     with pytest.raises(InputError) as refusal:

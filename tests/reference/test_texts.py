@@ -9,8 +9,6 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.programs.exits import Trapped, describe, fetched_word
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, TRACE_HEADER, lines
 
-pytestmark = pytest.mark.unit
-
 ILLEGAL = (
     (
         "ri5cy",

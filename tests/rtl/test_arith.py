@@ -23,8 +23,6 @@ from xpulpnn_sim.benches.vectors.operands import sources
 from xpulpnn_sim.benches.vectors.rows import alu_expectation, operands_of
 from xpulpnn_sim.reference.golden.execute import execute
 
-pytestmark = pytest.mark.unit
-
 SEED = 29
 
 

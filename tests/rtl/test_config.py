@@ -12,8 +12,6 @@ from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import apply_settings
 
-pytestmark = pytest.mark.unit
-
 
 class Shape(Enum):
     ROUND = 1

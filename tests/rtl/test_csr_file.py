@@ -12,8 +12,6 @@ from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.csr_file import StoredCsr
 from xpulpnn.isa.csr import CSR_BY_NAME
 
-pytestmark = pytest.mark.unit
-
 ADDRESSES = 1 << 12
 READ_ONLY = {address for address, (_, access, *_) in BASE.items() if access == "RO"}
 PLAIN = replace(preset("ri5cy"), xpulpv2=False)

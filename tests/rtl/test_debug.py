@@ -7,7 +7,6 @@ from xpulpnn.debug.rom import DebugCode
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.debug import ABSTRACT_WORDS, Place
 
-pytestmark = pytest.mark.unit
 _OPCODE, _LUI = 0x7F, 0x37
 
 

@@ -16,8 +16,6 @@ from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
 
-pytestmark = pytest.mark.unit
-
 SEED = 23
 SUBSETS = [*({width} for width in sorted(ALL_WIDTHS)), {8, 2}, {16, 4}, {16, 4, 2}]
 

@@ -58,6 +58,7 @@ class Port:
         return await self.scan(ER2, address << 34 | word << 2 | op, 41) & (1 << 34) - 1
 
 
+@pytest.mark.flow
 def test_accesses_by_the_port_of_an_ecp5() -> None:
     m = Module()
     sync, tck = ClockDomain("sync"), ClockDomain("tck")

@@ -150,7 +150,6 @@ DIFFERENT = {
 }
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("case", SHARED)
 def test_alike_is_converted_once(case, conversions):
     children = [SHARED[case]() for _ in range(3)]
@@ -161,7 +160,6 @@ def test_alike_is_converted_once(case, conversions):
     assert len(set(children.values())) == 1
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_different_is_converted_each(case, conversions):
     kinds = DIFFERENT[case]
@@ -171,7 +169,6 @@ def test_different_is_converted_each(case, conversions):
         assert len([name for name in conversions if name not in ("Group", "Around")]) == 2
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("kind", [Counter, Around])
 def test_another_domain_is_another_clock_of_the_same_module(kind):
     emitted = emit(Group(kind(), DomainRenamer("fast")(kind())), "group", config={})
@@ -181,7 +178,6 @@ def test_another_domain_is_another_clock_of_the_same_module(kind):
         assert emitted.text.count(f".clk({clock})") == 1 + (kind is Around and clock == "clk")
 
 
-@pytest.mark.unit
 def test_different_circuits_are_different_modules():
     for case in ("list", "true and 1", "clock edge"):
         first, second = DIFFERENT[case]

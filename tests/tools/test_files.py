@@ -20,8 +20,6 @@ from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_c
 from xpulpnn_sim.tools.files import LOCK, folder_lock, replacing, write_text
 from xpulpnn_sim.tools.results import Results, digest
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.mark.parametrize(
     ("environment", "place", "said_by"),

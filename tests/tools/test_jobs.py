@@ -16,8 +16,6 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.worker_process import CallError
 
-pytestmark = pytest.mark.unit
-
 HERE = Path(__file__).parent
 
 

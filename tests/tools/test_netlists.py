@@ -9,8 +9,6 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, in_order, read_module
 
-pytestmark = pytest.mark.unit
-
 CONTENT = {
     "ports": {"a": {"direction": "input", "bits": [2, 3]}, "y": {"direction": "output", "bits": [5]}},
     "netnames": {

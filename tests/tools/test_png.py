@@ -10,8 +10,6 @@ from PIL import Image
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.networks.images import read_png
 
-pytestmark = pytest.mark.unit
-
 
 def png(pixels, mode=None) -> bytes:
     """A picture of these samples, converted to another mode of Pillow."""

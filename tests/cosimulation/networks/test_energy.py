@@ -29,7 +29,6 @@ def pieces(bits: int, share: float, config=FULL):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_pieces_of_convolutions_are_their_middle():
     for share in (0.2, 0.02, 0.0005):
         for stage, _, whole, piece in pieces(8, share):
@@ -47,7 +46,6 @@ def test_pieces_of_convolutions_are_their_middle():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_pieces_of_other_layers():
     sizes = {
         stage.name: (str(piece.stage.layer), [values.shape for values in piece.maps])
@@ -63,7 +61,6 @@ def test_pieces_of_other_layers():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_layer_that_is_short_stays_whole():
     for stage, source, whole, piece in pieces(4, 1.5, BEYOND):
         assert (piece.stage.layer, piece.share) == (stage.layer, 1)
@@ -124,7 +121,6 @@ def result(per_cycle: float) -> EnergyResult:
     )
 
 
-@pytest.mark.unit
 def test_the_energy_of_a_cycle_times_the_cycles():
     record = {"layers": [{"name": "a", "cycles": 3000}, {"name": "b", "cycles": 500}]}
     energies = {"a": LayerEnergy(result=result(60_000), share=0.5), "b": LayerEnergy(result=result(40_000), share=1.0)}
@@ -139,7 +135,6 @@ def test_the_energy_of_a_cycle_times_the_cycles():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_every_layer_is_estimated_by_a_piece_of_its_length(monkeypatch):
     seen = {}
 

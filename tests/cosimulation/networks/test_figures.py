@@ -8,8 +8,6 @@ from rich.console import Console
 from xpulpnn_sim.cli.network_tables import cause_legend, layer_table
 from xpulpnn_sim.cosimulation.networks.figures import energy_figure, layers_figure, memory_figure
 
-pytestmark = pytest.mark.unit
-
 STALLS = {"jump": 10, "bank_conflict": 30, "sync": 40}
 LAYERS = [
     {"name": "conv", "cycles": 100, "macs": 800, "macs_per_cycle": 8.0, "stalls": STALLS},

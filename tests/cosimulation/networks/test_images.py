@@ -9,8 +9,6 @@ import pytest
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.networks.images import read_images
 
-pytestmark = pytest.mark.unit
-
 SAMPLES = np.random.default_rng(5).integers(0, 256, (3, 4, 6)).astype(np.uint8)
 LABELS = np.array([7, 0, 2], np.uint8)
 FORMS = "a folder of NAME_LABEL.png, an IDX file, or an npz file with images and labels"

@@ -30,8 +30,6 @@ from xpulpnn_sw.layers.layer import LinearLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.network import Network, Stage
 
-pytestmark = pytest.mark.unit
-
 IMAGES = 5
 
 

@@ -12,8 +12,6 @@ from xpulpnn_sim.exploration.report.cluster_plots import (
     write_cluster_plots,
 )
 
-pytestmark = pytest.mark.unit
-
 
 def record(cores: int = 8, **fields: object) -> dict:
     """Figures of a kernel; what is not told is the same in all."""

@@ -19,8 +19,6 @@ from xpulpnn_sim.exploration.results import UNFINISHED
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
-pytestmark = pytest.mark.unit
-
 
 def printed(table: object, width: int = 160) -> list[str]:
     console = Console(width=width, highlight=False, color_system=None, record=True, file=io.StringIO())

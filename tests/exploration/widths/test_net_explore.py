@@ -85,7 +85,6 @@ def test_processes_give_what_one_gives(model: Path) -> None:
     assert len({study.layers for study in studies}) == 2
 
 
-@pytest.mark.unit
 @pytest.mark.usefixtures("own_store")
 @pytest.mark.flow
 def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -100,7 +99,6 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -133,7 +131,6 @@ def test_errors(
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_models_that_are_quantised_already(model: Path, capsys: Any) -> None:
     onnx: Any = pytest.importorskip("onnx")
     proto = onnx.ModelProto.FromString(model.read_bytes())
@@ -148,7 +145,6 @@ def test_models_that_are_quantised_already(model: Path, capsys: Any) -> None:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("bits", "precisions"),
     [
@@ -168,7 +164,6 @@ def test_import_with_bits_of_every_layer(model: Path, bits: str, precisions: lis
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -194,7 +189,6 @@ def results_beside(actual: Any, expected: Any) -> tuple[float, int]:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_import_says_how_near_the_network_is(model: Path, capsys: Any) -> None:
     onnx_reference: Any = pytest.importorskip("onnx.reference")
     folder = model.parent
@@ -218,7 +212,6 @@ def test_import_says_how_near_the_network_is(model: Path, capsys: Any) -> None:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize(("correlation", "status"), [(0.95, 0), (0.8, 0), (0.3, 1)])
 def test_import_of_a_network_that_is_far_from_its_model(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, correlation: float, status: int

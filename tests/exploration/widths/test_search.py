@@ -16,8 +16,6 @@ from xpulpnn_sim.exploration.widths.width_search import (
 )
 from xpulpnn_sw.networks.importers.registry import LayerWidths
 
-pytestmark = pytest.mark.unit
-
 IMAGES = 10_000
 LADDER = (2, 4, 8)
 

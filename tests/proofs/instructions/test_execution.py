@@ -19,8 +19,6 @@ from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, PriorSt
 from xpulpnn_sim.reference.statements.compiled import Hart
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
 
-pytestmark = pytest.mark.unit
-
 CASES = 6
 ENTRIES = 10
 READ_AS = {"rs3": "rd", "rd1": "rs2"}  # registers read through the port of another

@@ -18,7 +18,6 @@ needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berke
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @needs_abc
 def test_solver_tells_equal_from_unequal():
     graph = GateGraph()
@@ -30,7 +29,6 @@ def test_solver_tells_equal_from_unequal():
     assert find_case(ABC, graph, graph.and_(y, both), timeout_s=10) == {y}
 
 
-@pytest.mark.unit
 @needs_abc
 @pytest.mark.flow
 def test_products_of_equal_words_are_made_alike():
@@ -42,7 +40,6 @@ def test_products_of_equal_words_are_made_alike():
     assert find_case(ABC, graph, wrong, timeout_s=10) is None
 
 
-@pytest.mark.unit
 def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
     ledger = Ledger(tmp_path, 10, resume=True)
     for name in (PROVED, UNDECIDED):

@@ -24,7 +24,6 @@ _BESIDE_BUSES = ("backend/rvfi_tap", "backend/stall_monitor", "core/csr_file", "
 """Parts of a core without which requests are as they must be, left out to save time."""
 
 
-@pytest.mark.unit
 def test_step(tmp_path: Path):
     """A latch that becomes what the input is, and is wrong when it is 1."""
     ports = "input clk, input go, output reg wrong_small = 0, output broken_small"

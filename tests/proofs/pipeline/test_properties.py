@@ -27,9 +27,6 @@ from xpulpnn_sim.proofs.pipeline.properties.harness import bus_violations, joine
 from xpulpnn_sim.proofs.pipeline.properties.memory import FixedInstruction, TrackedBit
 from xpulpnn_sim.proofs.pipeline.properties.system import system_property
 
-pytestmark = pytest.mark.unit
-
-
 _OF_RI5CY = ("loops", "obi", "fetches", "interrupts", "registers", "data", "system", "progress")
 
 

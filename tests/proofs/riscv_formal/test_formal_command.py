@@ -34,7 +34,6 @@ def small(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.unit
 def test_checks_follow_from_core_and_suite(small: Path):
     suite = find_suite(small)
     assert set(suite.masks.values()) == {0x89AB_CDEF}
@@ -48,7 +47,6 @@ def test_checks_follow_from_core_and_suite(small: Path):
     assert all(check.cutpoints for check in checks.values())
 
 
-@pytest.mark.unit
 def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
     assert cli.main(["prove", "riscv-formal", "--riscv-formal", str(small), "--list", "--checks", "insn_*,reg"]) == 0
     shown = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()[1:]]
@@ -64,7 +62,6 @@ def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == "error: --checks must be names of checks (--list shows them), not insn_mul\n"
 
 
-@pytest.mark.unit
 def test_no_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(ToolError, match=r"^riscv-formal must be there: git clone https://\S+, then --riscv-formal "):
@@ -76,14 +73,12 @@ def test_no_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         Suite(tmp_path / "nowhere").checks(preset("ri5cy"))
 
 
-@pytest.mark.unit
 def test_no_abc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match=r"^abc must be installed: apt-get install berkeley-abc$"):
         find_abc()
 
 
-@pytest.mark.unit
 def test_examples_for_readers(tmp_path: Path):
     quiet = {"rvfi_valid": 0, "rvfi_pc_rdata": 0}
     fields = {"valid": 1, "insn": 0x00A5_0513, "pc_rdata": 0x100, "pc_wdata": 0x104, "trap": 0, "intr": 1}

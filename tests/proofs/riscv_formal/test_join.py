@@ -16,8 +16,6 @@ from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, NetlistWire
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
 
-pytestmark = pytest.mark.unit
-
 
 def netlist(inputs: dict[str, list[int]], outputs: dict[str, list[int]], **cells: dict[str, int]) -> ClockedGates:
     """Gates by their types, with the net of each pin; what drives has the pin Y or Q."""

@@ -29,8 +29,6 @@ from xpulpnn_sim.proofs.riscv_formal.model_check import top_text
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.yosys import find_yosys
 
-pytestmark = pytest.mark.unit
-
 MASKS = {"mul": 0x11, "mulh": 0x22, "mulhsu": 0x33, "mulhu": 0x44, "div": 0x55, "divu": 0x66, "rem": 0x77, "remu": 0x88}
 A, B = 0xF000_0003, 0x0000_0005
 SUM, DIFFERENCE = 0xF000_0008, 0xEFFF_FFFE

@@ -8,8 +8,6 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 from xpulpnn_sim.proofs.engine.solvers import read_outputs, read_witness, to_aiger
 
-pytestmark = pytest.mark.unit
-
 
 def test_written(tmp_path: Path):
     """A register that starts as 1 and takes the gate: both of it and an input. What is not needed is left out."""

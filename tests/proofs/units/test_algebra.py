@@ -10,8 +10,6 @@ from xpulpnn_sim.proofs.engine.adders import AdderGraph, plain_adders
 from xpulpnn_sim.proofs.engine.algebra import constant_gates
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
 
-pytestmark = pytest.mark.unit
-
 MAJORITIES: dict[str, Callable[[GateGraph, int, int, int], int]] = {
     "pairs": lambda c, x, y, z: c.or_(c.or_(c.and_(x, y), c.and_(x, z)), c.and_(y, z)),
     "propagate": lambda c, x, y, z: c.or_(c.and_(x, y), c.and_(z, c.xor(x, y))),

@@ -62,7 +62,6 @@ def proved(design: Emitted, *formats: ElemFmt, methods: tuple[str, ...] = (), ti
     return [claim.prove("dotp", timeout_s) for claim in dot_products(formats, methods).claims(unit)]
 
 
-@pytest.mark.unit
 def test_every_accepted_combination_is_a_structure():
     placed = [("replicated", isolation) for isolation in ("none", "and", "register")]
     placed += [("shared", isolation) for isolation in ("none", "and")]
@@ -71,7 +70,6 @@ def test_every_accepted_combination_is_a_structure():
     assert sorted(options) == sorted([*signed, *((*where, adders) for where in placed for adders in get_args(Adders))])
 
 
-@pytest.mark.unit
 def test_fixed_settings_and_widths():
     config = preset("ri5cy")
     some = unit_structures(config, ["multipliers"], widths=True).values()

@@ -17,7 +17,6 @@ from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 
 
-@pytest.mark.unit
 def test_alu():
     cases = CONSTRAINTS["alu"](preset("ri5cy")).cases
     by_output = {output: case.values for case in cases for output in case.outputs or () if "op_b" not in case.values}
@@ -31,21 +30,18 @@ def test_alu():
     assert len(zero) == 1
 
 
-@pytest.mark.unit
 def test_requantiser():
     cases = CONSTRAINTS["requantiser"](preset("xpulpnn2")).cases
     lanes = sorted(len(set(case.values["lane"])) for case in cases if "lane" in case.values)
     assert lanes == [4, 4, 8, 8, 16, 16]
 
 
-@pytest.mark.unit
 def test_dotp():
     (case,) = CONSTRAINTS["dotp"](preset("ri5cy")).cases
     # two formats; unsigned, mixed and signed; with and without an accumulator
     assert len(set(case.values["ctrl"])) == 2 * 3 * 2
 
 
-@pytest.mark.unit
 def test_mult():
     cases = CONSTRAINTS["mult"](preset("xpulpnn2")).cases
     done = [case.values for case in cases if case.values.get("done") == {1}]
@@ -53,7 +49,6 @@ def test_mult():
     assert sorted(set(values.get("shamt", {-1})) == {1} for values in done) == [False, True]
 
 
-@pytest.mark.unit
 def test_products_on_arrays():
     cases = CONSTRAINTS["mult"](preset("xpulpnn3")).cases
     forms = {next(iter(case.values["dotp_form"])): set(case.outputs or ()) for case in cases}
@@ -64,7 +59,6 @@ def test_products_on_arrays():
     assert {tuple(case.values["start"]) for case in wide} == {(1,)}
 
 
-@pytest.mark.unit
 def test_nnrf():
     cases = CONSTRAINTS["nnrf"](replace(preset("xpulpnn3"), mac_load_pair=True)).cases
     # two activations, four weights, two parameters, two activations of the second pair; the factor is weight 4
@@ -74,7 +68,6 @@ def test_nnrf():
     assert all("waddr" in case.values for case in cases if case.values["we"] == {1})
 
 
-@pytest.mark.unit
 def test_ex_stage():
     cases = CONSTRAINTS["ex-stage"](replace(preset("xpulpnn-full"), mac_load_pair=True, multiplier="dot-product")).cases
     units = {number: set[str]() for number in range(5)}
@@ -95,7 +88,6 @@ def test_ex_stage():
     }
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_every_fault_has_its_place_and_changes_its_module_alone():
     config = replace(PRESETS["xpulpnn3"], rvfi=True, debug=True)
@@ -114,7 +106,6 @@ def test_every_fault_has_its_place_and_changes_its_module_alone():
         assert emit(clipping, "requantiser", config={}).text != right
 
 
-@pytest.mark.unit
 def test_the_value_that_is_assigned_is_another():
     (text,) = emit(Lsu(), "lsu", config={}).modules.values()
     with Fault("", Lsu, {"ex_granted": lambda right, u: right & u(".second")}, "").seeded():
@@ -124,7 +115,6 @@ def test_the_value_that_is_assigned_is_another():
     assert [*emit(Lsu(), "lsu", config={}).modules.values()] == [text]
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("path", "message"),
     [("nowhere", "have nowhere"), (".nowhere", "have .nowhere"), ("data.gnt", "assign data.gnt")],

@@ -120,7 +120,6 @@ def test_unit_is_proved(top: str, statement: str, count: int):
     assert [outcome.verdict for outcome in outcomes(UNITS[top].claims(unit(top)), statement)] == [EQUAL] * count
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("half", "word"), [(0x4501, 0x0000_0513), (0xFD7D, 0xFE05_1FE3), (0x8002, None), (0, None)])
 def test_expansion_by_the_manual(half: int, word: int | None):
     assert expanded(half) == word

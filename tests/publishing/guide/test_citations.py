@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.unit
-
 ROOT = Path(__file__).parents[3]
 SUFFIXES = {".py", ".c", ".h", ".S", ".cpp", ".hpp", ".md", ".j2", ".js", ".css", ".toml", ".sh"}
 FOLDERS = ("benchmarks", "docs", "examples", "rtl", "scripts", "sim", "sw", "tests")

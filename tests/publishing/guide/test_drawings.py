@@ -142,7 +142,6 @@ def test_drawing_shows_the_core(traces, name):
     assert any(shown_at(drawn, trace, start) for start in starts), [[row[name] for name in names] for row in trace]
 
 
-@pytest.mark.unit
 def test_every_folder_is_drawn():
     parts = (Path(__file__).parents[3] / "sim/xpulpnn_sim").glob("*/__init__.py")
     assert {f"xpulpnn_sim.{part.parent.name}" for part in parts} <= {name for layer in LAYERS for name in layer.folders}

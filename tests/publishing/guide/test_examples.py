@@ -39,7 +39,6 @@ def test_vectors_of_the_guide_are_right_on_the_reference_and_wrong_ones_are_foun
     assert subprocess.run(command, capture_output=True, check=False).returncode == 1
 
 
-@pytest.mark.unit
 def test_every_page_that_names_a_command_of_ours_shows_it_to_be_run():
     """A command outside the blocks that are executed would go untested."""
     for page in pages():
@@ -48,7 +47,6 @@ def test_every_page_that_names_a_command_of_ours_shows_it_to_be_run():
                 assert any(b.line <= number < b.line + len(b.lines) for b in blocks(page)), f"{page.name}:{number}"
 
 
-@pytest.mark.unit
 def test_blocks_of_a_page(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
@@ -62,7 +60,6 @@ def test_blocks_of_a_page(tmp_path):
     assert (third.file, third.lines) == ("a.c", ("int a;",))
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("expected", "printed", "same"),
     [
@@ -80,7 +77,6 @@ def test_lines_as_expected(expected, printed, same):
     assert matches(expected, printed) is same
 
 
-@pytest.mark.unit
 def test_a_wrong_example_is_told(tmp_path):
     page = ExamplePage(tmp_path)
     assert not page.run(ExampleBlock("p", 1, "sh", ("true",)))

@@ -30,8 +30,6 @@ from xpulpnn_sim.publishing.guide.machine import TABLES
 from xpulpnn_sim.publishing.guide.pages import expand_page
 from xpulpnn_sw.toolchain.headers.generate import headers
 
-pytestmark = pytest.mark.unit
-
 DOCS = Path(__file__).parents[3] / "docs"
 
 

@@ -10,8 +10,6 @@ from xpulpnn_sim.cli.tree import COMMANDS
 from xpulpnn_sim.publishing.guide.examples import ROOT
 from xpulpnn_sim.publishing.guide.pictures import CHARTS, FOLDER, MACS, PRESETS, main, picture
 
-pytestmark = pytest.mark.unit
-
 NAMES = sorted(path.stem for path in FOLDER.glob("*.svg"))
 README = (ROOT / "README.md").read_text()
 

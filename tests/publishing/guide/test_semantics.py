@@ -12,8 +12,6 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.statements.compiled import Hart
 from xpulpnn_sim.reference.stimuli import instruction_words, random_word
 
-pytestmark = pytest.mark.unit
-
 EXECUTIONS = 20
 COMPRESSED = [insn for insn in INSNS if insn.size < WORD_BYTES and insn.mnemonic != "c.ebreak"]
 

@@ -21,8 +21,6 @@ from xpulpnn_sim.publishing.packages.documents import NAMESPACE
 from xpulpnn_sim.tools.components import CLUSTER_TOPS, TOPS, emit_top
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 
-pytestmark = pytest.mark.unit
-
 EVERYTHING = apply_settings(PRESETS["xpulpnn-full"], {"performance_counters": "true", "rvfi": "true"})
 REGISTERED = apply_settings(PRESETS["xpulpnn"], {"multipliers": "replicated", "isolation": "register"})
 IPXACT_ORDER = ["vendor", "library", "name", "version", "busInterfaces", "model", "fileSets", "description"]

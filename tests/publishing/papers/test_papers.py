@@ -79,7 +79,6 @@ def fresh(request, monkeypatch, tmp_path):
         monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.unit
 def test_verdicts():
     # 1.65 stands for what rounds to it and for what is cut to it, not for the next digit
     verdicts = [verdict(ours, "1.65", "more").name for ours in (1.6401, 1.6599, 1.6399, 1.6601)]
@@ -90,7 +89,6 @@ def test_verdicts():
     assert verdict(2489, "2586", mismatches=1) is RowVerdict.WRONG
 
 
-@pytest.mark.unit
 def test_figures_come_from_the_records_of_their_runs():
     records = dict(measure_tables(runs_of([SMALL], quick=False), check=True, jobs=1))
     assert CALLS == ["slow", "fast"]
@@ -102,7 +100,6 @@ def test_figures_come_from_the_records_of_their_runs():
     assert measured(SMALL, records, quick=True).summary == "2 better, 1 worse, 1 left out"
 
 
-@pytest.mark.unit
 def test_records_are_kept_unless_they_are_wrong():
     right, wrong = Pretended(name="right"), Pretended(name="wrong", mismatches=2)
     for _ in range(2):
@@ -112,7 +109,6 @@ def test_records_are_kept_unless_they_are_wrong():
     assert dict(measure_tables([right], check=False, jobs=1))[right]["checked"] is False
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.flow
 def test_commands_of_a_table_are_valid(name):
@@ -125,7 +121,6 @@ def test_commands_of_a_table_are_valid(name):
         assert parsed([second, *words])
 
 
-@pytest.mark.unit
 @pytest.mark.flow
 def test_models_of_mlperf_tiny(tmp_path, capsys):
     """Files are told apart by their contents; commands are valid; a file that is not there is named."""
@@ -166,7 +161,6 @@ def test_a_model_on_the_design(tmp_path):
     assert exact["cycles"] > fast["cycles"]
 
 
-@pytest.mark.unit
 def test_two_commands_are_one_where_one_will_do():
     joined = joined_cells("a conv --variant x --cores 1", "a conv --variant y --cores 1")
     assert joined == "a conv --variant x,y --cores 1"
@@ -175,7 +169,6 @@ def test_two_commands_are_one_where_one_will_do():
     assert joined_cells("a conv --variant x", "a conv --variant x --cores 8") is None
 
 
-@pytest.mark.unit
 def test_table_and_page(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(measure, "TABLES", {"small": SMALL})
     page, path = tmp_path / "page.html", tmp_path / "rows.json"
@@ -200,7 +193,6 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
     assert 'src="' not in text
 
 
-@pytest.mark.unit
 def test_printed_figures_of_their_own_stand_beside_each_series():
     rows = [
         row(Pretended(name=name), printed, bar=Bar("cycles", name, "at"))
@@ -212,7 +204,6 @@ def test_printed_figures_of_their_own_stand_beside_each_series():
     assert [trace["name"] for trace in bars["data"]] == ["one, paper", "one", "two, paper", "two"]
 
 
-@pytest.mark.unit
 def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
     rows = (row(Pretended(name="wrong", mismatches=3), "250"),)
     table = PaperTable(name="small", title="T", printed_by="P", rows=rows)

@@ -13,8 +13,6 @@ from xpulpnn_sim.reference.golden.dma import Access, DmaModel, Moves, accesses, 
 from xpulpnn_sim.reference.golden.dma_ports import Answer, PortsModel, Seen
 from xpulpnn_sim.reference.golden.tcdm import Request
 
-pytestmark = pytest.mark.unit
-
 INCREMENT, IN = int(DmaCommand.INCREMENT), int(DmaCommand.FROM_EXTERNAL)
 EXT_2D, TCDM_2D = int(DmaCommand.EXTERNAL_2D), int(DmaCommand.TCDM_2D)
 

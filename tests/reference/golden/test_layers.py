@@ -15,8 +15,6 @@ from xpulpnn_sim.reference.golden.layers import (
     quantise_exactly,
 )
 
-pytestmark = pytest.mark.unit
-
 SEED = 1618
 
 

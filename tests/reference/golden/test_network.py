@@ -13,8 +13,6 @@ from xpulpnn_sim.reference.golden.network import COMPUTED, agreement, run_refere
 from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 
-pytestmark = pytest.mark.unit
-
 SEED = 1414
 
 

@@ -18,8 +18,6 @@ from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.statements.compiled import Hart
 
-pytestmark = pytest.mark.unit
-
 SEED = 20260
 WIDTHS = {"h": 16, "b": 8, "n": 4, "c": 2}
 ONES = 0xFFFF_FFFF

@@ -12,8 +12,6 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import find
 from xpulpnn_sim.reference.statements.compiled import result
 
-pytestmark = pytest.mark.unit
-
 REGISTERS = ("rs1", "rs2", "rd")
 ELSEWHERE = {"pc", "loaded", "act", "wgt", "word", "length", "taken"}
 """Sources and effects beyond registers, immediates and rd."""

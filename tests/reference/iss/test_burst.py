@@ -8,8 +8,6 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.assembly.asm import assemble
 
-pytestmark = pytest.mark.unit
-
 BASE = 0x1000
 
 

@@ -6,8 +6,6 @@ from tests.programs import LOOPING, printing, read_results, run_printing
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cli.main import execute_command
 
-pytestmark = pytest.mark.unit
-
 ENTRY, DATA = 0x1C00_0080, 0x1000_0000
 
 

@@ -6,8 +6,6 @@ from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sw.assembly.asm import assemble
 
-pytestmark = pytest.mark.unit
-
 BASE = 0x1000
 ALL = 0x1_FFFF
 

@@ -11,8 +11,6 @@ import pytest
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.programs.elf import ElfError, FunctionSymbol, Segment, load, parse_ram, windows
 
-pytestmark = pytest.mark.unit
-
 CODE = 0x8000_0000
 TEXT = bytes(range(64))
 FUNCTION, LABEL, LOCAL = 0x12, 0x10, 0x00

@@ -7,8 +7,6 @@ import pytest
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sw.assembly.asm import assemble
 
-pytestmark = pytest.mark.unit
-
 BASE = 0x1000
 START = BASE + 0x80
 LIMIT = 2000

@@ -10,8 +10,6 @@ from xpulpnn_sim.reference.iss.lockstep import HISTORY, Lockstep
 from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
 from xpulpnn_sim.reference.programs.trace import RETIREMENT
 
-pytestmark = pytest.mark.unit
-
 CODE, DATA = 0x1C00_0000, 0x1000_0000
 ENTRY = CODE + 0x80
 CONFIG = PRESETS["xpulpnn-full"]

@@ -9,8 +9,6 @@ from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.exits import Reason
 
-pytestmark = pytest.mark.unit
-
 CODE, DATA, TOHOST, FROMHOST = 0x1C00_0000, 0x1000_0000, 0x1000_0800, 0x1000_0808
 ENTRY = CODE + 0x80
 EXIT = "li x31, tohost; li x30, {}; sw x30, 0(x31); addi x29, x29, 1; j pc+0"

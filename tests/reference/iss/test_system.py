@@ -6,8 +6,6 @@ from tests.isa.test_machine import BASE, HWLOOP
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn_sw.assembly.asm import assemble
 
-pytestmark = pytest.mark.unit
-
 ILLEGAL = 2
 
 

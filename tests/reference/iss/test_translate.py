@@ -15,8 +15,6 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
 
-pytestmark = pytest.mark.unit
-
 PC, WORDS, STATES, SEED = 0x4000, 4, 6, 23
 EXTENSIONS = frozenset(Extension)
 ROWS = [

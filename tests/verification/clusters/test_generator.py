@@ -16,8 +16,6 @@ from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, LitmusProgram
 from xpulpnn_sim.verification.clusters.program import Phase, SharedBlocks
 
-pytestmark = pytest.mark.unit
-
 FOUR = ClusterConfig(core=preset("ri5cy"), cores=4)
 BASE = replace(FOUR.core, xpulpv2=False)
 

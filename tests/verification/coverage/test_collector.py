@@ -11,8 +11,6 @@ from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.random.designs import run_reference_core
 
-pytestmark = pytest.mark.unit
-
 CONFIG = PRESETS["xpulpnn"]
 FULL = PRESETS["xpulpnn2"]
 ADDI, ADD, LW = "addi rd,rs1,imm12", "add rd,rs1,rs2", "lw rd,imm12(rs1)"

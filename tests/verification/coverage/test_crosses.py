@@ -16,9 +16,6 @@ from xpulpnn_sim.verification.coverage.crosses import NO_CROSS, REACHABLE, cross
 from xpulpnn_sim.verification.coverage.kinds import Producer, RegisterReads
 from xpulpnn_sim.verification.random.designs import run_reference_core
 
-pytestmark = pytest.mark.unit
-
-
 RI5CY = PRESETS["ri5cy"]
 LARGEST = PRESETS["xpulpnn2"]
 

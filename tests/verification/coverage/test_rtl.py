@@ -54,7 +54,6 @@ def file(tmp_path):
     return path
 
 
-@pytest.mark.unit
 def test_points_and_counts(file):
     points, counts = read_points(file), read_counts(file)
     assert len(points) == len(counts) == 17
@@ -64,7 +63,6 @@ def test_points_and_counts(file):
     assert counts.tolist() == [1, 0, 0, 0, 0, 5, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]
 
 
-@pytest.mark.unit
 def test_instances_count_together(file):
     points = merged(read_points(file), read_counts(file) > 0)
     table = module_table(points, {"alu": "xpulpnn.core.alu.Alu"})
@@ -73,7 +71,6 @@ def test_instances_count_together(file):
     assert unused_bits(points) == [("alu", [("valid", "never falls"), ("w__x", "3, 1:0 never rises")])]
 
 
-@pytest.mark.unit
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "counts").write_text("something else\n")
     with pytest.raises(ToolError, match=r"^counts must be coverage in Verilator's format 3, not another one$"):

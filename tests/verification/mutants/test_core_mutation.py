@@ -65,7 +65,6 @@ def place(cell: str, bit: int = 0, port: str = "A") -> str:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_parts_get_shares_by_the_roots_of_their_places() -> None:
     large = [place(f"$flatten\\backend.\\alu.${number}") for number in range(100)]
     small = [place(f"$flatten\\controller.${number}") for number in range(25)]
@@ -85,7 +84,6 @@ def test_parts_get_shares_by_the_roots_of_their_places() -> None:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
     (tmp_path / "unit.il").write_text(INNER)
     cells = ("$flatten\\lsu.\\inner.$1", "$flatten\\lsu.$2", "$flatten\\lsu.$3")
@@ -100,7 +98,6 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +135,6 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(
     assert len(calls) == 3
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("reason", "how"), [(Reason.STUCK, CHECK), (Reason.MAX_CYCLES, TIME)])
 def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch, reason: Reason, how: str) -> None:
     result = SimpleNamespace(exit=Exit(reason, 0, 0, None, "why"))
@@ -146,7 +142,6 @@ def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch,
     assert cost_programs(CoreModel(PRESETS["ri5cy"], Path())) == Finding(how, "cycle costs", "why")
 
 
-@pytest.mark.unit
 def test_buses_look_at_what_goes_with_a_request() -> None:
     constraints = core_mutants.running(PRESETS["ri5cy"])
     seen = [
@@ -163,7 +158,6 @@ def test_buses_look_at_what_goes_with_a_request() -> None:
     assert [port.answer for port in constraints.answered] == ["instr__rvalid", "data__rvalid"]
 
 
-@pytest.mark.unit
 def test_a_program_goes_on_outside_of_handlers() -> None:
     # pc 0 and 4 are the program, 8 and 12 the handler; the second block begins in it, the last one in its exception's
     steps = [(0, 0, 0, 0x13), (4, 0, 0, MRET), (8, 1, 0, 0x13), (12, 0, 0, MRET), (4, 0, 0, 0x13), (8, 1, 0, 0x13)]

@@ -51,7 +51,6 @@ def test_the_bench_of_the_control_registers_finds_its_mutants(
     assert read_results(report)[0]["units"][unit] == result
 
 
-@pytest.mark.unit
 def test_tests_that_the_bench_leaves_out_judge_nothing(monkeypatch):
     bench = ModuleType("bench_of_two")
 
@@ -73,7 +72,6 @@ INPUTS = ("core__req", "core__addr", "ext__gnt", "ext__rvalid", "ext__rdata", "r
 OUTPUTS = ("core__gnt", "core__rvalid", "core__rdata", "ext__req", "ext__addr", "run__req", "run__beats", "busy")
 
 
-@pytest.mark.unit
 def test_what_goes_with_requests_and_answers() -> None:
     constraints = handshakes_of("obi_mux", INPUTS, OUTPUTS)
     assert constraints.cases[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")

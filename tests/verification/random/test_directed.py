@@ -21,7 +21,6 @@ FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))
 STEPS = 60_000
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
 def test_results(case):
     executable = case.program().executable()
@@ -31,14 +30,12 @@ def test_results(case):
     assert SIGNATURE + 4 * len(case.expected) < TOHOST
 
 
-@pytest.mark.unit
 def test_a_wrong_result_is_told():
     case = directed("sum", "addi a0, zero, 5 => a0! 6")
     _, _, iss = run_reference_core(FULL, case.program().executable(), limit=STEPS)
     assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
 
 
-@pytest.mark.unit
 def test_configurations_run_what_they_have():
     names = {case.name.split(":")[0] for case in programs_of(PRESETS["ri5cy"])}
     assert names & {"hardware loops", "Mac&Load", "C&U"} == {"hardware loops"}
@@ -55,7 +52,6 @@ def test_cost_program_runs(preset):
     assert all(executable.symbols[f"from{number}"] % 4 == 0 for number in range(len(rows)))
 
 
-@pytest.mark.unit
 def test_measured_cycles_are_those_beyond_one_per_instruction():
     rows = [
         CostRow("first", "slow", "mulh a0, a0, a1", {WaitCause.MULTICYCLE: 4}),

@@ -49,7 +49,6 @@ def test_programs_end_and_reach_every_row():
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 @pytest.mark.parametrize("preset", ["ri5cy", "xpulpnn-cu"])
 def test_other_configurations_stay_inside_their_rows(preset):
     coverage = run_programs(PRESETS[preset], range(100, 102))
@@ -57,7 +56,6 @@ def test_other_configurations_stay_inside_their_rows(preset):
 
 
 @pytest.mark.flow
-@pytest.mark.unit
 def test_a_seed_is_a_program_whatever_the_hash_seed():
     code = (
         "from xpulpnn.config import PRESETS; from xpulpnn_sim.verification.random.generator import generate;"
@@ -71,7 +69,6 @@ def test_a_seed_is_a_program_whatever_the_hash_seed():
     assert first == second
 
 
-@pytest.mark.unit
 def test_machines_differ_and_can_be_chosen():
     shown = Counter(shown_machine(random_machine(seed, {})) for seed in range(40))
     assert len(shown) > 15
@@ -79,7 +76,6 @@ def test_machines_differ_and_can_be_chosen():
     assert (fixed.grant_stalls, fixed.irq_rate) == (0.25, 0.0)
 
 
-@pytest.mark.unit
 def test_written_as_elf_and_read_back(tmp_path):
     executable = generate(FULL, 3, interrupts=True).executable()
     path = tmp_path / "program.elf"

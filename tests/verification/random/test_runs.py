@@ -38,7 +38,6 @@ class LostProcess(CoreSource):
 SOURCES = [NoPrograms(config=preset(name), label=name) for name in ("xpulpnn", "ri5cy")]
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(("jobs", "size"), [(1, 4), (2, 1000)])
 @pytest.mark.parametrize(("keep_going", "last"), [(True, 18), (False, FAILING)])
 def test_programs_are_those_up_to_the_last_one_needed(jobs, size, keep_going, last):
@@ -57,7 +56,6 @@ def test_programs_are_those_up_to_the_last_one_needed(jobs, size, keep_going, la
     assert [run.source.label for run in runs[:4]] == ["xpulpnn", "ri5cy"] * 2
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("chunk", [1, 4])
 def test_programs_stay_in_order(chunk):
     with executor(2) as pool:
@@ -65,7 +63,6 @@ def test_programs_stay_in_order(chunk):
     assert [run.seed for run in runs] == list(range(7, 17))
 
 
-@pytest.mark.unit
 def test_programs_whose_process_is_lost_are_named():
     text = "programs 40 to 43: its process must end by itself, not be killed by SIGKILL"
     with executor(1) as pool, pytest.raises(ToolError, match=text):
