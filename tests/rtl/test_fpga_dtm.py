@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator, SimulatorContext
 
