@@ -20,6 +20,8 @@ from xpulpnn_sim.exploration.results import EmittedDesign, FlowOutput, FlowResul
 from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import find_yosys
 
+pytestmark = pytest.mark.flow
+
 HIERARCHY = """
 module leaf (input clk, input rst, input en, input [3:0] d, output reg [3:0] q);
   always @(posedge clk) if (rst) q <= 4'd0; else if (en) q <= d;
@@ -67,7 +69,6 @@ def cells_of(netlist: str, library: Library) -> Counter[str]:
     return Counter(line[0] for line in words if len(line) > 1 and line[0] in library.cells)
 
 
-@pytest.mark.flow
 def test_totals_are_those_of_the_netlist_that_is_kept(output: FlowOutput, library: Library) -> None:
     result = output.result
     assert result.name == "builtin-area"
@@ -81,7 +82,6 @@ def test_totals_are_those_of_the_netlist_that_is_kept(output: FlowOutput, librar
     assert result.cells == sum(kinds.values())
 
 
-@pytest.mark.flow
 def test_scripts_and_logs_are_kept(output: FlowOutput) -> None:
     assert {"yosys.ys", "yosys.log", "flat.abc", "library.constr", "mapped.log", "mapped.v"} <= output.files.keys()
     assert "abc -liberty library.lib" in output.files["yosys.ys"]
@@ -91,7 +91,6 @@ def test_scripts_and_logs_are_kept(output: FlowOutput) -> None:
     assert not any(name.endswith(".lib") for name in output.files)
 
 
-@pytest.mark.flow
 def test_area_by_instance(result: FlowResult) -> None:
     areas = {area.path: area for area in result.modules}
     assert {path: area.module for path, area in areas.items() if "(shared)" not in path} == INSTANCES
@@ -106,7 +105,6 @@ def test_area_by_instance(result: FlowResult) -> None:
     assert result.origins["function"] > 0.5
 
 
-@pytest.mark.flow
 def test_the_path_is_that_of_the_delay_and_runs_by_our_names(result: FlowResult) -> None:
     assert result.path.netlist == "mapped"
     assert result.path.steps
@@ -119,7 +117,6 @@ def test_the_path_is_that_of_the_delay_and_runs_by_our_names(result: FlowResult)
     assert any(step.net.lstrip("!").startswith(("add.", "s[")) for step in result.path.steps)
 
 
-@pytest.mark.flow
 def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Library) -> None:
     text = " ".join(result.conditions)
     for what in (library.name, abc_commands("area"), library.driving_cell, "no wire load", "2 fF", "One run"):
@@ -128,7 +125,6 @@ def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Li
     assert from_json(FlowResult, json.loads(json.dumps(asdict(result)))) == result
 
 
-@pytest.mark.flow
 def test_repeated_runs_for_a_clock(library: Library) -> None:
     unit = emit_design("dotp", apply_settings(preset("xpulpnn"), {"widths": "2"}))
     repeated = AsicFlow(library, "builtin", "area", repeat=3, clock_ns=1.0).run(unit)
@@ -164,7 +160,6 @@ def test_another_order_is_the_same_netlist() -> None:
     assert [len(list(same)) for _, same in groupby(orders)] == [2, 1]
 
 
-@pytest.mark.flow
 def test_mapped_netlists_keep_enables_for_clock_gates(
     library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +172,6 @@ def test_mapped_netlists_keep_enables_for_clock_gates(
     assert {instance_path(cell.name) for cell in cells} == {"first", "add", "second"}
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("verilog", "message"),
     [
@@ -197,7 +191,6 @@ def test_a_design_that_cannot_be_mapped_is_one_line_with_its_log(library: Librar
     assert {"yosys.ys", "yosys.log", "design.v"} <= caught.value.files.keys()
 
 
-@pytest.mark.flow
 def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^script must be one of area, speed, both, not size$"):
         ExploreOptions(script="size").check()
@@ -212,7 +205,6 @@ def test_unknown_scripts_and_tools_are_refused(library: Library, monkeypatch: py
         AsicFlow(library, "asic", "area", yosys="native").run(design())
 
 
-@pytest.mark.flow
 def test_the_wheel_runs_unless_another_yosys_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "yosys"
     program.write_text("#!/bin/sh\necho 'Yosys 9.8 (git sha1 0)'\n")

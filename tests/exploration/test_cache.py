@@ -15,6 +15,8 @@ from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.exploration.results import EmittedDesign, cached_flow, emit_design
 
+pytestmark = pytest.mark.flow
+
 DESIGN = EmittedDesign(
     top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
 )
@@ -25,7 +27,6 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("flow", "verilog", "known"),
     [
@@ -45,7 +46,6 @@ def test_whatever_determines_the_result_is_in_the_key(flow: RecordingFlow, veril
     assert second == first or not known
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
 def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     flow = RecordingFlow()
@@ -56,7 +56,6 @@ def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
     assert cached_flow(flow, DESIGN) == (first, True)
 
 
-@pytest.mark.flow
 def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = preset("xpulpnn")
     design = emit_design("nnrf", config)
@@ -72,7 +71,6 @@ def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "designs").iterdir())) == 2
 
 
-@pytest.mark.flow
 def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emitted: list[str] = []
 

@@ -19,6 +19,8 @@ from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 
+pytestmark = pytest.mark.flow
+
 VOLTAGE, PERIOD_NS = 2.0, 10.0
 
 LIBRARY = """
@@ -113,7 +115,6 @@ GATES: Cells = {
 }
 
 
-@pytest.mark.flow
 def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     # a: 0 1 0 0, b: 1 1 1 0 -> inv: 1 0 1 1, nand: 0 1 0 1, xor: 0 0 0 1
@@ -150,7 +151,6 @@ def counted(width: int, cycles: int) -> NDArray[np.uint64]:
     return pack_cycles((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
 
 
-@pytest.mark.flow
 def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty) -> None:
     design = circuit(tmp_path, liberty, counter(2, gated=False), {"clk": 2, "en": 3}, {"y": 11})
     states = counted(2, BITS)
@@ -163,7 +163,6 @@ def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty) -> None:
     assert seen.transitions == 2 * (BITS - 1)
 
 
-@pytest.mark.flow
 def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
     free = circuit(tmp_path, liberty, counter(1, gated=False), {"clk": 2, "en": 3}, {"y": 10})
     seen = Activity(free, bits([0]), counted(1, BITS), BITS, calm(free))
@@ -194,7 +193,6 @@ HAZARD: Cells = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("delays", "glitches"), [([1, 1, 1], 2), ([3, 2, 1], 2), ([1, 2, 1], 0), ([3, 1, 4], 0)])
 def test_glitches(tmp_path: Path, liberty: Liberty, delays: list[int], glitches: int) -> None:
     """When a rises, the NAND of a and its inverse falls for the delay of the inverter, unless it is slower itself."""
@@ -212,7 +210,6 @@ def random_activity(design: Circuit, delays: NDArray[np.int64]) -> Activity:
     return Activity(design, sources, np.zeros((0, 4), np.uint64), 2 * BITS, delays)
 
 
-@pytest.mark.flow
 def test_modules_add_up_and_a_wide_step_loses_no_settled_transition(tmp_path: Path, liberty: Liberty) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     seen = random_activity(design, quantised([0.1, 0.1, 0.1], 0.1))
@@ -228,7 +225,6 @@ def test_modules_add_up_and_a_wide_step_loses_no_settled_transition(tmp_path: Pa
     assert ((seen.toggles - settled) % 2 == 0).all()
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
@@ -246,7 +242,6 @@ def passes(executable: Executable) -> bool:
     return IssSession(executable, PRESETS["ri5cy"], output=lambda printed: None).run(1_000_000).ok
 
 
-@pytest.mark.flow
 def test_general_code_checks_itself() -> None:
     executable = general_code()
     assert passes(executable)

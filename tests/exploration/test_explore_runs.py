@@ -15,6 +15,8 @@ from xpulpnn_sim.exploration.exploration import ExplorationLoop, Watcher, explor
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.space import build_space
 
+pytestmark = pytest.mark.flow
+
 HERE = Path(__file__).parent
 
 SCRIPT = """
@@ -44,7 +46,6 @@ def start(folder, act="", *words):
     )
 
 
-@pytest.mark.flow
 def test_interrupted_run_reports_and_goes_on(tmp_path):
     process = start(tmp_path, "hang")
     wait_for(tmp_path / "diary.pid")
@@ -89,14 +90,12 @@ def run(*words, output="out"):
     )
 
 
-@pytest.mark.flow
 def test_a_file_in_place_of_the_folder(fake_flows, capsys, tmp_path):
     (tmp_path / "out").touch()
     assert run(output="out") == 2
     assert capsys.readouterr().err == "error: --output must be a folder, not the file out\n"
 
 
-@pytest.mark.flow
 def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     words = ("--sweep", "widths=16,8,4", "--max-points", "2")
     assert run(*words) == 2
@@ -110,7 +109,6 @@ def test_large_runs_are_asked_for(fake_flows, capsys, tmp_path):
     assert run(*words) == 0
 
 
-@pytest.mark.flow
 def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", wall_s=7.0)]
     assert run() == 0
@@ -128,7 +126,6 @@ def test_times_of_steps_are_remembered(fake_flows, capsys, tmp_path):
     assert "(3 points to run, 3 steps, about 84 s with 1 process)" in capsys.readouterr().err
 
 
-@pytest.mark.flow
 def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep(name, tmp_path / "diary") for name in "abc"]
     options = ExploreOptions(top="dotp", preset=("ri5cy",), output=tmp_path / "out", no_report=True, jobs=1)
@@ -148,7 +145,6 @@ def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
     assert (expected[-1], begun[-1], done[3:]) == (1, ("ri5cy", "d"), [("ri5cy", "d")])
 
 
-@pytest.mark.flow
 def test_quick_steps_tell_nothing_of_those_of_another_kind(fake_flows, tmp_path):
     kinds = {"a": "flows", "b": "flows", "c": "energies", "d": "energies"}
     steps = [fake_flows.FakeStep(name, tmp_path / "diary", kind=kind) for name, kind in kinds.items()]
@@ -160,14 +156,12 @@ def test_quick_steps_tell_nothing_of_those_of_another_kind(fake_flows, tmp_path)
     assert left[2] < 120
 
 
-@pytest.mark.flow
 def test_space_too_large_to_look_at(fake_flows, capsys):
     sweep = f"widths={','.join(f'16+{width}' for width in range(100_001))}"
     assert run("--sweep", sweep) == 2
     assert "widths must be" in capsys.readouterr().err
 
 
-@pytest.mark.flow
 def test_fresh_removes_what_runs_left(fake_flows, capsys, tmp_path):
     assert run("--sweep", "widths=16,8") == 0
     points = tmp_path / "out" / "points"
@@ -185,7 +179,6 @@ def test_fresh_removes_what_runs_left(fake_flows, capsys, tmp_path):
     assert (tmp_path / "diary").read_text().count("a") == 4
 
 
-@pytest.mark.flow
 def test_fresh_uses_no_result_of_the_cache(fake_flows, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", "cached")]
     words = ("--sweep", "widths=16,8")
@@ -213,7 +206,6 @@ def point(folder, *names, **extra):
     write(folder, **dict.fromkeys(names, ""), **{"result.json": json.dumps(record)})
 
 
-@pytest.mark.flow
 def test_only_what_runs_wrote_goes_and_nothing_outside_the_folder(tmp_path):
     folder = tmp_path / "run"
     point(folder / "points" / "gone", "dotp.v", "asic-area/netlist.v")

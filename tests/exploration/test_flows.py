@@ -19,6 +19,8 @@ from xpulpnn_sim.exploration.results import EmittedDesign, emit_design
 from xpulpnn_sim.exploration.space import build_space
 from xpulpnn_sim.exploration.task import StepOutcome, run_step
 
+pytestmark = pytest.mark.flow
+
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +41,6 @@ def test_what_is_no_clock(text: str) -> None:
         parse_clock(text)
 
 
-@pytest.mark.flow
 def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     flow = RecordingFlow("ecp5")
     design = emit_design("mult", preset("xpulpnn"))
@@ -61,7 +62,6 @@ def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     assert step.structures == {"multipliers": "replicated", "multiplier": "inferred"}
 
 
-@pytest.mark.flow
 def test_other_flows_take_the_point_as_it_is() -> None:
     for name, top in (("ice40", "mult"), ("ecp5", "nnrf")):
         flow = RecordingFlow(name)
@@ -84,7 +84,6 @@ class FailingStep:
         raise FlowError("tool must end, not stop", {"tool.log": f"no {design.top}\n"})
 
 
-@pytest.mark.flow
 def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     (point,) = build_space("mult", ["ri5cy"], [], []).points
     steps = [FlowStep(RecordingFlow("ice40")), FailingStep()]
@@ -95,7 +94,6 @@ def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     assert set(good.files) - {"ice40/run1/tool.log"} == {"config.json", "mult.v", "mult.json"}
 
 
-@pytest.mark.flow
 def test_what_is_kept_of_a_flow() -> None:
     files: dict[str, str] = {}
     with flow_folder(files, "run2") as folder:
@@ -132,7 +130,6 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
     assert outcome.error == "results must equal the reference, not differ 3 times"
 
 
-@pytest.mark.flow
 def test_kernels_that_the_cores_cannot_run() -> None:
     rule = (
         "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn: preset xpulpnn or "
@@ -142,7 +139,6 @@ def test_kernels_that_the_cores_cannot_run() -> None:
     assert SPEC.obstacle(CLUSTER_PRESETS["cluster"]) == ""
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_fastest_kernel_of_each_core_is_that_of_the_comparison_of_the_paper(bits: int) -> None:
     spec = KernelSpec.parse(f"matmul:{bits}")
@@ -153,7 +149,6 @@ def test_the_fastest_kernel_of_each_core_is_that_of_the_comparison_of_the_paper(
     assert KernelSpec.parse("matmul:16").obstacle(PRESETS["ri5cy"]) == rule
 
 
-@pytest.mark.flow
 def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
@@ -170,7 +165,6 @@ def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPat
     assert (outcome.files, outcome.cached) == ({"mapped.v": "module"}, True)
 
 
-@pytest.mark.flow
 def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

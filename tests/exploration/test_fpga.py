@@ -12,6 +12,8 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, WRAPPER, FpgaFlow, Wrapper
 from xpulpnn_sim.exploration.results import EmittedDesign, FlowResult, emit_design, from_json
 
+pytestmark = pytest.mark.flow
+
 PORTS = ("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)
 
 
@@ -32,7 +34,6 @@ endmodule
 """
 
 
-@pytest.mark.flow
 def test_figures_path_and_files_of_a_component():
     placed = FpgaFlow("ecp5", seeds=2, clock_ns=12.5).run(emit_design("nnrf", preset("xpulpnn")))
     nnrf = placed.result
@@ -58,33 +59,28 @@ def test_figures_path_and_files_of_a_component():
         assert what in text
 
 
-@pytest.mark.flow
 def test_only_the_component_is_counted():
     result = FpgaFlow("ice40", seeds=1).run(toggler(COUNTED)).result
     # two parities of 4 bits each
     assert (result.flip_flops, result.luts) == (8, 2)
 
 
-@pytest.mark.flow
 def test_multipliers_are_counted():
     result = FpgaFlow("ecp5", seeds=1).run(toggler(SQUARED, ("a", "input", 16), ("y", "output", 16))).result
     assert (result.flip_flops, result.luts, result.dsps) == (0, 0, 1)
 
 
-@pytest.mark.flow
 def test_too_large_component_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(DEVICE_FAMILIES, "ice40", replace(DEVICE_FAMILIES["ice40"], capacity=5))
     with pytest.raises(ToolError, match=r"^toggler must fit the HX8K.* with 5 look-up tables, not need 9$"):
         FpgaFlow("ice40", seeds=1).run(toggler(COUNTED))
 
 
-@pytest.mark.flow
 def test_unreadable_verilog_is_one_line():
     with pytest.raises(ToolError, match=r"^yosys must .*toggler[^\n]*$"):
         FpgaFlow("ice40", seeds=1).run(toggler("module toggler (input clk\n"))
 
 
-@pytest.mark.flow
 def test_settings_tell_the_seeds_apart_and_name_a_missing_tool(monkeypatch: pytest.MonkeyPatch):
     assert FpgaFlow("ecp5", seeds=1).settings() != FpgaFlow("ecp5", seeds=2).settings()
     known = importlib.util.find_spec

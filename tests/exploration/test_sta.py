@@ -16,6 +16,8 @@ from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import emit_design
 from xpulpnn_sim.exploration.timing import TOOL, OpenSta, find_opensta, longest_paths
 
+pytestmark = pytest.mark.flow
+
 CELLS = generic_library().cells
 NAMES = {2: "clk", 3: "a", 4: "b", 5: "n5", 6: "n6", 7: "y", 8: "held"}
 GATES = [
@@ -41,7 +43,6 @@ def opensta() -> OpenSta:
     return installed
 
 
-@pytest.mark.flow
 def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     path = longest_paths(NETLIST, library)[0]
     assert (path.start in {"a", "b"}, path.end) == (True, "y")
@@ -55,12 +56,10 @@ def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     assert longest_paths(MappedNetlist(module="no", gates=[], inputs={}, outputs={}, names={}), library)[0] is None
 
 
-@pytest.mark.flow
 def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_path: Path) -> None:
     assert opensta.delay_ps(NETLIST, library, tmp_path) == pytest.approx(10 * ARRIVALS[-1], abs=0.02)
 
 
-@pytest.mark.flow
 def test_opensta_abc_and_the_estimate_agree_on_a_component(
     library: Library, opensta: OpenSta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +105,6 @@ def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: L
     assert path.delay_ps == pytest.approx(6000.0, abs=50)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [

@@ -16,6 +16,8 @@ from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.worker_process import CallError
 
+pytestmark = pytest.mark.flow
+
 HERE = Path(__file__).parent
 
 
@@ -80,7 +82,6 @@ def tool_of(folder, patience_s=30):
     return int(started[0].stem)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_order_or_as_they_come(jobs):
     with executor(jobs) as pool:
@@ -88,7 +89,6 @@ def test_results_come_in_order_or_as_they_come(jobs):
         assert dict(completed(pool, double, range(5))) == {n: 2 * n for n in range(5)}
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_work_without_end_is_taken_as_it_is_needed(jobs):
     with executor(jobs) as pool:
@@ -96,7 +96,6 @@ def test_work_without_end_is_taken_as_it_is_needed(jobs):
         assert [next(results) for _ in range(3)] == [0, 2, 4]
 
 
-@pytest.mark.flow
 def test_a_single_job_needs_no_process_unless_it_is_limited():
     with executor(1) as pool:
         assert pool.submit(pid, 0).result() == os.getpid()
@@ -104,7 +103,6 @@ def test_a_single_job_needs_no_process_unless_it_is_limited():
         assert len({pool.submit(pid, 0).result() for _ in range(3)} - {os.getpid()}) == 1
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_reaches_the_caller_with_one_line(jobs):
     with pytest.raises(ToolError) as raised, executor(jobs) as pool:
@@ -112,14 +110,12 @@ def test_an_error_reaches_the_caller_with_one_line(jobs):
     assert str(raised.value) == "yosys must be able to read it"
 
 
-@pytest.mark.flow
 def test_an_unexpected_error_brings_its_traceback():
     with pytest.raises(ZeroDivisionError) as raised, executor(2) as pool:
         list(pool.map(divide, [0]))
     assert "1 // value" in raised.value.__notes__[0]
 
 
-@pytest.mark.flow
 def test_shared_arguments_are_loaded_once():
     with executor(2) as pool:
         shared = pool.share([1, 2])
@@ -128,7 +124,6 @@ def test_shared_arguments_are_loaded_once():
         assert [call.result()[2] for call in answers] == list(range(6))
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("number", "text"),
     [
@@ -145,7 +140,6 @@ def test_a_crash_fails_its_own_call_only(number, text):
         assert list(others) == [0, 2, 4, 6]
 
 
-@pytest.mark.flow
 def test_a_late_call_is_killed_with_its_tools(tmp_path):
     with executor(1, timeout_s=8) as pool:
         late = pool.submit(stubborn, tmp_path)
@@ -156,7 +150,6 @@ def test_a_late_call_is_killed_with_its_tools(tmp_path):
         assert pool.submit(double, 1).result() == 2
 
 
-@pytest.mark.flow
 def test_a_call_keeps_what_it_and_its_tools_printed():
     with executor(2) as pool:
         call = pool.submit(say, "hello")
@@ -164,7 +157,6 @@ def test_a_call_keeps_what_it_and_its_tools_printed():
     assert call.output == "hello\ntool\n" or call.output == "tool\nhello\n"
 
 
-@pytest.mark.flow
 def test_leaving_kills_what_runs(tmp_path):
     with executor(2) as pool:
         pool.submit(hang, tmp_path)
@@ -172,7 +164,6 @@ def test_leaving_kills_what_runs(tmp_path):
     assert gone(tool)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_tools_die_with_whoever_started_them(tmp_path, number):
     script = (

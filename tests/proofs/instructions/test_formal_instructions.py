@@ -13,11 +13,12 @@ from xpulpnn_sim.proofs.engine.outcomes import PROVED, UNDECIDED, Ledger, Outcom
 from xpulpnn_sim.proofs.engine.solvers import find_case
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
 
+pytestmark = pytest.mark.flow
+
 ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
 needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
 
 
-@pytest.mark.flow
 @needs_abc
 def test_solver_tells_equal_from_unequal():
     graph = GateGraph()
@@ -30,7 +31,6 @@ def test_solver_tells_equal_from_unequal():
 
 
 @needs_abc
-@pytest.mark.flow
 def test_products_of_equal_words_are_made_alike():
     graph = GateGraph()
     z, x, y, other = Integers(graph), graph.inputs(14), graph.inputs(14), graph.input()
@@ -53,7 +53,6 @@ def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):
     assert Ledger(tmp_path, 10, resume=False).find(PROVED, "core") is None
 
 
-@pytest.mark.flow
 @needs_abc
 def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result, names = tmp_path / "result.json", "pv.mlsdotsup.b,p.beqimm,csrrw"
@@ -65,7 +64,6 @@ def test_instructions_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "3 of 3 instructions proved" in capsys.readouterr().out
 
 
-@pytest.mark.flow
 @needs_abc
 def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = tmp_path / "result.json"

@@ -20,6 +20,8 @@ from xpulpnn_sim.proofs.units.dotp import Signs
 from xpulpnn_sim.proofs.units.dotp_structures import LANES, SAMPLED, dot_products, unit_structures
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, ProvenUnit
 
+pytestmark = pytest.mark.flow
+
 CONFIG = preset("xpulpnn")
 STRUCTURES = unit_structures(CONFIG)
 
@@ -77,7 +79,6 @@ def test_fixed_settings_and_widths():
     assert {core.dotp.widths for core in some} == {frozenset({16}), frozenset({8}), frozenset({16, 8})}
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("structure", covering())
 def test_structure_is_proved_for_all_operands(structure: str):
     config = STRUCTURES[structure]
@@ -87,7 +88,6 @@ def test_structure_is_proved_for_all_operands(structure: str):
     assert [outcome.verdict for outcome in outcomes] == [EQUAL] * len(formats)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("method", "verdict"), [("sat", LANES), ("exhaustive", LANES), ("random", SAMPLED)])
 def test_every_method_agrees(method: str, verdict: str):
     fmt = ElemFmt.N if method == "sat" else ElemFmt.B
@@ -104,7 +104,6 @@ def operands(outcome: Outcome) -> dict[str, int]:
     return {name: int(value, 0) for name, value in (numbers | {"expected": expected, "result": result}).items()}
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("fmt", [ElemFmt.H, ElemFmt.C])
 def test_inverted_bit_is_found(fmt: ElemFmt):
     design = design_of(multipliers="shared", isolation="and")
@@ -119,7 +118,6 @@ def test_inverted_bit_is_found(fmt: ElemFmt):
     assert case["result"] != case["expected"]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("carries", ["tree_carry17_45_1, 1'b0", "both[44:0], 1'b0"])
 def test_masked_carry_bit_is_found(carries: str):
     design = design_of(multipliers="shared", isolation="and", adders="carry-save")
@@ -136,7 +134,6 @@ endmodule
 """
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("method", ["algebra", "exhaustive"])
 def test_difference_in_one_of_a_billion_operands_is_found(method: str):
     plain, manifest = RARE.replace("RARE", ""), design_of(isolation="none")[1]
@@ -148,14 +145,12 @@ def test_difference_in_one_of_a_billion_operands_is_found(method: str):
     assert (case["result"] - case["expected"]) % 2**32 == 1
 
 
-@pytest.mark.flow
 def test_a_bit_without_a_value_is_a_difference():
     undefined = RARE.replace("RARE;", " | {31'h0, 1'bx};")
     (outcome,) = proved((undefined, design_of(isolation="none")[1]), ElemFmt.H)
     assert outcome.verdict == DIFFERENT
 
 
-@pytest.mark.flow
 def test_wrong_registers_are_found():
     design = design_of(multipliers="replicated", isolation="register")
     (stale,) = proved(broken(design, "else if (enable)", "else if (enable & ~ctrl[3])"), ElemFmt.B)
@@ -164,7 +159,6 @@ def test_wrong_registers_are_found():
     assert passing.parts == ("ss: the result must stay until the next operation",)
 
 
-@pytest.mark.flow
 def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
     settings = {"adders": "inferred", "multipliers": "replicated"}

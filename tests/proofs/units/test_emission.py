@@ -19,6 +19,8 @@ from xpulpnn_sim.proofs.emitter.emission import elaborate, emission_sources, pro
 from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
 
+pytestmark = pytest.mark.flow
+
 
 class Words(wiring.Component):
     """Four words that are written one at a time, and a counter of what is done to them."""
@@ -100,7 +102,6 @@ def run(*options: str) -> int:
     return execute_command(["prove", "emitter", *options])
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("old", "new", "signal"),
     [
@@ -135,20 +136,17 @@ def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | No
         assert (outcome.verdict, outcome.facts["counterexample"]["signal"]) == (DIFFERENT, signal)
 
 
-@pytest.mark.flow
 def test_a_missing_port_is_a_difference():
     missing = BY_HAND.replace("output [7:0] word,", "").replace("assign word", "wire [7:0] word; assign word")
     outcome = proved(words(), "words", missing)
     assert (outcome.verdict, outcome.parts) == (DIFFERENT, ("port word of the module must be connected",))
 
 
-@pytest.mark.flow
 def test_a_latch_is_refused():
     with pytest.raises(ToolError, match=r"^words must consist of operators and registers, not of \$dlatch "):
         proved(words(), "words", re.sub(r" +default: .*\n", "", BY_HAND))
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("reset", "initial"), [("sync", True), ("async-low", True), ("async-low", False)])
 def test_emitted_text_is_equal(reset: Reset, initial: bool):
     design = emit(Words(), "words", config={}, reset=reset, initial=initial)
@@ -157,7 +155,6 @@ def test_emitted_text_is_equal(reset: Reset, initial: bool):
     assert prove_emission(elaborated, timeout_s=60, initial=initial).verdict == EQUAL
 
 
-@pytest.mark.flow
 def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
     design = emit(Words(), "words", config={}, reset="async-low")
     late = design.modules["words"].replace("always @(posedge clk or negedge rst_n)", "always @(posedge clk)")
@@ -165,7 +162,6 @@ def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
     assert proved(design, "words", late).verdict == DIFFERENT
 
 
-@pytest.mark.flow
 def test_modules_of_a_core(tmp_path: Path):
     # xpulpnn prove emitter --preset all has every module
     report, modules = tmp_path / "report.json", ["core", "rvfi_tap", "reg_file", "lsu", "decoder"]
@@ -177,7 +173,6 @@ def test_modules_of_a_core(tmp_path: Path):
     assert all(record["counterexample"] is None for record in records)
 
 
-@pytest.mark.flow
 def test_command_fails_and_names_module_signal_and_case(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

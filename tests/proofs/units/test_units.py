@@ -23,6 +23,8 @@ from xpulpnn_sim.proofs.units.quantiser import QUANTISER
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, ProvenUnit
 from xpulpnn_sim.reference.golden.compressed import expanded
 
+pytestmark = pytest.mark.flow
+
 CONFIG = preset("xpulpnn2")
 UNITS = {"mult": MULTIPLIER, "div": DIVIDER, "quantiser": QUANTISER, "dotp": dot_products()}
 UNITS |= {"compressed-decoder": COMPRESSED, "decoder": DECODER}
@@ -49,7 +51,6 @@ def verdicts(claims: Sequence[Claim], *statements: str) -> set[str]:
     return {outcome.verdict for outcome in outcomes(claims, *statements)}
 
 
-@pytest.mark.flow
 def test_booth_multiplier():
     claims = MULTIPLIER.claims(unit("mult"))
     assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {claim.statement for claim in claims}
@@ -72,7 +73,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("top", FAULTS)
 def test_broken_unit_is_found(top: str):
     """Two faults at once, each of which another claim is wrong for."""
@@ -83,7 +83,6 @@ def test_broken_unit_is_found(top: str):
         assert re.match(example, *outcome.parts)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("top", "examples"),
     [
@@ -107,7 +106,6 @@ def test_rare_faults_are_found(top: str, examples: list[str]):
         assert re.match(example, *outcome.parts)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("top", "statement", "count"),
     [
@@ -129,7 +127,6 @@ def run(*options: str) -> int:
     return execute_command(["prove", "units", *options])
 
 
-@pytest.mark.flow
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "found.json"
     assert run("compressed", "--preset", "all", "--json", str(target)) == 0
@@ -144,7 +141,6 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "0 of 1 injected faults were found" in capsys.readouterr().out
 
 
-@pytest.mark.flow
 def test_parts_of_the_cluster():
     obligation = ArbiterClaims(2, "strict")
     assert verdicts(induction_claims(obligation, obligation.emit().text)) == {EQUAL}

@@ -8,6 +8,8 @@ from tests.programs import read_results
 
 from xpulpnn_sim.cli import main as cli
 
+pytestmark = pytest.mark.flow
+
 SOURCE = """\
 extern int other(int);
 static const int values[2] = {1, 2};
@@ -31,7 +33,6 @@ def folder(kind: str, written) -> str:
     return kind
 
 
-@pytest.mark.flow
 def test_program(folder: str, capsys: pytest.CaptureFixture[str]):
     assert cli.main(["cc", "a.c", "b.S", "-o", "a.elf", "--compiler", folder]) == 0
     capsys.readouterr()
@@ -58,7 +59,6 @@ def test_program(folder: str, capsys: pytest.CaptureFixture[str]):
     assert re.search(r"\.tohost: 72 bytes of data at 0x\w+\n(  .*\n)*  \w+ +8 tohost\n", text)
 
 
-@pytest.mark.flow
 def test_objects_and_libraries(folder: str, capsys: pytest.CaptureFixture[str]):
     assert cli.main(["cc", "-c", "a.c", "b.S", "-o", "lib.a", "--compiler", folder]) == 0
     capsys.readouterr()
@@ -74,7 +74,6 @@ def test_objects_and_libraries(folder: str, capsys: pytest.CaptureFixture[str]):
     assert "a.c:" not in capsys.readouterr().out
 
 
-@pytest.mark.flow
 def test_bad_files(written, refused):
     written("text", "no object")
     written("half", "\x7fELF\x01\x01\x01")

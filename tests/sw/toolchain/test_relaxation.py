@@ -11,6 +11,8 @@ from xpulpnn_sw.toolchain.build import Options, archive, build
 
 from ..elf import run
 
+pytestmark = pytest.mark.flow
+
 CORE = PRESETS["xpulpnn"]
 TURNS = 5
 # placed where the linker reaches it from gp
@@ -104,19 +106,16 @@ def check(sources: Sequence[Path], kind: str, **options: Any) -> None:
     assert end.ok, end
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-Os"])
 def test_c(level: str, kind: str, tmp_path: Path):
     check(program(tmp_path, C_TEXTS.values(), ".c"), kind, opt=level)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("name", FLAGS)
 def test_options(name: str, tmp_path: Path):
     check(program(tmp_path, C_TEXTS.values(), ".c"), "gcc", extra=FLAGS[name])
 
 
-@pytest.mark.flow
 def test_loops_out_of_a_library(kind: str, tmp_path: Path):
     main, *others = program(tmp_path, C_TEXTS.values(), ".c")
     archive(others, tmp_path / "lib.a", compiler=kind, options=Options(config=CORE))
@@ -145,7 +144,6 @@ ASSEMBLY = {
 }
 
 
-@pytest.mark.flow
 def test_assembly(kind: str, tmp_path: Path):
     texts = ["\n".join((".globl f", "f:", *lines, "ret")) for lines in ASSEMBLY.values()]
     check(program(tmp_path, texts, ".S"), kind)

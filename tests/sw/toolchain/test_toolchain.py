@@ -21,6 +21,8 @@ from xpulpnn_sw.toolchain.build import CompileError, Options
 
 from ..elf import SOURCES, run
 
+pytestmark = pytest.mark.flow
+
 FULL = PRESETS["xpulpnn-full"]
 CODE, RAM = 0x1C00_0000, 0x1000_0000
 
@@ -76,7 +78,6 @@ def expected_output() -> str:
     )
 
 
-@pytest.mark.flow
 def test_program(program, kind: str):
     path = program("program.c", stack=4096, ram=64 << 10)
     # .bss is not part of the file, so memory may hold anything there
@@ -96,7 +97,6 @@ def test_program(program, kind: str):
     assert all(any(first <= low and high <= last for first, last in places) for low, high in inside)
 
 
-@pytest.mark.flow
 def test_features(program, level: str):
     """Two custom lines are up from the start, so that an interrupt comes as soon as its line is enabled."""
     ran = run(program("features.c", opt=level), FULL, at={1: 0b11 << 16})
@@ -116,7 +116,6 @@ TRAPS = (
 STACK_OVERFLOW = 5
 
 
-@pytest.mark.flow
 def test_ends_by_traps_and_codes(program):
     path = program("traps.c", stack=8192)
     for mode, code, message in TRAPS:
@@ -129,7 +128,6 @@ def test_ends_by_traps_and_codes(program):
     assert RAM - 4096 < ran.end.address < RAM, ran.end.text
 
 
-@pytest.mark.flow
 def test_a_program_that_does_not_fit_is_not_written(program, kind: str, tmp_path: Path):
     with pytest.raises(CompileError, match="ram"):
         program("traps.c", stack=1024, ram=1024)
@@ -140,7 +138,6 @@ def cc(*arguments: object) -> int:
     return cli.main(["cc", *map(str, arguments)])
 
 
-@pytest.mark.flow
 def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     written("more/value.h", "enum { VALUE = 30 };")
     main = written(
@@ -158,7 +155,6 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("main.s\n", "")
 
 
-@pytest.mark.flow
 def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
     assert cc("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
     names = set(capfd.readouterr().out.split())
@@ -213,7 +209,6 @@ def test_sizes(text: str, size: int):
 MAIN = "int twice(int); int half(int);\nint main(void) { return twice(half(EIGHT)) - 8; }\n"
 
 
-@pytest.mark.flow
 def test_objects_libraries_and_options(kind: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", MAIN)
     twice = written("twice.c", "int twice(int x) { return 2 * x; }\n")
@@ -267,7 +262,6 @@ int main(void) {
 """
 
 
-@pytest.mark.flow
 def test_inline_assembly(kind: str, level: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", INLINE)
     assert cc(main, level, "--compiler", kind) == 0
@@ -279,7 +273,6 @@ def test_inline_assembly(kind: str, level: str, written, capfd: pytest.CaptureFi
     assert cli.main(["iss", "again.elf"]) == 0
 
 
-@pytest.mark.flow
 def test_errors_in_assembly_are_at_their_lines(kind: str, written, capfd: pytest.CaptureFixture[str]):
     body = '    __asm__("p.abs %0, %0" : "+r"(a));\n\n    __asm__("@" : "+r"(a));\n    return a;\n'
     inline = f"\nint f(int a) {{\n{body}}}\n"
@@ -298,7 +291,6 @@ def test_errors_in_assembly_are_at_their_lines(kind: str, written, capfd: pytest
             assert words in error
 
 
-@pytest.mark.flow
 def test_errors_of_all_files_are_shown(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     names = [written(f"{name}.c", f"int f(void) {{ return {name}; }}\n") for name in ("first", "second")]
     assert cc(*names, "-j", "1", "--compiler", compiler) == 1
@@ -306,7 +298,6 @@ def test_errors_of_all_files_are_shown(compiler: str, written, capfd: pytest.Cap
     assert error.index("first.c:1:") < error.index("second.c:1:")
 
 
-@pytest.mark.flow
 def test_functions_that_are_nowhere_are_explained(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", "#include <xpulpnn.h>\nint main(void) { return xp_rqu_b(1, 2, 3) + xp_clip(1, 2); }\n")
     assert cc(main, "--preset", "ri5cy", "--compiler", compiler) == 1
@@ -317,7 +308,6 @@ def test_functions_that_are_nowhere_are_explained(compiler: str, written, capfd:
     assert "\nerror: no main() in other.c; -c compiles" in capfd.readouterr().err
 
 
-@pytest.mark.flow
 def test_a_fault_names_the_line_of_its_source(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", "int main(void) {\n    return *(volatile int *)0x40000000;\n}\n")
     assert cc(main, "-g", "--compiler", compiler) == 0
@@ -327,7 +317,6 @@ def test_a_fault_names_the_line_of_its_source(compiler: str, written, capfd: pyt
     assert read_results(Path("out.json"))[0]["line"] == "main.c:2"
 
 
-@pytest.mark.flow
 def test_a_program_for_another_core_is_refused(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", "int main(void) { return 0; }\n")
     assert cc(main, "--preset", "xpulpnn", "--set", "widths=16,8,4", "--compiler", compiler) == 0
@@ -352,7 +341,6 @@ def test_a_program_for_another_core_is_refused(compiler: str, written, capfd: py
 UNUSED = r"/libm/math/(?!sf?_(sqrt|fabs))|/libm/common/(?!s_copysign|sf?_f|math_)"
 
 
-@pytest.mark.flow
 def test_the_whole_set_works_without_the_command(kind: str, written, capfd: pytest.CaptureFixture[str]):
     text = "#include <xpulpnn.h>\n#include <stdio.h>\n#include <math.h>\n#include <stdlib.h>\n"
     text += 'int main(void) { int *p = malloc(4); *p = xp_sdotsp_n(0x11, 0x23, 4); printf("%d\\n", *p);'
@@ -381,7 +369,6 @@ def test_damaged_libraries_are_refused(written):
         read_objects(path)
 
 
-@pytest.mark.flow
 def test_a_trap_names_the_instruction(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     # as an object of another maker, without a word on the core it needs
     main = written("main.c", 'int main(void) { __asm__(".insn r 0x57, 2, 0x5c, a0, a1, a2" : : : "a0"); return 0; }\n')

@@ -26,6 +26,8 @@ from xpulpnn_sw.assembly.looppass import accesses, hwloops
 from xpulpnn_sw.assembly.looppass.operation import ListedOperation
 from xpulpnn_sw.toolchain import compilers
 
+pytestmark = pytest.mark.flow
+
 SEED = 70
 
 
@@ -39,7 +41,6 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.mark.flow
 def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     level = {"gcc": "2", "zig": "s"}[kind]
     options = ("--seed", SEED, "--compilers", kind, "--levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
@@ -52,7 +53,6 @@ def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "hardware loops" in capsys.readouterr().out
 
 
-@pytest.mark.flow
 def test_a_wrong_pass_is_noticed(monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler().kind, level="-O2")
     # a counter goes away although it is read later
@@ -62,7 +62,6 @@ def test_a_wrong_pass_is_noticed(monkeypatch: pytest.MonkeyPatch):
     assert all(failure.plain == failure.host != failure.passed for failure in failures)
 
 
-@pytest.mark.flow
 def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler().kind, level="-O2")
     # other accesses keep their offsets when the step of their base moves
@@ -76,7 +75,6 @@ def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
     assert str(small.seed) in small.text
 
 
-@pytest.mark.flow
 def test_an_address_in_reach_of_gp_is_noticed(monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler("gcc").kind, level="-Os")
     # the lower part of an address stays as it is in a hardware loop, although the linker may remove the upper part
@@ -94,7 +92,6 @@ def csmith(kind: str) -> str:
     return kind
 
 
-@pytest.mark.flow
 def test_programs_of_csmith(csmith: str, tmp_path: Path):
     words = f"verify c --generator csmith --programs 5 --seed 20 --levels 2+s --every --compilers {csmith} --jobs 1"
     assert main([*words.split(), "--json", str(tmp_path / "c.json")]) == 0
@@ -104,7 +101,6 @@ def test_programs_of_csmith(csmith: str, tmp_path: Path):
     assert summary["hardware_loops"] > 5
 
 
-@pytest.mark.flow
 def test_what_is_too_long_is_left_out():
     host_compiler()
     bodies = {1: "for (;;) ;", 2: "volatile int n = 0; while (n < 1000000) n++;", 3: ""}
