@@ -43,7 +43,6 @@ class Jtag:
         self._clock([(0, 0)])
 
     def activate(self) -> None:
-        """Begin to use the debug module."""
         self.write(DmReg.DMCONTROL, Control.DMACTIVE)
 
     def close(self, *, orderly: bool = True) -> None:
@@ -90,7 +89,6 @@ class Jtag:
         return read
 
     def scan(self, register: TapRegister, value: int, bits: int) -> int:
-        """Exchange the value of a register."""
         if register != self._instruction:
             self._scan((1, 1, 0, 0), register, IR_BITS)
             self._instruction = register
@@ -107,11 +105,9 @@ class Jtag:
         raise AssertionError("the debug module must answer")
 
     def read(self, register: int) -> int:
-        """Value of a register of the module."""
         return self._dmi(register, 0, DmiOp.READ)
 
     def write(self, register: int, value: int) -> None:
-        """Write a register of the module."""
         self._dmi(register, value, DmiOp.WRITE)
 
     def write_all(self, register: int, values) -> bool:
@@ -129,7 +125,6 @@ class Jtag:
         self.write(DmReg.DMCONTROL, Control.DMACTIVE | bits | (hart or 0) << 16)
 
     def wait(self, status: Status) -> None:
-        """Wait until dmstatus says something of all selected harts."""
         for _ in range(200):
             if self.read(DmReg.DMSTATUS) >> status + 1 & 1:
                 return
@@ -144,17 +139,14 @@ class Jtag:
         assert not done & (1 << ABSTRACTCS_BUSY_BIT | 7 << ABSTRACTCS_CMDERR_LSB), hex(done)
 
     def csr(self, number: int) -> int:
-        """A CSR of the selected hart, which is halted."""
         self._transfer(number)
         return self.read(DmReg.DATA0)
 
     def set_csr(self, number: int, value: int) -> None:
-        """Write a CSR of the selected hart, which is halted."""
         self.write(DmReg.DATA0, value)
         self._transfer(Command.WRITE | number)
 
     def store(self, address: int, value: int) -> None:
-        """Write a word of memory by the system's bus."""
         self.write(DmReg.SBCS, _WORD << SBCS_ACCESS_LSB)
         self.write(DmReg.SBADDRESS0, address)
         self.write(DmReg.SBDATA0, value)

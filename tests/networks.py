@@ -41,7 +41,6 @@ def cifar10_case(bits: int, config=FULL) -> NetworkCase:
 
 
 def wrong_on_the_simulator(case: NetworkCase, program: DeployedProgram) -> list[int]:
-    """Wrong results of each layer."""
     text = bytearray()
     executable = executable_of(program, "network", [program.outside])
     session = ClusterSession(executable, case.config, output=lambda output: text.extend(output.data))

@@ -15,7 +15,6 @@ def wait_for(path: Path, count: int = 1) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Return whether a process ends soon."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         state = Path(f"/proc/{pid}/stat")
@@ -26,5 +25,4 @@ def gone(pid: int) -> bool:
 
 
 def all_gone(pids: Path) -> bool:
-    """Return whether all processes whose numbers are in a file end soon."""
     return all(gone(int(pid)) for pid in pids.read_text().split())

@@ -31,7 +31,6 @@ loop: addi x9, x9, -1
 
 
 def encode_line(text: str) -> int:
-    """The word of one instruction."""
     (word,) = assemble(text).words
     return word
 
@@ -80,11 +79,9 @@ def run_printing(run: Callable[[int], int], capfdbinary: pytest.CaptureFixture[b
 
 
 def read_results(path: Path) -> list[Any]:
-    """The results that a command has written as JSON."""
     return json.loads(path.read_text())["results"]
 
 
 def plots_of(page: str) -> Any:
-    """The plots of a page."""
     text = page.partition('id="plots">')[2].partition("</script>")[0]
     return json.loads(gzip.decompress(base64.b64decode(text)))

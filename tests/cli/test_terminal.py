@@ -19,10 +19,7 @@ from xpulpnn_sim.reference.golden import layers
 
 
 class Terminal(pyte.Screen):
-    """A screen that shows what is written to a pseudo-terminal."""
-
     def text(self) -> list[str]:
-        """The lines down to the last that is not empty."""
         return "\n".join(line.rstrip() for line in self.display).rstrip().split("\n")
 
     def read(self, descriptor: int) -> None:

@@ -38,8 +38,6 @@ def core_program() -> Callable[..., Executable]:
 
 @pytest.fixture
 def core_elf(core_program: Callable[..., Executable], tmp_path: Path) -> Callable[..., Path]:
-    """The same as a file."""
-
     def build(source: str, **options: str) -> Path:
         path = tmp_path / "program.elf"
         path.write_bytes(elf_bytes(core_program(source, **options)))

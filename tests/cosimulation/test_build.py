@@ -85,7 +85,6 @@ def compiler(tmp_path, monkeypatch):
 
 
 def choose_another(monkeypatch):
-    """Another compiler than so far."""
     other = next(name for name in build.MODEL_COMPILERS if name != build.compiler())
     monkeypatch.setattr(build, "_zig", lambda: Path("zig"))
     monkeypatch.setenv(build.COMPILER_VARIABLE, other)

@@ -120,8 +120,6 @@ def texts(records: Records) -> list[str]:
 
 
 class Fault(NamedTuple):
-    """A field of one retirement changed."""
-
     where: str  # text of the instruction
     field: str
     flip: int = 1  # bits that change
@@ -160,7 +158,6 @@ def place_of(records: Records, where: str, number: int = 0) -> int:
 
 
 def corrupted(good: Records, fault: Fault) -> tuple[Records, int]:
-    """The retirements with the fault, and where it is."""
     records, at = good.copy(), place_of(good, fault.where, fault.number)
     records[fault.field][at] ^= np.array(fault.flip, records[fault.field].dtype)
     return records, at
@@ -288,7 +285,6 @@ def test_memory_and_retirements_after_the_run_are_compared(good: Recording) -> N
 
 
 def without(records: Records, first: int, count: int) -> Records:
-    """The records without some of them, renumbered."""
     rest = np.delete(records, range(first, first + count))
     rest["order"] = np.arange(len(rest))
     return rest

@@ -93,7 +93,6 @@ def test_every_layer_is_computed_by_the_fastest_variant():
 @pytest.mark.flow
 @pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
-    """The results of one are where the next one reads, also for kernels that copy their inputs first."""
     case = replace(cifar10_case(bits), config=preset(name))
     made = chain(case.computed, case.image, case.variants)
     symbols = made.function.image.symbols

@@ -51,8 +51,6 @@ EBREAKM, STEPIE, STEP = 0x8000, 0x800, 4
 
 @dataclass
 class Outcome:
-    """Findings in the memory of a run."""
-
     problems: list[str]
     log: list[tuple[int, int]]
     failed: int

@@ -128,7 +128,6 @@ def test_a_cluster_without_dma():
 
 @pytest.mark.cosim
 def test_a_buffer_on_one_in_use_is_found(monkeypatch):
-    """Results where filters for a later layer have arrived."""
     right = planning.arranged
 
     def wrong(pieces):
@@ -144,7 +143,6 @@ def test_a_buffer_on_one_in_use_is_found(monkeypatch):
 
 @pytest.mark.cosim
 def test_filters_that_come_too_late_are_found(monkeypatch):
-    """Commanded as soon as the layer begins that needs them."""
     right = planning.Planner.steps
 
     def late(*arguments):
@@ -168,8 +166,6 @@ def test_the_beginning_of_memory_is_noise():
 
 @pytest.fixture
 def within(monkeypatch):
-    """Programs for less memory than the cluster has."""
-
     def limit(memory: int) -> None:
         right = network_run.deployed_program
         monkeypatch.setattr(
@@ -316,7 +312,6 @@ def test_layers_that_no_tile_is_small_enough_for():
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.flow
 def test_random_networks_in_ever_less_memory(seed, monkeypatch):
-    """Until no tile of a layer is small enough."""
     monkeypatch.setattr(random_graphs, "_PIXELS", (16, 13))
     network, inputs = random_graphs.random_graph(seed, images=1)
     case = NetworkCase(network=network, image=inputs[0], config=replace(FOUR, cores=2), machine=Machine())

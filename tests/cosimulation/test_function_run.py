@@ -125,7 +125,6 @@ def test_sweeps_and_their_plots(tmp_path, capsys):
 
 
 def record(**changes):
-    """A record with what grids need."""
     usual = {"kind": "ulppack", "sweep": "best", "isa": "xpulpv2", "product": "p.mac", "scheme": "P1-32", "depth": 4}
     usual |= {"iterations": 7, "weights": 2, "activations": 3, "cycles": 100, "cycles_per_mac": 0.5, "mismatches": 0}
     return usual | {"matmul": "1x2x3"} | changes

@@ -57,7 +57,6 @@ def built(program: NetworkProgram, folder: Path, config: Config, compiler: str |
 
 
 def run(path: Path, config: Config) -> tuple[Exit, str]:
-    """End of the program on the simulator, and its output."""
     printed: list[bytes] = []
     kind = ClusterSession if isinstance(config, ClusterConfig) else IssSession
     session = kind(load_for(path, config, ()), config, output=lambda output: printed.append(output.data))

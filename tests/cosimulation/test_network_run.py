@@ -49,7 +49,6 @@ def diamond(stages: tuple[Stage, ...] = DIAMOND) -> NetworkCase:
 
 @pytest.mark.cosim
 def test_random_networks():
-    """Every layer of each, of any kernels, widths, rules, channels and branches."""
     for seed in range(6):
         network, images = random_graph(seed)
         result = build_network(case_of(network, images[0])).run()

@@ -138,7 +138,6 @@ def test_interrupts_and_sleep(core_program):
 
 
 def test_retirements_are_counted_where_they_happen(core_program, recorded):
-    """Whatever is checked."""
     program = core_program(EVERYTHING, vectors="handler")
     records, _, _ = recorded(program, CONFIG, SLOW)
     profile, result = measured(program, SLOW)

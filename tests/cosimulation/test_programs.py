@@ -189,7 +189,6 @@ def test_never_taken(checked):
     "jump", ["jal x0, loop", "c.j loop", "beq x0, x0, loop", "bge x5, x0, loop", "c.beqz x8, loop", "bne x5, x0, loop"]
 )
 def test_every_jump_to_itself_ends(core_program, jump):
-    """The last one falls through."""
     result = run_program(core_program(f"loop: {jump}\n"), USUAL, Machine(max_cycles=2000))
     assert (result.exit.reason is Reason.ENDLESS_LOOP) == ("(loop)" in result.exit.text) == (not jump.startswith("bne"))
     assert result.exit.ok == jump.startswith("bne")

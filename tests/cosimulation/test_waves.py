@@ -30,8 +30,6 @@ SCOPE, SCOPE_END, ATTRIBUTE, ATTRIBUTE_END = 254, 255, 252, 253
 
 
 class Reader:
-    """Bytes of a waveform, one after the other."""
-
     def __init__(self, content):
         self.content, self.at = content, 0
 

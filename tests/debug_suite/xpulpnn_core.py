@@ -16,8 +16,6 @@ HERE = Path(__file__).parent
 
 
 class Simulation:
-    """The model under way, which serves a debugger."""
-
     def __init__(self, *options: str) -> None:
         self.log = Path(tempfile.mkstemp(prefix="xpulpnn-", suffix=".log")[1])
         program = self.log.with_suffix(".elf")

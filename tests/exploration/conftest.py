@@ -11,7 +11,6 @@ from xpulpnn_sim.exploration.library import Library
 
 @pytest.fixture(scope="session")
 def library() -> Library:
-    """The built-in library."""
     return generic_library()
 
 

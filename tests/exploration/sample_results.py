@@ -32,8 +32,6 @@ def point(label: str, **fields: Any) -> PointResult:
 
 
 class RecordingFlow:
-    """A flow that remembers the designs it sees."""
-
     def __init__(self, name: str = "asic", script: str = "", **settings: str) -> None:
         self.name, self.script, self._settings = name, script, settings
         self.seen: list[EmittedDesign] = []

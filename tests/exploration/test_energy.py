@@ -84,7 +84,6 @@ def fixture_liberty() -> Liberty:
 def circuit(
     folder: Path, liberty: Liberty, cells: Cells, inputs: Mapping[str, int], outputs: Mapping[str, int]
 ) -> Circuit:
-    """A circuit given as cells (type and net of each pin) by name."""
     return Circuit(netlist(folder, cells, inputs, outputs, {}), "top", liberty, "DFF")
 
 
@@ -95,12 +94,10 @@ def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:
 
 
 def none(cycles: int = BITS) -> NDArray[np.uint64]:
-    """No nets at all."""
     return np.zeros((0, cycles // BITS), np.uint64)
 
 
 def calm(of: Circuit) -> NDArray[np.int64]:
-    """Delays without glitches."""
     return np.zeros(len(of.gates), np.int64)
 
 

@@ -73,8 +73,6 @@ def test_other_flows_take_the_point_as_it_is() -> None:
 
 
 class FailingStep:
-    """Fails like a flow whose tool stopped."""
-
     name, kind = "bad", "flows"
 
     def settings(self) -> dict[str, str]:

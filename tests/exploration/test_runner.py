@@ -12,8 +12,6 @@ pytestmark = pytest.mark.flow
 
 
 class Run:
-    """Runs of the same points with the same steps."""
-
     def __init__(self, folder, *steps, presets="ri5cy,xpulpnn"):
         self.folder = folder
         self.steps = steps

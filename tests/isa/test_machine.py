@@ -70,7 +70,6 @@ TRIGGER = {
 
 
 def nn_words(*numbers: int) -> dict[int, tuple[str, str, int, int]]:
-    """Words of the NN-RF."""
     return {0x7D0 + number: (f"nn{number}", "RW", 0, 0xFFFF_FFFF) for number in numbers}
 
 

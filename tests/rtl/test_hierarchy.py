@@ -31,8 +31,6 @@ class Counter(wiring.Component):
 
 
 class Counter2(Counter):
-    """Counts the other way."""
-
     def elaborate(self, platform):
         m = Module()
         m.d.sync += self.value.eq(self.value - self.bits())

@@ -101,8 +101,6 @@ def test_registers_reset_by_name():
 
 
 class Latch(wiring.Component):
-    """A bit, a cycle later."""
-
     a: In(1)
     hit: Out(1)
 

@@ -26,8 +26,6 @@ class Item(data.Struct):
 
 
 class Lane(wiring.Component):
-    """Product of two elements."""
-
     def __init__(self, width: int) -> None:
         self._width = width
         super().__init__(
@@ -53,8 +51,6 @@ class Lane(wiring.Component):
 
 
 class Mixture(wiring.Component):
-    """A bit of everything that the emission must handle."""
-
     ctrl: In(Ctrl)  #: Control word.
     #: i.payload: One operand pair.
     i: In(stream.Signature(Item))  #: Operands.
@@ -166,8 +162,6 @@ class Mixture(wiring.Component):
 
 
 class Accumulator(wiring.Component):
-    """Sum of bytes."""
-
     add: In(8)  #: Summand.
     total: Out(16, init=7)  #: Sum so far.
 

@@ -24,8 +24,6 @@ ClusterBuild = Callable[..., Path]
 
 @dataclass(frozen=True)
 class Ran:
-    """A program that has run."""
-
     end: Exit
     output: str
     errors: str

@@ -36,7 +36,6 @@ LIMIT = 1 << 21
 
 
 def results(run, memory):
-    """The outputs in memory after all calls."""
     data = np.frombuffer(memory.read_bytes(run.image.base, run.image.data.size), np.uint8)
     return run.output.decode(run.image, data)
 
@@ -88,7 +87,6 @@ def tensors_of(layer: Layer, precision: Precision, seed: int = 0, rule: Rule = R
 
 
 def built(name: str, text: str, precision: str, variant: str, *, seed: int = 0, rule: Rule = Rule.BN32, **options):
-    """A kernel by name with random operands."""
     layer, widths = find_kernel(name).layer.parse(text), Precision.parse(precision)
     return find_kernel(name).build(layer, widths, variant, tensors_of(layer, widths, seed, rule), **options)
 
@@ -111,7 +109,6 @@ def hart_before(function: Function, call: KernelCall, memory: Memory) -> Iss:
 
 
 def computed(run: KernelRun, cores: int = 1) -> NDArray[np.int64]:
-    """Results of all shares, one after the other."""
     memory = kernel_memory(run)
     for core in range(cores):
         run_share(run, core, cores, memory)
@@ -182,8 +179,6 @@ CORNER = "4x4x32:64x3x3"
 
 @dataclass(frozen=True)
 class Counted:
-    """Instructions that a kernel executes: positions in the program of its call, in order."""
-
     run: KernelRun
     program: Program
     positions: NDArray[np.int64]

@@ -49,7 +49,6 @@ def mixed(precision: Precision):
 
 
 def level_of(number: int, name: str = "") -> str:
-    """By turns; of those that a kernel has."""
     names = tuple(find_kernel(name).variants if name else ELEMENT_LEVELS)
     return names[number % len(names)]
 
@@ -182,7 +181,6 @@ def test_averages_of_every_precision(first: str, form: str):
 @pytest.mark.parametrize("level", PLAIN_LEVELS)
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_maxima_and_relu(element: str, level: str):
-    """Channels that fill whole words, so that the last element of each counts."""
     precision = Precision.parse(f"{element}x{element}x{element}")
     relu = ":relu" if precision.x_signed and level != "xpulpv2" else ""
     check_named("maxpool", f"5x4x16:3x3:s=2,p=1x1x0x1{relu}", precision, level, change=mixed(precision))
@@ -241,7 +239,6 @@ def test_shares(name: str, text: str, cores: int):
 
 @pytest.mark.parametrize("name", ["depthwise", "avgpool", "add"])
 def test_extreme_elements(name: str):
-    """All elements the least, or the greatest: sums at the ends of their range."""
     text = "2x3x4" if name == "add" else "3x3x4:3x3:p=1"
     for number, end in product(range(6), (0, -1)):
         bits, signed = (8, 4, 2)[number % 3], number >= 3
@@ -286,7 +283,6 @@ def test_reciprocals():
 
 
 def test_large_windows():
-    """Sums that need wider fields: averages over whole maps."""
     for text, element in (("9x9x3:9x9", "i2"), ("17x16x2:17x16", "u8"), ("6x3x5:6x3", "u4"), ("18x17x3:18x17", "i8")):
         check_named("avgpool", text, f"{element}x{element}x{element}", "xpulpnn")
 
@@ -322,7 +318,6 @@ def test_instructions_stay_few(name: str, text: str, most: tuple[int, int, int])
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_transpositions(element: str):
-    """Rows that fill their words and others, and so channels."""
     for number, text in enumerate(("4x16x16", "3x5x9", "1x1x1", "2x9x33", "5x3x2")):
         options = {"cores": (1, 2, 3, 8, 1)[number], "specialise": number % 2 == 0}
         level = level_of(number + ELEMENTS.index(element) // 3, "transpose")

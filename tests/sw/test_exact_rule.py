@@ -18,7 +18,6 @@ from .runs import LONG, check_named, tensors_of
 
 
 def exact(factors: list[int], shifts: list[int], zero: int, bias: list[int]) -> dict[str, Any]:
-    """Fields of tensors of four channels."""
     after = ExactRequantisation(factors=np.array(factors), shifts=np.array(shifts), zero=zero)
     return {"bias": np.array(bias), "requantisation": after}
 

@@ -21,7 +21,6 @@ CALL = {"core": 5, "cores": 8}
 
 
 def value_of(term: Term, named: dict[str, int]) -> int:
-    """Value of a term."""
     match term:
         case Number(number):
             return number

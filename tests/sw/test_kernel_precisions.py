@@ -104,7 +104,6 @@ def test_signs_of_sums_that_nearly_leave_32_bits(name: str, text: str):
 @pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x4"])
 @pytest.mark.parametrize("text", ["8x4x8", "i8xi2xi8", "8xu8x4", "i4xi8xi2", "2x2x32"])
 def test_extreme_values(text: str, name: str):
-    """Least and greatest operands in every combination, the sums of their products among the results."""
     layer, precision = find_kernel("matmul").layer.parse("4x24x4"), Precision.parse(text)
     signs = (precision.x, precision.x_signed), (precision.w, precision.w_signed)
     ends = [(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1) for bits, signed in signs]

@@ -127,7 +127,6 @@ SHAPES = [
 @pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_1x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4"])
 @pytest.mark.parametrize("number", range(len(SHAPES)))
 def test_shapes(name: str, number: int):
-    """Specialised and general functions by turns."""
     text, bits = SHAPES[number]
     check(ConvLayer.parse(text), Precision.uniform(bits), name, specialise=bool((number + len(name)) % 2))
 

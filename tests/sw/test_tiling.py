@@ -92,7 +92,6 @@ class Stepped:
 
 
 def check_steps(layer, bits, tiling, *, moves_first):
-    """Moves come before or after the tile of their step, which they must not touch."""
     tensors, program = program_of(layer, bits=bits, tiling=tiling)
     got = Stepped(program).run(moves_first=moves_first)
     np.testing.assert_array_equal(got, reference(layer, tensors, Precision.uniform(bits)), f"{layer} {tiling}")

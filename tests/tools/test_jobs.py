@@ -49,14 +49,12 @@ def pid(_):
 
 
 def hang(folder):
-    """Start a tool that never ends."""
     tool = subprocess.Popen(["sleep", "1000"])
     Path(folder, f"{tool.pid}.tool").touch()
     tool.wait()
 
 
 def stubborn(folder):
-    """Catch every exception, as many tools do."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         try:

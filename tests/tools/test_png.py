@@ -12,7 +12,6 @@ from xpulpnn_sim.cosimulation.networks.images import read_png
 
 
 def png(pixels, mode=None) -> bytes:
-    """A picture of these samples, converted to another mode of Pillow."""
     content = BytesIO()
     image = Image.fromarray(pixels.squeeze())
     image.convert(mode or image.mode).save(content, "PNG")

@@ -186,7 +186,6 @@ PAPER = NamedTable(
 
 @pytest.fixture
 def make_point() -> Callable[..., PointResult]:
-    """A point from number, preset, multipliers, isolation and recoding."""
     return point
 
 
@@ -207,7 +206,6 @@ def paper() -> NamedTable:
 
 @pytest.fixture(scope="package")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The HTML report of all of it."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(path, replace(RUN, points=tuple(sweep()), extra=(PAPER,)))
     return path

@@ -20,7 +20,6 @@ def model(made_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def made_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that tests get a copy of."""
     onnx: Any = pytest.importorskip("onnx")
     reference: Any = pytest.importorskip("onnx.reference")
     helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
@@ -68,5 +67,4 @@ def made_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing has been explored yet."""
     monkeypatch.setattr(results, "cache_directory", lambda: tmp_path)

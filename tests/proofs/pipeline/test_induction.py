@@ -73,7 +73,6 @@ def test_proved_of_every_cycle(prover: Prover, name: str):
 
 
 def buses(harness: EmittedHarness) -> PipelineProperty:
-    """The property of the buses."""
     rule = next(rule for rule in pipeline_properties(harness.description.config) if rule.name == "obi")
     reads = tuple(f"id_stage/rs{number}_read" for number in (1, 2, 3))
     return replace(rule, cutpoints=(*rule.cutpoints, *_BESIDE_BUSES, *reads))
@@ -83,7 +82,6 @@ def buses(harness: EmittedHarness) -> PipelineProperty:
 @needs_abc
 @needs_native
 def test_a_fault_is_found(prover: Prover):
-    """In a core of RV32IMC."""
     dotp = replace(CoreConfig().dotp, widths=frozenset({16}))
     fault = next(each for each in CORE_FAULTS if each.name == "a second access before the first is answered")
     with fault.seeded():

@@ -153,7 +153,6 @@ _FENCE_I, _FENCE = 0x100F, 0xF
 
 
 def brings(value: int) -> dict[str, int]:
-    """x5 gets a value."""
     return {"rd_we": 1, "rd_addr": 5, "rd_wdata": value}
 
 

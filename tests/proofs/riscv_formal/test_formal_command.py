@@ -24,7 +24,6 @@ DIVISION = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A folder as that of riscv-formal, of which little is there."""
     for name in ("checks", "insns"):
         (tmp_path / name).mkdir()
     (tmp_path / "checks/rvfi_macros.vh").write_text(MACROS)

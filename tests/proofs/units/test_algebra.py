@@ -19,7 +19,6 @@ MAJORITIES: dict[str, Callable[[GateGraph, int, int, int], int]] = {
 
 
 def prefix(graph: GateGraph, x: Sequence[int], y: Sequence[int]) -> list[int]:
-    """Kogge-Stone adder."""
     half = [graph.xor(a, b) for a, b in zip(x, y, strict=True)]
     generate = [graph.and_(a, b) for a, b in zip(x, y, strict=True)]
     propagate, distance = list(half), 1

@@ -13,7 +13,6 @@ DOCUMENT = re.compile(r"\b[A-Z][A-Z0-9]+\.md\b")
 
 
 def sources() -> list[Path]:
-    """The files that people write, without this one."""
     paths = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")))]
     return [
         path

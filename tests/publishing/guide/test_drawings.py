@@ -64,7 +64,6 @@ class Bus:
 
 
 def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
-    """The core's ports in every cycle."""
     core = Core(replace(preset("xpulpnn2"), rvfi=True))
     image = assemble(PROGRAM, BOOT).to_bytes()
     words = {BOOT + at: int.from_bytes(image[at : at + 4], "little") for at in range(0, len(image), 4)}
@@ -122,7 +121,6 @@ def shown_at(drawn: Timing, trace: list[dict[str, int]], start: int) -> bool:
 
 @pytest.fixture(scope="module")
 def traces() -> dict[str, list[dict[str, int]]]:
-    """Simulations with memories of different speed."""
     mixed = simulated(Bus([0], [1]), Bus([1, 0], [2, 1]))
     return {
         "mac_load": mixed,

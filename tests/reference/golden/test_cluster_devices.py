@@ -132,8 +132,6 @@ NEAR_END = 0xFFFF_FFF0
 
 @dataclass
 class Stepped:
-    """Both timers, one cycle at a time."""
-
     config: list[int] = field(default_factory=lambda: [0, 0])
     count: list[int] = field(default_factory=lambda: [0, 0])
     compare: list[int] = field(default_factory=lambda: [0, 0])

@@ -43,7 +43,6 @@ def seen(image, size, stride, pads, outside):
 
 
 def test_a_graph_element_by_element():
-    """Margins of other values, windows and strides that are no squares, two layers that read the same map."""
     random = Random(SEED)
     wide = numbers(random, (4, 3, 2, 3), -128, 127)
     bias = numbers(random, (4,), -5000, 5000)

@@ -16,8 +16,6 @@ SHN_ABS = 0xFFF1
 
 @pytest.fixture
 def machine() -> Callable[..., Iss]:
-    """A hart with a program from assembly text at its boot address."""
-
     def build(source: str = "", boot_address: int = 0x80, **settings: object) -> Iss:
         iss = Iss(boot_address, **settings)
         iss.memory.write_bytes(boot_address, assemble(source, boot_address).to_bytes())
@@ -33,8 +31,6 @@ def program() -> Callable[..., Executable]:
 
 @pytest.fixture
 def elf_file(tmp_path: Path) -> Callable[..., Path]:
-    """A file with a program from assembly text."""
-
     def build(source: str, vectors: str = "") -> Path:
         path = tmp_path / "program.elf"
         path.write_bytes(written(program_of(source, vectors)))

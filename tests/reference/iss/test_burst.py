@@ -76,7 +76,6 @@ def test_equal_to_single_steps(seed):
 
 
 def test_stored_instructions_are_executed():
-    """A store over code that has been executed, and over the second half of a word."""
     source = """
     again: addi x10, x10, 1
         addi x11, x11, 1

@@ -46,8 +46,6 @@ def ended(made, limit=100_000):
 
 @pytest.fixture
 def passes(session):
-    """The words that a program leaves which ends well."""
-
     def run(source, count=0, limit=100_000, **options):
         made = session(source if PASS in source else source + PASS, **options)
         assert ended(made, limit) == (Reason.PASS, "pass")

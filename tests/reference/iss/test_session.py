@@ -87,7 +87,6 @@ def test_printing_goes_on_after_the_call(session, descriptor):
 
 
 def test_a_call_must_be_aligned(session):
-    """A block that is valid but for its place."""
     made = session(PRINT.replace("li x30, data", "li x30, data+4"), data=bytes(4) + call_block())
     end = made.run(100)
     assert (end.reason, end.code, made.printed) == (Reason.FAIL, (DATA + 4) >> 1, [])

@@ -45,7 +45,6 @@ def turned(body: str, config=CORE, **options) -> tuple[list[str], PassReport]:
 
 
 def setups(path: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
-    """Addresses of the set-ups of hardware loops in a linked program."""
     capsys.readouterr()
     assert execute_command(["objdump", str(path)]) == 0
     return [int(match[1], 16) for match in re.finditer(r"^ *([0-9a-f]+): .*lp\.setup", capsys.readouterr().out, re.M)]
@@ -349,7 +348,6 @@ def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Pat
 
 
 def cycles_of(path: Path) -> int:
-    """What a program prints first, on the design."""
     printed: list[Output] = []
     result = run_program(load(path), DESIGN, output=printed.append)
     text = b"".join(output.data for output in printed).decode()
@@ -385,7 +383,6 @@ def test_loops_of_few_turns_take_no_longer(level, tmp_path: Path, capsys: pytest
 
 
 def interrupted(path: Path) -> str:
-    """Output of the program while line 7 rises again and again."""
     printed: list[Output] = []
     session = IssSession(load(path), FULL, output=printed.append)
     count, end = 0, None

@@ -25,8 +25,6 @@ TESTS: dict[str, Callable[[int, int], bool]] = {
 
 
 class Shape(NamedTuple):
-    """A loop: its branch, what it adds to a0, the order of the operands, where it is tested."""
-
     branch: str
     step: int
     is_swapped: bool

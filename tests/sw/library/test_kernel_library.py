@@ -215,7 +215,6 @@ def tensors_of(case):
 
 
 def saved(layer, precision, tensors) -> dict[str, np.ndarray]:
-    """Arrays that a user would save."""
     network = Network(name="one", stages=(Stage(name="layer", layer=layer, precision=precision, tensors=tensors),))
     return {name.removeprefix("layer."): values for name, values in arrays_of(network).items()}
 

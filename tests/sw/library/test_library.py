@@ -26,14 +26,12 @@ COUNT = 6
 
 
 def run(source: Path, compiler: str, folder: Path, *others: Path, **options) -> elf.Ran:
-    """Compile a program of one file, and others with it, and run it."""
     path = folder / "program.elf"
     toolchain.build([source, *others], path, compiler=compiler, options=Options(config=CONFIG, **options))
     return elf.run(path, CONFIG)
 
 
 def single(value: float) -> float:
-    """The value rounded to single precision."""
     try:
         return struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -41,7 +39,6 @@ def single(value: float) -> float:
 
 
 def in_c(reference: Callable[..., float], *arguments: float) -> float:
-    """Result of C where Python raises an exception."""
     try:
         return float(reference(*arguments))
     except OverflowError:
@@ -214,7 +211,6 @@ def test_the_heap_is_there_where_it_is_used_only(compiler: str, tmp_path: Path):
 
 @pytest.mark.cosim
 def test_programs_on_the_core(compiler: str, tmp_path: Path):
-    """Every instruction of the library and of translated assembly, compared with the simulator."""
     path = tmp_path / "library.elf"
     sources = [SOURCES / name for name in ("library.c", "saved_registers.S")]
     toolchain.build(sources, path, compiler=compiler, options=Options(config=PRESETS["xpulpnn-full"]))

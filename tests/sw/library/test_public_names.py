@@ -37,8 +37,6 @@ GUARDED = b"\xa5"
 
 @dataclass(kw_only=True)
 class Call:
-    """A call, what it gets, and what must come of it."""
-
     text: str
     operands: dict[str, bytes]
     expected: bytes
@@ -93,7 +91,6 @@ def sizes_of(layer: Any, channels: int) -> str:
 
 
 def conv(rng: np.random.Generator, name: str, text: str) -> Call:
-    """A convolution, normalised by channel."""
     precision, layer, tensors, operands, results = drawn(rng, "conv", name, text, Rule.BN32)
     after = tensors.requantisation
     operands |= {"KAPPA": packed(after.kappa, 32), "LAMBDA": packed(after.lam, 32)}
@@ -104,7 +101,6 @@ def conv(rng: np.random.Generator, name: str, text: str) -> Call:
 
 
 def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
-    """A map channel by channel, multiplied by a factor and shifted."""
     precision, layer, tensors, operands, results = drawn(rng, "depthwise", name, text, Rule.MULTIPLY)
     after = tensors.requantisation
     maps = apart(tensors.activations.transpose(2, 0, 1), precision.x)
@@ -115,7 +111,6 @@ def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
 
 
 def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Call:
-    """A row, shifted, or its accumulators."""
     precision, _, tensors, operands, results = drawn(rng, "linear", name, f"{inputs}:{outputs}", Rule.SHIFT)
     operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
     if precision.requantised:
@@ -127,7 +122,6 @@ def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Ca
 
 
 def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
-    """One with a kernel or, by its channels, without, and one whose window has none."""
     image = random(rng, bits, 7, 6, channels)
     operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
     window = layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))

@@ -44,7 +44,6 @@ def test_poolings_of_folded_maps(text: str, element: str):
     ("number", "widths"), [*enumerate(["8x8x8", "i8xi8xi8", "4x4x4", "2x2x2", "8x8x4", "8x8x2", "8x4xi4"])]
 )
 def test_convolutions_that_fold(number: int, widths: str):
-    """Channels that fill words of results, and others behind them."""
     chosen, precision = find_kernel("conv"), Precision.parse(widths)
     layer = chosen.layer.parse("3x4x8:20x3x3")
     rule = (Rule.BN32, Rule.SHIFT)[number % 2]

@@ -31,7 +31,6 @@ def built(*layers, name="built"):
 
 
 def shifted(name, kernel, layer, weights, precision="8x8x8", shift=3, **options):
-    """A layer whose sums are shifted."""
     arrays = {"weights": np.asarray(weights), "shift": np.array(shift)}
     return (name, kernel, layer, precision), arrays, {"requantise": "shift", **options}
 

@@ -21,7 +21,6 @@ LAYERS = [
 
 
 def written(folder, *, layers=LAYERS, changes=None, **others):
-    """A network by hand: a filter of ones, and sums of halves of all."""
     arrays = {
         "first.weights": np.ones((8, 3, 3, 4), np.int8),
         "first.bias": np.arange(8),
@@ -37,7 +36,6 @@ def written(folder, *, layers=LAYERS, changes=None, **others):
 
 
 def again(described, folder, name="again"):
-    """Written and read again."""
     text, arrays = contents(described, f"{name}.npz")
     (folder / f"{name}.json").write_text(text)
     (folder / f"{name}.npz").write_bytes(arrays)
@@ -93,7 +91,6 @@ OF_GRAPH = {
 
 
 def graph(folder, *, layers=GRAPH, **others):
-    """Two layers of one map, numbers of one bit at the end."""
     others = {"version": 2, "classes": ["a", "b", "c"]} | others
     return written(folder, layers=layers, changes=OF_GRAPH, **others)
 

@@ -25,7 +25,6 @@ def runs_of(network, image):
 
 
 def chain(*widths: int):
-    """Fully connected layers, a row of so many elements between them."""
     builder = NetworkBuilder("chain")
     for number, (inputs, outputs) in enumerate(pairwise(widths)):
         arrays = {"weights": np.ones((outputs, inputs), int), "shift": np.array(1)}

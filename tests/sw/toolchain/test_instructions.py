@@ -56,7 +56,6 @@ def compile_text(kind: str, text: str, folder: Path, include: Path) -> subproces
 
 
 def sections(folder: Path) -> dict[str, bytes]:
-    """Instructions that have been compiled."""
     with (folder / "object.o").open("rb") as file:
         return {section.name: section.data() for section in ELFFile(file).iter_sections()}
 
@@ -73,7 +72,6 @@ def drawn(insn: Insn, rng: random.Random, *, registers: bool) -> dict[str, int]:
 
 
 def use(number: int, item: Intrinsic, values: dict[str, int]) -> str:
-    """A function in a section of its own that calls the intrinsic once."""
     arguments = ", ".join(
         "yes"
         if name == "boff13"
@@ -275,7 +273,6 @@ def test_signs_of_results():
 
 
 def assembled(kind: str, text: str, folder: Path) -> list[int]:
-    """The words of assembly text, translated."""
     translated, problems = translate(text, FULL)
     assert problems == []
     assert translated.count("\n") == text.count("\n")

@@ -99,7 +99,6 @@ def program(folder: Path, texts: Collection[str], suffix: str) -> list[Path]:
 
 
 def check(sources: Sequence[Path], kind: str, **options: Any) -> None:
-    """Build and run a program."""
     executable = sources[0].with_suffix(".elf")
     build(sources, executable, compiler=kind, options=Options(config=CORE, **options))
     end = run(executable, CORE).end

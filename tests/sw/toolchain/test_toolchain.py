@@ -29,8 +29,6 @@ CODE, RAM = 0x1C00_0000, 0x1000_0000
 
 @pytest.fixture
 def program(kind: str, tmp_path: Path) -> Callable[..., Path]:
-    """Builds a program of ``c``."""
-
     def build(name: str, **options) -> Path:
         path = tmp_path / f"{name}.elf"
         toolchain.build([SOURCES / name], path, compiler=kind, options=Options(config=FULL, **options))
@@ -41,7 +39,6 @@ def program(kind: str, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def level(kind: str) -> str:
-    """One compiler without optimisation, the other with it."""
     return "-O2" if kind == "gcc" else "-O0"
 
 

@@ -25,7 +25,6 @@ VERILOG = "module alu;\n  assign a = b;\n  if (a) c = 1;\n  else c = 0;\nendmodu
 
 
 def entry(count, **fields):
-    """A line of the file."""
     return "C '" + "".join(f"\x01{name}\x02{value}" for name, value in fields.items()) + f"' {count}"
 
 
@@ -45,7 +44,6 @@ def lines_of(module, instance, *counts):
 
 @pytest.fixture
 def file(tmp_path):
-    """Two instances of a module, and something around the core."""
     lines = lines_of("alu", "first", 1, 0, 0, 0, 0, 5, 0, 0)
     lines += lines_of("alu", "second", 0, 0, 7, 0, 0, 0, 0, 0)
     lines += [entry(0, f="t", l=9, n=1, t="line", page="v_line/testbench", o="block", h="testbench")]

@@ -23,8 +23,6 @@ def length(seed):
 
 
 class NoPrograms(CoreSource):
-    """Runs without programs."""
-
     def run(self, seed):
         reason = Reason.FAIL if seed == FAILING else Reason.PASS
         return ProgramRun(seed, self, Verdict(reason, "", length(seed), 0), Coverage(), 0)

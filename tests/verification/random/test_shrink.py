@@ -50,7 +50,6 @@ def faulty(fault):
 
 
 def failing(fault, longest=SHORT, seeds=range(60)):
-    """The first random program that shows a fault and is quick to shrink."""
     for seed in seeds:
         run = faulty(fault()).run(seed)
         if run.verdict.reason is Reason.DIFFERENCE and run.verdict.instructions < longest:
@@ -59,14 +58,12 @@ def failing(fault, longest=SHORT, seeds=range(60)):
 
 
 def body(case):
-    """The lines that are left, without labels."""
     lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
     return [line for line in lines if not line.endswith(":")]
 
 
 @pytest.fixture(scope="module")
 def stale():
-    """A failure of the first fault and its minimal form."""
     run = failing(stale_accumulator)
     return run, shrink(run)
 

@@ -45,7 +45,6 @@ def field(packing: Packing, total: int) -> int:
 
 
 def first_operand(packing: Packing, elements: np.ndarray) -> np.ndarray:
-    """Rows whose first packed operand has the elements."""
     rows = np.zeros((len(elements), packing.order.size), np.int64)
     rows[:, packing.order[0]] = elements
     return rows
@@ -164,7 +163,6 @@ STRIDE = 37
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("spec", ["1x1x1", "4x8x2", "9x100x5", "300x9x4", "6x1000x4"])
 def test_sizes(isa, spec):
-    """Rows shorter than a packed word, channels too many for an offset, rows of many chunks."""
     layer = MatmulLayer.parse(spec)
     for w, a in ((1, 1), (4, 4)):
         plan = best_plan(layer, w, a, methods(isa))

@@ -57,7 +57,6 @@ def multi_threshold(x, table, out_bias, out_scale):
 
 @operator(DOMAIN, "Trunc")
 def trunc(x, scale, zero, before, *more, rounding_mode, narrow=0, signed=1):
-    """Both versions: the second also takes the scale behind it."""
     if len(more) == 1:
         whole = np.floor(np.rint(x / scale + zero) / 2 ** (before - more[0]))
         return (whole - zero).astype(np.float32) * scale
@@ -249,7 +248,6 @@ def kinds(described: Any) -> list[str]:
 
 
 def correlation(model: Model, described: Any, images: Any, given: Any) -> float:
-    """Correlation of the results for images with those of the model, which takes what is given, colours first."""
     results = run_reference(described.network, described.batch(images))[-1]
     expected = np.array([model.computed(image.transpose(2, 0, 1)[np.newaxis])[0] for image in given])
     return np.corrcoef(results.ravel(), expected.ravel())[0, 1]

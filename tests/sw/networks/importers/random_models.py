@@ -48,7 +48,6 @@ class RandomModel:
         return values[self._rng.integers(len(values))]
 
     def _values(self, images: int = 4) -> NDArray[np.float32]:
-        """What the last tensor is for some images."""
         evaluator = ReferenceEvaluator(self.model.proto(), new_ops=OPERATORS)
         given = self.images[:images].astype(np.float32).transpose(0, 3, 1, 2)[:, np.newaxis] / np.float32(255)
         outputs: list[Any] = [evaluator.run(None, {"image": image})[0] for image in given]
@@ -199,7 +198,6 @@ class RandomModel:
 
 
 def _pictures(rng: np.random.Generator, channels: int) -> NDArray[np.uint8]:
-    """Slopes of random direction and brightness, with noise."""
     shape = (IMAGES, _SIDE, _SIDE, channels)
     down, across, level = (rng.normal(0, 1, (IMAGES, 1, 1, channels)) for _ in range(3))
     rows, columns = np.mgrid[-1 : 1 : _SIDE * 1j, -1 : 1 : _SIDE * 1j][:, np.newaxis, :, :, np.newaxis]

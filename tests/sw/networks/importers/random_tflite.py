@@ -44,7 +44,6 @@ class RandomGraph(Graph):
     def _operator(
         self, kind: str, inputs: tuple[int, ...], shape: tuple[int, ...], like: int | None, **options: Any
     ) -> int:
-        """An operator with the codes of a tensor, or without one with codes for its results."""
         scale, zero = (1.0, 0) if like is None else (self.tensors[like].scales[0], int(self.tensors[like].zeros[0]))
         output = self.operator(kind, inputs, shape, scale, zero, **options)
         return self._coded(output, fitted=like is None)

@@ -21,7 +21,6 @@ def imported(path, **options):
 
 
 def cnv(rng):
-    """Random bits, and thresholds that are within reach."""
     sizes = [*pairwise(CHANNELS), *zip((16, *OUTPUTS), OUTPUTS, strict=False)]
     arrays = {}
     for number, (inputs, outputs) in enumerate(sizes):

@@ -128,7 +128,6 @@ def test_clip_whose_least_end_is_the_greater_one() -> None:
 
 
 def quantised(rng: np.random.Generator) -> Model:
-    """A convolution and a fully connected layer with quantisers, at the end too."""
     model = Model((1, 3, 4, 4))
     model.pair(1.0, 0, np.uint8)
     model.node("Conv", model.integers(rng.integers(-30, 31, (4, 3, 3, 3)), 2.0**-5, np.int8))
@@ -201,7 +200,6 @@ def test_axis_of_the_answer(tmp_path: Path, axis: int, said: str) -> None:
 
 
 def greatest(values: Any, reach: int, step: int, pads: list[int], windows: int) -> Any:
-    """Maxima of windows that are cut at the ends of the map, one by one."""
     side = values.shape[-1]
     maxima = np.empty((*values.shape[:2], windows, windows), values.dtype)
     for row, column in np.ndindex(windows, windows):
@@ -294,7 +292,6 @@ def test_annotated_input_of_other_numbers(tmp_path: Path) -> None:
 
 
 def two_readers(rng: np.random.Generator, first: float, second: float) -> Model:
-    """Two convolutions of the input, which is quantised in a scale for each."""
     model, names = Model((1, 3, 4, 4)), list[str]()
     for scale in (first, second):
         source = model.pair(scale, 0, np.uint8, "image")

@@ -55,7 +55,6 @@ def test_quantisers_of_large_sums_take_the_exact_rule() -> None:
 @pytest.mark.parametrize("weights", [[3, 4], [-3, -1], [-4, 3]])
 @pytest.mark.parametrize("summand", [Fraction(1, 5), Fraction(5), Fraction(-5)])
 def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int], summand: Fraction) -> None:
-    """Filters are turned then, and so is the range of their sums, which may lie on one side of 0, with all steps."""
     taken = source(0, 3, 2, signed=False)
     ends = [[weight * end for end in (0, 3)] for weight in weights]
     sums = Sums(

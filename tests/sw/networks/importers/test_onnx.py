@@ -48,7 +48,6 @@ def test_convolutions_of_a_few_bits(tmp_path: Path, bits: int) -> None:
 
 
 def test_signs(tmp_path: Path) -> None:
-    """An MLP of single bits, with thresholds for each channel at last."""
     rng = np.random.default_rng(1)
     model = Model((1, 1, 8, 8))
     model.node("Reshape", model.constant([1, -1], np.int64))
@@ -101,7 +100,6 @@ def test_ranges_behind_normalisations_of_early_versions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("bits", "least"), [(8, 0.999), (4, 0.95)])
 def test_floating_point_quantised(tmp_path: Path, bits: int, least: float) -> None:
-    """Results go with those of the model, less closely in fewer bits."""
     rng = np.random.default_rng(4)
     model = floating(rng)
     images, notes = samples(model, rng), list[str]()
@@ -204,7 +202,6 @@ def test_depthwise_separable_with_zero_points(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [2, 3])
 def test_few_bits_with_branches(tmp_path: Path, bits: int) -> None:
-    """QONNX of W2A2: filters that are not square, a branch of its own, their sum, a pool, a product."""
     rng = np.random.default_rng(bits)
     model = Model((1, 1, 9, 12))
     model.quant(64.0, 2, signed=False)
@@ -312,7 +309,6 @@ def test_gaps_and_groups(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_sequences(tmp_path: Path, *, last: bool) -> None:
-    """Convolutions and poolings in one direction, channels of the input in its rows or in its columns."""
     rng = np.random.default_rng(14)
     model = Model((1, 12, 5) if last else (1, 5, 12))
     if last:

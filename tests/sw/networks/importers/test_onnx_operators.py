@@ -131,7 +131,6 @@ def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
 
 
 def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4), kind: int = TensorProto.FLOAT) -> Model:
-    """A quantised input, and nodes with constants behind it."""
     model = Model(shape, kind)
     model.quant(1.0, 8, signed=False)
     for operator, constants, attributes in nodes:

@@ -40,7 +40,6 @@ TANH = tflite.ActivationFunctionType.TANH
 
 
 def residual():
-    """Two branches and their sum, other zero points than -128, a non-square filter, padding by an operator."""
     g = Graph((1, 9, 8, 4), 0.02, 11, seed=1)
     a = g.weighted("CONV_2D", g.input, (6, 3, 2, 4), (1, 5, 4, 6), 0.05, -128, **convolving((2, 2), SAME, RELU))
     padded = g.operator("PAD", (a, g.numbers([[0, 0], [1, 0], [2, 1], [0, 0]])), (1, 6, 7, 6), 0.05, -128)
@@ -57,7 +56,6 @@ def residual():
 
 
 def pooled():
-    """One colour, whose convolution is a depthwise one in the file; pools; a map that becomes a row."""
     g = Graph((1, 10, 6, 1), 1 / 255, -128, seed=2)
     depthwise = convolving((2, 1), SAME, RELU6) | {"DepthMultiplier": 8}
     a = g.weighted("DEPTHWISE_CONV_2D", g.input, (1, 5, 3, 8), (1, 5, 6, 8), 6 / 255, -128, axis=3, **depthwise)
@@ -89,7 +87,6 @@ def keywords():
 
 
 def gaps():
-    """Depthwise with gaps, then two filters for each channel, pads by rows and columns."""
     g = Graph((1, 9, 8, 4), 0.02, 11, seed=6)
     wide = convolving((1, 1), SAME, RELU) | {"DilationHFactor": 2, "DilationWFactor": 3}
     a = g.weighted("CONV_2D", g.input, (6, 3, 2, 4), (1, 9, 8, 6), 0.03, -128, **wide)
@@ -100,7 +97,6 @@ def gaps():
 
 
 def clipping():
-    """Activations that end inside the range of the codes, of products, sums, means, and by themselves."""
     g = Graph((1, 6, 5, 4), 0.02, -11, seed=7)
     a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.04, -100, **convolving((1, 1), SAME, RELU6))
     b = g.weighted("CONV_2D", a, (6, 3, 3, 6), (1, 6, 5, 6), 0.03, 9, **convolving((1, 1), SAME, RELU))
@@ -188,7 +184,6 @@ def test_nearly_constant_channels_of_the_fast_rule(tmp_path):
 
 
 def with_operator(number, kind=None, **options):
-    """The residual model with another operator, or with other options."""
     g = residual()
     operator = g.operators[number]
     g.operators[number] = replace(operator, kind=kind or operator.kind, options=operator.options | options)
@@ -196,7 +191,6 @@ def with_operator(number, kind=None, **options):
 
 
 def with_tensor(name, number=0, **changes):
-    """The residual model with another tensor, the ``number``-th of this name."""
     g = residual()
     place = [place for place, tensor in enumerate(g.tensors) if tensor.name == name][number]
     g.tensors[place] = replace(g.tensors[place], **changes)

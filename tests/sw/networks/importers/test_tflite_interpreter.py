@@ -43,7 +43,6 @@ class Interpreter:
 
 
 def last_tensor(graph):
-    """The tensor that networks end with."""
     return next(operator.outputs[0] for operator in reversed(graph.operators) if operator.kind not in LEFT)
 
 

@@ -57,7 +57,6 @@ def test_ends_that_do_not_change_the_greatest(tmp_path, end):
     ],
 )
 def test_tables(tmp_path, kind, scale, zero, options):
-    """Functions of single codes, of signed maps and such that begin at 0."""
     for before in (-20, -128):
         g = Graph((1, 5, 6, 4), 0.02, 11)
         a = g.weighted("CONV_2D", g.input, (6, 1, 1, 4), (1, 5, 6, 6), 0.031, before, **convolving())
@@ -69,7 +68,6 @@ def test_tables(tmp_path, kind, scale, zero, options):
 
 
 def test_maps_beside_each_other(tmp_path):
-    """Three maps of different channels, the first the input itself."""
     for zero in (11, -128):
         g = Graph((1, 5, 6, 4), 0.02, zero)
         a = g.weighted("CONV_2D", g.input, (3, 3, 3, 4), (1, 5, 6, 3), 0.02, zero, **convolving())

@@ -103,7 +103,6 @@ def made(b, table, **fields):
 
 
 def flat(tensors, operators, *, inputs=(0,), outputs=None):
-    """The bytes of a model."""
     b = flatbuffers.Builder(1024)
     kinds = sorted({operator.kind for operator in operators})
     buffers, rows = [made(b, "Buffer")], []
@@ -156,7 +155,6 @@ def real(tensor, codes):
 
 
 def ends(tensor, activation):
-    """The least and the greatest code behind an activation."""
     scale, zero = tensor.scales[0], tensor.zeros[0]
     low = {RELU: 0, RELU6: 0, RELU_1: -1}.get(activation)
     high = {RELU6: 6, RELU_1: 1}.get(activation)
@@ -224,7 +222,6 @@ def once_rounded(steps, factor):
 
 
 def results(tensors, operator, known):
-    """The codes of an operator's output."""
     x, output = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
     values, options = real(x, known[operator.inputs[0]]), operator.options
     activation = options.get("FusedActivationFunction", NONE)
