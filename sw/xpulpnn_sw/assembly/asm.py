@@ -109,7 +109,6 @@ class Assembled:
     labels: dict[str, int] = field(default_factory=dict[str, int])  # named labels and constants
 
     def to_bytes(self) -> bytes:
-        """Return the little-endian image."""
         return b"".join(word.to_bytes(size, "little") for word, size in zip(self.words, self.sizes, strict=True))
 
 
@@ -144,7 +143,6 @@ def _load_immediate(rd: str, value: int) -> Iterator[str]:
 def expand(
     mnemonic: str, operands: tuple[str, ...], constants: Mapping[str, int], pc: int
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Return the instructions that a statement expands to."""
     name = mnemonic.lower()
     if name == "li" and len(operands) == 2:
         lines = _load_immediate(operands[0], evaluate(operands[1], constants, pc))
@@ -251,8 +249,6 @@ def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token
 
 
 class _Assembler:
-    """State of the two passes."""
-
     def __init__(self, base: int) -> None:
         self.pc = base
         self.statements: list[_Statement] = []

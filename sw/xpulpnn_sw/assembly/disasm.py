@@ -27,7 +27,6 @@ _NUMBERS = (
 
 
 def is_register(text: str) -> bool:
-    """Return whether ``text`` names a register."""
     return text.lower() in _NUMBERS
 
 

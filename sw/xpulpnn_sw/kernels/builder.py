@@ -32,8 +32,6 @@ _FORMS.update(dict.fromkeys(("p.sw", "p.sh", "p.sb"), _BY_IMMEDIATE))
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A number in a register."""
-
     register: int
 
 
@@ -282,7 +280,6 @@ class Builder:
         label.position = self.position
 
     def branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
-        """Branch to a label within reach of a branch."""
         self._append(_row(mnemonic), (rs1, rs2), target)
 
     def far_branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:

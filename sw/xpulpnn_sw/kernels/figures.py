@@ -29,8 +29,6 @@ PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2
 
 @dataclass(frozen=True, slots=True)
 class KernelEstimate:
-    """Expected figures of one kernel on one core."""
-
     cycles_per_sdotp: float | None  # MatMul alone; per scalar MAC in RV32IM; None if only the whole was estimated
     kilocycles: float  # the whole convolution, in thousands
     macs_per_cycle: float  # the whole convolution

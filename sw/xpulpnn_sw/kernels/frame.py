@@ -118,7 +118,6 @@ class Frame:
             self._b.mv(register, source)
 
     def load_all(self, **registers: int) -> None:
-        """Copy numbers to registers, in the given order."""
         for name, register in registers.items():
             self.load(name, register)
 
@@ -127,7 +126,6 @@ class Frame:
             self.store(name, register)
 
     def store(self, name: str, register: int) -> None:
-        """Change a number that is not constant."""
         home = self._homes.get(name)
         if home is None:
             self._b("sw", register, self._slots[name], SP)

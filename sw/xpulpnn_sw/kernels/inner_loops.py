@@ -61,7 +61,6 @@ class InnerLoop(ABC):
         """Write the products of :attr:`Variant.unrolled` words of each weight row."""
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
-        """Write a loop of ``count`` iterations of the body."""
         with b.inner_loop(count, self.length, self.temporaries[0]):
             self.body(b, signed=signed)
 

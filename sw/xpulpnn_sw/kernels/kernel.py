@@ -104,7 +104,6 @@ class SharedFunction:
 
     @property
     def stack_stride(self) -> int:
-        """Bytes between the stacks of neighbouring cores."""
         return STACK_STRIDES[self.placement]
 
     def stack_top(self, core: int = 0) -> int:
@@ -149,7 +148,6 @@ class KernelRun(SharedFunction):
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """Extensions that the core needs in addition to the base set."""
         return self.variant.extensions | {_OF_RULE[self.rule]} if self.rule in _OF_RULE else self.variant.extensions
 
     def length(self, name: str) -> int:
@@ -174,7 +172,6 @@ class KernelRun(SharedFunction):
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of filters, parameters and tables."""
         return sum(map(self.length, self.own_symbols))
 
     def moved(self, places: Mapping[str, int]) -> list[int]:
@@ -282,7 +279,6 @@ class Kernel:
 
     @property
     def usual_in_cluster(self) -> str:
-        """Default layer in a cluster."""
         return self.usual_tiny or self.usual
 
     def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
@@ -327,7 +323,6 @@ class KernelCall:
 
 
 def kernel_call(run: SharedFunction, core: int = 0, cores: int = 1) -> KernelCall:
-    """Return the call for the share of ``core`` out of ``cores``."""
     function, entry = run.function, len(run.function)
     b = Builder(int(function.pcs[0]) + entry * WORD, xpulp=False)
     with b.region("call"):

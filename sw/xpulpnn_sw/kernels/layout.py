@@ -82,7 +82,6 @@ class Program:
 
 
 def joined_programs(parts: Sequence[Program]) -> Program:
-    """Return consecutive programs as one."""
     return Program(
         words=np.concatenate([part.words for part in parts]),
         pcs=np.concatenate([part.pcs for part in parts]),
@@ -147,16 +146,12 @@ def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A named piece of memory: its address and its length in bytes."""
-
     address: int
     length: int
 
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Initial memory contents of a kernel."""
-
     base: int  # address of the first byte
     data: NDArray[np.uint8]
     symbols: Mapping[str, Symbol]  # pieces of memory by name
@@ -201,8 +196,6 @@ class ImageBuilder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLayout:
-    """Layout of a kernel's results in memory."""
-
     symbol: str  # symbol of the results in the image
     # element width, 32 for signed accumulators; single bits stand for -1 or +1
     bits: int

@@ -231,7 +231,6 @@ class KernelCode:
         return terms | first_pixel_terms(self._order, npx)
 
     def _ahead(self) -> list[int]:
-        """Return the bytes that each weight pointer is ahead of the products."""
         fetches = [operation[2] for operation in self._inner.group_prefetch]
         return [fetches.count(pointer) * WORD for pointer in self._inner.weights]
 

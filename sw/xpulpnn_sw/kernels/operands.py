@@ -109,7 +109,6 @@ class Blocking:
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of the thresholds of a channel."""
         return THRESHOLD_BYTES << self.precision.y
 
     @property

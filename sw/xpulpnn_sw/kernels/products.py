@@ -152,7 +152,6 @@ class _ProductKernel:
         return min(able, key=cycles) if variant.npx > 1 else 1
 
     def row_stride(self, rows: Words) -> int:
-        """Return the bytes of an activation row for a packed filter row."""
         precision, variant = self.request.precision, self.variant
         widened = variant.row_bits(precision) // precision.w
         return self.blocking.filled(rows.shape[1]) * widened * variant.planes(precision) * WORD
@@ -215,7 +214,6 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
 
 
 def conv_kernel(request: KernelRequest) -> KernelRun:
-    """Return a convolution of ``input`` (HWC)."""
     return _receptive_fields("conv", request, request.layer, request.tensors)
 
 

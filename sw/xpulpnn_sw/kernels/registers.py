@@ -38,7 +38,6 @@ class FreeRegisters:
         return self.take(1)[0]
 
     def rest(self) -> list[int]:
-        """Take all registers that are left."""
         return self.take(len(self._free))
 
 

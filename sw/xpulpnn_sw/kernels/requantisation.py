@@ -39,8 +39,6 @@ RULES = tuple(rule.value for rule in Rule)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Shifted:
-    """A rule that ends with an arithmetic right shift."""
-
     longest_shift: ClassVar[int] = MAX_SHIFT
 
     shift: int
@@ -51,14 +49,11 @@ class _Shifted:
 
     @property
     def applied_shift(self) -> int:
-        """Shift that the kernel applies."""
         return self.shift
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Normalising(_Shifted):
-    """A rule with a factor and an offset for each output channel."""
-
     kappa: Ints
     lam: Ints
 
@@ -70,7 +65,6 @@ class Requantisation(_Normalising):
     rule = Rule.BN32
 
     def channel_words(self) -> Ints:
-        """Return lambda and kappa of each channel, as ``[channel][word]``."""
         return np.stack([self.lam, self.kappa], axis=-1)
 
 
@@ -194,11 +188,9 @@ class OneShiftRequantisation(ExactRequantisation):
 
     @property
     def applied_shift(self) -> int:
-        """Shift and zero point of all channels."""
         return int(self._shift_words()[0])
 
     def channel_words(self) -> Ints:
-        """Return the factor of each channel, as ``[channel][word]``."""
         return self.factors.astype(np.int64).reshape(-1, 1)
 
 
@@ -290,7 +282,6 @@ def pair_bytes(bits: int) -> int:
 
 
 def parameter_alignment(rule: Rule | None, bits: int) -> int:
-    """Return the alignment of the parameters in bytes."""
     return pair_bytes(bits) if rule is Rule.QNT else WORD_BYTES
 
 

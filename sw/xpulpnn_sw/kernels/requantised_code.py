@@ -93,8 +93,6 @@ class RequantisedStore(BlockStore):
 
 
 class RequantisedCode(KernelCode):
-    """:class:`KernelCode` for a blocking that requantises."""
-
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
         blocking, inner = self._blocking, self._inner
         variant, precision = blocking.variant, blocking.precision
@@ -170,7 +168,6 @@ class RequantisedCode(KernelCode):
         b.repeat(rest, counter, partial(self._one_block, self._store), level=1)
 
     def _words_of_blocks(self) -> None:
-        """Compute the blocks that fill a word of results."""
         following: list[Callable[[], None]] = []
         if self._walks:
             following.append(partial(self._frame.load, "word_back", self._word_step))

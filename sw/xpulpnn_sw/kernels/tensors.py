@@ -45,8 +45,6 @@ FilterLayer = ProductLayer | DepthwiseLayer  # layers with filters
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerTensors:
-    """Operands of a kernel with filters."""
-
     activations: Ints  # `[height][width][channel]` of a convolution, `[pixel][k]` of a matrix product
     weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`, of a depthwise convolution `[channel][ky][kx]`
     bias: Ints | None = None  # start of each output channel's accumulator, int32
@@ -87,7 +85,6 @@ class LayerTensors:
         return replace(self, activations=self.activations.reshape(activations), weights=self.weights.reshape(weights))
 
     def check_shapes(self, activations: tuple[int, ...], weights: tuple[int, ...]) -> None:
-        """Raise :class:`LayerError` unless activations and weights have these shapes."""
         check_shape("activations", self.activations, activations)
         check_shape("weights", self.weights, weights)
 
@@ -120,7 +117,6 @@ def for_core(tensors: Any, precision: Precision, extensions: Collection[Extensio
 
 
 def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
-    """Raise :class:`LayerError` unless an array has this shape."""
     if values.shape != shape:
         raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
 
@@ -219,7 +215,6 @@ class Spreading:
         return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
 
     def normalising(self, rule: Rule) -> AnyRequantisation:
-        """Return a rule with an offset for each channel."""
         wide = rule is Rule.BN64
         most = _WIDE_KAPPA_BITS if wide else min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length())
         kappa_bits = max(1, most)

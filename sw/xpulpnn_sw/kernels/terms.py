@@ -36,8 +36,6 @@ class Number(Term):
 
 @dataclass(frozen=True, slots=True)
 class Argument(Term):
-    """A field of the argument structure, or ``core`` or ``cores``."""
-
     name: str
 
 
@@ -115,7 +113,7 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
 
 
 def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:
-    """Return first group and number of groups of a core, whose groups, out of ``groups``, are consecutive."""
+    """Return first group and number of groups of a core, which takes consecutive ones out of ``groups``."""
     groups = Name("groups")
     end = quotient(groups * (core + 1), cores)
     return {"first_group": quotient(groups * core, cores), "group": end - Name("first_group")}

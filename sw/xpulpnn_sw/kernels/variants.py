@@ -39,7 +39,6 @@ class Level:
         return Extension.XPULPV2 in self.extensions
 
     def check_precision(self, precision: Precision) -> None:
-        """Raise :class:`LayerError` unless all widths are among those of the kernel."""
         self._check_widths(precision, (precision.x, precision.w, precision.y))
 
     def _check_widths(self, precision: Precision, widths: tuple[int, ...]) -> None:
@@ -48,7 +47,6 @@ class Level:
             raise LayerError(f"precision of {self.name} must be widths out of {known}, not {precision}")
 
     def computes(self, precision: Precision) -> bool:
-        """Return whether there is a kernel of this precision."""
         try:
             self.check_precision(precision)
         except LayerError:
@@ -146,7 +144,6 @@ class Variant(Level):
         return frozenset({self.row_bits(self.computed(precision))} if self.xpulp else ())
 
     def check_precision(self, precision: Precision) -> None:
-        """Raise :class:`LayerError` if the variant has no kernel of this precision."""
         results = (precision.y,) if precision.requantised else ()
         self._check_widths(precision, (precision.x, precision.w, *results))
         if precision.x != precision.w and HALF_BITS in (precision.x, precision.w):
@@ -229,7 +226,6 @@ class ElementLevel(Level):
 
     @property
     def requantises(self) -> bool:
-        """True if ``pv.rqu`` and ``pv.rqs`` may be used."""
         return Extension.XPULPRQ in self.extensions
 
     def vectors(self, precision: Precision) -> frozenset[int]:

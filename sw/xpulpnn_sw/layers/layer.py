@@ -41,7 +41,6 @@ class WindowLayer(Windows):
 
     @property
     def area(self) -> int:
-        """Elements of a window."""
         return self.kernel_height * self.kernel_width
 
     @property
@@ -107,7 +106,6 @@ class MapLayer(LayerText):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output without its channels."""
         return self.height, self.width
 
     @property
@@ -167,7 +165,6 @@ class ConvLayer(Windows):
 
     @property
     def pixels(self) -> int:
-        """Pixels of the output map."""
         return self.out_height * self.out_width
 
     @property
@@ -200,12 +197,10 @@ class MatmulLayer(LayerText):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output without its channels."""
         return (self.pixels,)
 
     @property
     def macs(self) -> int:
-        """Multiplications of the layer."""
         return self.pixels * self.out_channels * self.reduction
 
 
@@ -274,12 +269,10 @@ class LinearLayer(LayerText):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output without its channels: none."""
         return ()
 
     @property
     def macs(self) -> int:
-        """Multiplications of the layer."""
         return self.inputs * self.outputs
 
 
@@ -329,12 +322,10 @@ class Conv1dLayer(LayerText):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output without its channels."""
         return (self.geometry.pixels,)
 
     @property
     def macs(self) -> int:
-        """Multiplications of the layer; products with padding count."""
         return self.geometry.macs
 
 

@@ -35,7 +35,6 @@ class Precision:
 
     @classmethod
     def uniform(cls, bits: int) -> "Precision":
-        """Return a precision with ``bits`` for inputs, weights and outputs."""
         return cls(bits, bits, bits)
 
     @classmethod
@@ -62,12 +61,10 @@ class Precision:
 
     @property
     def x_negative(self) -> bool:
-        """True if inputs may be negative."""
         return self.x_signed or self.x == SIGN_BITS
 
     @property
     def input_range(self) -> tuple[int, int]:
-        """Least and greatest input."""
         if self.x == SIGN_BITS:
             return -1, 1
         least = -(1 << (self.x - 1)) if self.x_signed else 0
@@ -98,5 +95,4 @@ class Precision:
 
     @property
     def requantised(self) -> bool:
-        """True if results are requantised, False if they are the accumulators."""
         return self.y != ACCUMULATOR_BITS

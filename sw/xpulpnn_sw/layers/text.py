@@ -38,7 +38,6 @@ def join(values: tuple[int, ...]) -> str:
 
 
 def random_sizes(rng: Random, *most: int) -> str:
-    """Return random sizes up to ``most``, joined by x."""
     return "x".join(str(rng.randint(1, greatest)) for greatest in most)
 
 
@@ -52,7 +51,6 @@ class Option:
     usual: str  # default text of the value
 
     def value(self, text: str) -> int | tuple[int, ...]:
-        """Return the field's value; raise :class:`LayerError` for an invalid text."""
         if self.count == 0:
             if not re.fullmatch(r"-?\d+", text, re.ASCII):
                 raise LayerError(f"{self.key}= must be a whole number, not {text or 'empty'}")
@@ -65,7 +63,6 @@ class Option:
         raise LayerError(f"{self.key}= must be one number or {self.count} joined by x, not {text or 'empty'}")
 
     def text(self, value: int | tuple[int, ...]) -> str:
-        """Return the text of a value."""
         return join(value if isinstance(value, tuple) else (value,))
 
 
@@ -111,7 +108,6 @@ class LayerText:
 
     @classmethod
     def _given(cls, text: str, part: str | None) -> dict[str, str]:
-        """Return the options of the layer ``text`` by key."""
         keys, options = [option.key for option in cls.options], dict[str, str]()
         for item in [] if part is None else part.split(","):
             key, equals, value = item.partition("=")
@@ -122,7 +118,6 @@ class LayerText:
         return options
 
     def check_sizes(self) -> None:
-        """Raise :class:`LayerError` unless all sizes are in their range."""
         for name in chain.from_iterable(self.sizes):
             check_size(name.replace("_", " "), getattr(self, name))
 

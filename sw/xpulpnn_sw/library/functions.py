@@ -117,7 +117,6 @@ def elements(run: KernelRun, usual: str = "") -> list[str]:
 
 
 def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
-    """Return whether a core has the instructions of a kernel."""
     return level.extensions <= config.extensions and level.vectors(precision) <= config.widths
 
 

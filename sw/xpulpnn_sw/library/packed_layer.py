@@ -24,8 +24,6 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedLayer:
-    """A layer for a function of the library."""
-
     run: KernelRun  # function, and layer with zeros for inputs
     # words for pointer fields of the argument structure, such as weights, including what is read ahead
     contents: Mapping[str, Words]
@@ -166,7 +164,6 @@ def _arrays(packed: PackedLayer, name: str, storage: str) -> Iterator[str]:
 
 
 def word_lines(words: Words) -> Iterator[str]:
-    """Yield the lines of an array initialiser."""
     for start in range(0, words.size, _WORDS_PER_LINE):
         yield " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())
 
@@ -181,7 +178,6 @@ def _rule_arrays(rule: Rule) -> dict[str, str]:
 
 
 def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> PackedLayer:
-    """Pack a layer for a variant of a kernel."""
     widths = kernel.precision(layer, precision)
     kernel.variant(variant).check_precision(widths)
     tensors = layer_operands(kernel, layer, precision, arrays, rule)
@@ -272,7 +268,6 @@ def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
 
 
 def _map_arrays(layer: Layer) -> tuple[str, ...]:
-    """Return the names of the arrays of a layer without weights."""
     match layer:
         case AddLayer(shifted=True):
             return ("factors", "summand", "shift")

@@ -262,7 +262,6 @@ class PublicFunctions:
         return self._pool(names, "avgpool", widths, call)
 
     def _pool(self, names: tuple[str, ...], kind: str, widths: Precision, call: str) -> PublicFunction:
-        """Return a function with a table of its kernels by window and stride."""
         rows: dict[tuple[int, ...], list[KernelRun]] = {}
         for run in self._kernels(kind, widths):
             layer = run.layer

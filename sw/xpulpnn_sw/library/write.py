@@ -64,7 +64,6 @@ xpulpnn cc {settings} --cluster application.c -I include -L lib -lxpulpnn -o app
 
 
 def kernels_header(functions: Sequence[KernelRun]) -> str:
-    """Return the C header that declares and describes the functions."""
     lines = [_comment(_KERNELS)]
     by_structure = sorted(functions, key=lambda run: STRUCTURES.index(run.structure))
     for structure, group in groupby(by_structure, key=lambda run: run.structure):
@@ -102,7 +101,6 @@ def readme(functions: Sequence[KernelRun], core: str, settings: str, public: Seq
 
 
 def described(run: KernelRun) -> str:
-    """Return a short description of a function."""
     level = run.variant
     blocks = f"for {level.name}"
     if isinstance(level, Variant):
@@ -159,7 +157,6 @@ _BYTES = "Of the functions without widths in their names bias is int8_t for each
 
 
 def public_header(functions: Sequence[PublicFunction]) -> str:
-    """Return the C header that declares and describes the functions."""
     lines = [f"/* {_GENERAL}", f"{_BYTES} */"]
     by_kind = sorted(functions, key=lambda function: list(_KINDS).index(function.kind))
     for kind, group in groupby(by_kind, key=lambda function: function.kind):

@@ -230,7 +230,6 @@ def improve(
 
 
 def _stalls(operations: Sequence[ListedOperation]) -> int:
-    """Return the number of load-use stalls."""
     return sum(_loaded(first) in second.reads for first, second in pairwise(operations))
 
 

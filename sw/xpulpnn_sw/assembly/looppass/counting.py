@@ -103,8 +103,6 @@ class FlowGraph:
 
 @dataclass(frozen=True, slots=True)
 class NaturalLoop:
-    """A loop with one entry."""
-
     header: int  # block through which every path into the loop leads
     latches: tuple[int, ...]  # blocks that jump back to the header
     blocks: frozenset[int]
@@ -123,8 +121,6 @@ _SIGN = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The condition ``first relation second`` of two registers."""
-
     relation: str
     first: int
     second: int

@@ -118,8 +118,6 @@ def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
 
 
 class HardwareLoops:
-    """Conversion of the loops of one function."""
-
     def __init__(self, function: ListedFunction, prefix: str) -> None:
         self.function = function
         self._prefix = prefix
@@ -243,7 +241,6 @@ def _setup(mnemonic: str, end: str, **values: int) -> ListedOperation:
 
 
 def _cycles(setup: Sequence[ListedOperation]) -> int:
-    """Return the most cycles of a set-up."""
     numbers, products = (
         sum("li" in operation.values for operation in setup),
         sum(operation.name == "mulhu" for operation in setup),

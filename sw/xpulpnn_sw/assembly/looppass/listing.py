@@ -35,8 +35,6 @@ SETUP_SIZE = 32  # most bytes of the instructions that set up a hardware loop
 
 @dataclass(slots=True)
 class BasicBlock:
-    """Instructions that run one after the other."""
-
     first: int  # first line in the file, counted from 1
     section: int  # number of the section within the function; blocks with equal numbers are contiguous
     source: str  # file and line of the C source from debug information, or line of the assembly
@@ -60,7 +58,6 @@ class BasicBlock:
 
     @property
     def all(self) -> list[ListedOperation]:
-        """Set-up and instructions."""
         return [*self.setup, *self.operations]
 
     @property
@@ -71,11 +68,9 @@ class BasicBlock:
 
     @property
     def body(self) -> list[ListedOperation]:
-        """Instructions before the terminator."""
         return self.operations[:-1] if self.terminator else self.operations
 
     def replace_body(self, body: Sequence[ListedOperation]) -> None:
-        """Replace the instructions before the terminator."""
         terminator = self.terminator
         self.operations = [*body, *([terminator] if terminator else [])]
 
@@ -121,8 +116,6 @@ class BasicBlock:
 
 @dataclass(slots=True)
 class ListedFunction:
-    """A function of the assembly text."""
-
     name: str
     text: list[str]  # lines as the compiler wrote them
     blocks: list[BasicBlock]  # in the order of the text
@@ -179,13 +172,10 @@ def _is_local(label: str) -> bool:
 
 
 def strip_comment(text: str) -> str:
-    """Return a line without its comment and surrounding white space."""
     return text.partition("#")[0].strip()
 
 
 class Listing:
-    """A file of assembly text."""
-
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
         self._files = {match[1]: match[2] for line in self._lines if (match := _FILE.match(line))}

@@ -49,8 +49,6 @@ class FlowKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOperation:
-    """An instruction of the assembly text."""
-
     text: str  # assembly text without label and comment
     kind: FlowKind = FlowKind.PLAIN  # effect on the flow of control
     insn: Insn | None = None  # table row; None for pseudo-instructions of several words and unknown instructions
@@ -85,7 +83,6 @@ class ListedOperation:
 
     @property
     def name(self) -> str:
-        """Mnemonic of the row; empty if there is none."""
         return "" if self.insn is None else self.insn.mnemonic
 
     def step(self, register: int) -> int | None:

@@ -58,8 +58,6 @@ def keep_loops(function: ListedFunction) -> bool:
 
 @dataclass(slots=True)
 class PassReport:
-    """Changes that the pass made to a file."""
-
     loops: list[LoopOutcome] = field(default_factory=list[LoopOutcome])
     skipped: dict[str, str] = field(default_factory=dict[str, str])  # unchanged functions with the reason
     handlers: int = 0  # interrupt handlers that save the loop registers for the functions they call
@@ -67,7 +65,6 @@ class PassReport:
     sums: int = 0  # loads and stores that add two registers
 
     def merge(self, other: "PassReport") -> None:
-        """Add the changes of other files."""
         self.loops += other.loops
         self.skipped |= other.skipped
         self.handlers += other.handlers
@@ -76,11 +73,9 @@ class PassReport:
 
     @property
     def turned(self) -> int:
-        """Number of loops that have become hardware loops."""
         return sum(outcome.level is not None for outcome in self.loops)
 
     def refusals(self) -> dict[str, int]:
-        """Return the number of unchanged loops by reason."""
         return dict(Counter(outcome.reason for outcome in self.loops if outcome.level is None).most_common())
 
 

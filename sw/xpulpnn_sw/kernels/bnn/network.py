@@ -27,8 +27,6 @@ MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weights:
-    """Weights of all layers, each +1 or -1."""
-
     conv1: Ints
     conv2: Ints
     fc1: Ints  # `[out][feature]`, features in the order of rows, columns, channels

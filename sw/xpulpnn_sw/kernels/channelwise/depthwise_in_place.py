@@ -28,8 +28,6 @@ _MOST_IDLE = 4  # fewest channels for each that cores compute in vain
 
 
 class _Column(NamedTuple):
-    """A column of results."""
-
     place: int  # first column of the words that it uses
     moved: int  # bytes by which weights are shifted, left if positive
     is_cut: bool  # whether the filter reaches beyond the map

@@ -19,7 +19,6 @@ PARAMETER_REGISTERS = _WORDS | {Rule.EXACT: 1, Rule.THRESHOLDS: 2}
 
 
 def parameter_bytes(rule: Rule, bits: int) -> int:
-    """Bytes of a channel's parameters for results of ``bits`` bits."""
     return _WORDS[rule] * WORD + (THRESHOLD_BYTES << bits if rule is Rule.THRESHOLDS else 0)
 
 

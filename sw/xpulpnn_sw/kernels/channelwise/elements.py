@@ -77,7 +77,6 @@ class ElementBuilder(Builder):
         self._access(_LOADS[bits, signed], rd, pointer, step)
 
     def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = XLEN) -> None:
-        """Store an element at ``pointer``, which then moves by ``step``."""
         self._access(STORE_BY_BITS[bits], register, pointer, step)
 
     def load_at(self, rd: int, base: int, offset: int, work: int, *, bits: int = XLEN, signed: bool = False) -> None:

@@ -52,7 +52,6 @@ def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator
 
 
 def relu_kernel(request: KernelRequest) -> KernelRun:
-    """Return a ReLU of ``input`` to ``output`` (both HWC)."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     maps = PlacedMaps(request, precision.x)
     pixels = layer.height * layer.width

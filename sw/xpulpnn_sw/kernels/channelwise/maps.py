@@ -40,7 +40,6 @@ class PlacedMaps:
         return self._memory.place(name, pack_words(pad_axis(values, 2, self.padded), bits), spare=spare)
 
     def reserve(self, name: str, pixels: int, bits: int) -> int:
-        """Reserve a map of ``pixels`` pixels and return its address."""
         return self._memory.reserve(name, pixels * self.pixel_bytes(bits))
 
     def place_pool(self, activations: Ints) -> dict[str, int]:
@@ -84,7 +83,6 @@ _MOST_WINDOW = 5
 
 
 def drawn_window(rng: Random, most_channels: int) -> str:
-    """Return the text of a random layer with windows."""
     channels = rng.randint(1, most_channels)
     ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
     top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))

@@ -43,7 +43,6 @@ POOL = (
 
 
 def window_name(layer: WindowLayer) -> str:
-    """Return window and stride as part of a function's name."""
     return f"{layer.kernel_height}x{layer.kernel_width}_s{'x'.join(map(str, layer.stride))}"
 
 
@@ -82,7 +81,7 @@ class Pooling(ABC):
 
     @abstractmethod
     def take(self, word: int) -> None:
-        """Process a word of a clipped window."""
+        pass
 
     @abstractmethod
     def finish(self, out: int, rows: int, columns: int) -> None:

@@ -120,8 +120,6 @@ class Im2colFormat(RowFormat):
 
 
 class GroupCopy(OneRowCopy):
-    """Code that copies a group."""
-
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         super().__init__(b, frame, form, registers)
         self._columns, self._top, self._left = self._above, self._first, self._start

@@ -276,7 +276,6 @@ class OneRowCopy:
             b("add", self._place, self._place, gap)
 
     def _replace_rows(self) -> None:
-        """Replace the filter rows below and above the input."""
         b, frame = self._b, self._frame
         below, begin, count = self._pointer, self._pixels, self._counter
         kernel_height, run = frame.register("kernel_height", below), frame.register("written_run", self._start)

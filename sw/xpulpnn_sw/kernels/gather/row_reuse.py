@@ -214,7 +214,6 @@ class RowReuseCopy:
         self._b.put_asides()
 
     def emit(self) -> None:
-        """Copy the new rows of the fields of the next group."""
         b, frame = self._b, self._frame
         x, last, start, height = self._second, self._third, *self._data[:2]
         frame.load_all(strip_place=self._place, stride_y=self._count, x=x, y=self._y, source=self._source)
@@ -264,7 +263,6 @@ class RowReuseCopy:
         b.jump(end)
 
     def _outside(self, register: int) -> int:
-        """Return the register with a word around the map."""
         if not self._form.valued:
             return ZERO
         self._frame.load("outside0", register)
@@ -322,7 +320,6 @@ class RowReuseCopy:
         b.jump(self._done)
 
     def _copy_words(self) -> None:
-        """Copy a row that lies inside the input."""
         b, taps = self._b, self._third
         b.mv(self._pointer, self._source)
         with b.loop(self._frame.value("kernel_width", taps), taps):

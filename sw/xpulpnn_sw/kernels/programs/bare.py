@@ -130,7 +130,6 @@ def _report_address(run: SharedFunction) -> int:
 
 
 def bare_program(run: SharedFunction) -> BareProgram:
-    """Return the program that calls a kernel once, on one core."""
     interrupts = _report_address(run) + DATA_ALIGNMENT
     after = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{register}, {4 * number}(sp)" for number, register in enumerate(_HANDLED)]

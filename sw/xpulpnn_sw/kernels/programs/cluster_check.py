@@ -77,7 +77,6 @@ class ClusterCheck:
 
     @property
     def return_value(self) -> int:
-        """Word that the program writes to ``Control.RETURN``."""
         return self.results[-1] | 1 << cluster.RETURN_DONE_BIT
 
     def image(self, words: int) -> list[int]:

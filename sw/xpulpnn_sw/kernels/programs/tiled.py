@@ -255,7 +255,6 @@ class _Inside(ImageBuilder):
 
 
 def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
-    """Return the entry address and the text of the function with its caller."""
     return with_caller(
         run.function,
         _CALLER,

@@ -39,8 +39,6 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShape:
-    """Lines and channels of a layer."""
-
     lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
     line_pixels: int  # output pixels of a line
     pixels: int  # output pixels; the last line may have fewer
@@ -65,7 +63,6 @@ class LayerShape:
         )
 
     def most_in_lines(self, lines: int) -> int:
-        """Return the most input lines that a tile of ``lines`` output lines may need."""
         return min((lines - 1) * self.step + self.window, self.in_lines)
 
 
@@ -86,7 +83,6 @@ class DmaTransfer:
         return self.line * self.lines
 
     def commands(self) -> Iterator[list[int]]:
-        """Yield the words of each command of the DMA engine."""
         if not self.bytes:
             return
         if self.lines == 1 or self.line == self.inside_stride == self.outside_stride:
@@ -131,7 +127,6 @@ class LineMap:
 
     @property
     def row(self) -> int:
-        """Bytes of a line in all planes."""
         return self.planes * self.line
 
     def transfer(self, lines: range, inside: int, outside: int, *, inwards: bool) -> DmaTransfer:
@@ -149,8 +144,6 @@ class LineMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Filters and parameters of the channels of a tile."""
-
     name: str
     content: bytes
     places: Mapping[str, int]  # offsets of pointer arguments from the start

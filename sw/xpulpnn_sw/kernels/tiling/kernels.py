@@ -83,13 +83,11 @@ class MapDivision:
         return channels * sum(self.run.image.symbols[name].length for name in self._constants)
 
     def _rows_stride(self, lines: int) -> int:
-        """Return the bytes between the row buffers of neighbouring cores."""
         layer = self.run.layer
         assert isinstance(layer, DepthwiseLayer)
         return rows_stride(layer, (lines - 1) * layer.stride[0] + layer.kernel_height, self.run.placement)
 
     def buffer_bytes(self, lines: int) -> int:
-        """Return the bytes of the row buffers of all cores."""
         return aligned(self._cores * self._rows_stride(lines)) if BUFFER in self.run.image.symbols else 0
 
     def filters(self, channels: range) -> Filters:
@@ -100,7 +98,6 @@ class MapDivision:
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
-        """Return the transfer of a tile's results to the map at ``outside``."""
         return self._output.transfer(tile.lines, inside, outside, inwards=False)
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
@@ -192,7 +189,6 @@ class ProductDivision:
         return padded_channels(channels, width) * precision.y // BYTE_BITS
 
     def filter_bytes(self, channels: int) -> int:
-        """Return the bytes of filters and parameters of ``channels`` channels."""
         variant, blocks = self._variant, self.blocks(channels)
         stream = banked_words(blocks * self._stream_words, self.run.placement)
         return (variant.weight_streams * stream + variant.nch + blocks * self._parameter_words) * WORD
@@ -217,7 +213,6 @@ class ProductDivision:
         return -(-rows // unit)
 
     def rows_of(self, tile: Tile) -> range:
-        """Return the output rows of a tile, or its pixels if there are no rows."""
         if self._is_map:
             return tile.lines
         first = tile.lines.start * self.shape.line_pixels

@@ -64,7 +64,6 @@ class TilePlan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory that the plan needs."""
         return self._always + sum(count * size for count, size in self.buffers.values())
 
     @property
@@ -73,7 +72,6 @@ class TilePlan:
 
     @property
     def _counts(self) -> tuple[int, int]:
-        """Numbers of tiles along lines and along channels."""
         shape = self.division.shape
         return -(-shape.lines // self.lines), -(-shape.channels // self.channels)
 
@@ -184,8 +182,6 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileWork:
-    """A tile to compute, and the numbers of its buffers."""
-
     number: int
     tile: Tile
     slots: dict[TileOperand, int]
@@ -282,7 +278,6 @@ class PlacedLayer:
                 return (self.plan.division.store(tile, inside, self._output),)
 
     def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
-        """Return the fields of the argument structure for a tile with operands in the buffers ``slots``."""
         source, weights, output = (self._buffers[operand][slots[operand]] for operand in TileOperand)
         filters = self._filters[tile.channels]
         return {

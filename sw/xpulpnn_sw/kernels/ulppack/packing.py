@@ -34,7 +34,6 @@ class Scheme(Enum):
 
 
 def largest(bits: int) -> int:
-    """Return the largest unsigned number of ``bits`` bits."""
     return (1 << bits) - 1
 
 
@@ -107,7 +106,7 @@ class Packing:
 
     @property
     def order(self) -> Ints:
-        """Elements of the shortest row of whole words, ``[operand][i]``."""
+        """Number of the element at each place of the shortest row of whole words, ``[operand][i]``."""
         if not self.columns:
             return np.arange(self.elements).reshape(-1, self.depth)
         memory = np.arange(self.columns * WORD_BYTES).reshape(self.columns, WORD_BYTES)
@@ -181,12 +180,10 @@ class Method:
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """Extensions that the core needs in addition to the base set."""
         return frozenset({Extension.XPULPV2}) if self.xpulp else frozenset()
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes that one load moves."""
         return self.register * self.lanes // BYTE_BITS
 
 

@@ -65,7 +65,7 @@ class ProductCode(ABC):
 
     @abstractmethod
     def _blocks(self) -> None:
-        """Compute all blocks of a group."""
+        pass
 
     @property
     def _rows_of_group(self) -> list[str]:
