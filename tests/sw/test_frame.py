@@ -12,7 +12,7 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.builder import WORD, Builder
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SAVED, SP, Frame
 from xpulpnn_sw.kernels.registers import FREE
-from xpulpnn_sw.kernels.terms import Argument, Combination, Name, Number, Term, lesser, positive, quotient
+from xpulpnn_sw.kernels.terms import Argument, Combination, Name, Number, Term, minimum, positive, quotient
 
 DATA, STACK, END = 0x1000_0000, 0x1000_2000, 0x1C00_F000
 RESULTS = DATA + 0x400
@@ -44,7 +44,7 @@ def random_terms(rng: Random) -> dict[str, Term]:
     for number in range(12):
         x, y, divisor = rng.choice(parts), rng.choice(parts), Argument(rng.choice("abc"))
         shares = [quotient(positive(x + 3), Argument("cores")), quotient(positive(y), divisor), positive(x) // divisor]
-        chosen = rng.choice([x + y, x - y, (x & 255) * (y & 255), lesser(x, y), positive(x - y), x & 1023, *shares])
+        chosen = rng.choice([x + y, x - y, (x & 255) * (y & 255), minimum(x, y), positive(x - y), x & 1023, *shares])
         terms[f"n{number}"] = chosen
         parts += [chosen, Name(f"n{number}")]
     return terms

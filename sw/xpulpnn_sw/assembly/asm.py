@@ -195,7 +195,7 @@ def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
     raise EncodingError(f"operands of {mnemonic} must be {forms}, not {', '.join(operands) or 'none'}")
 
 
-def of_same_shape(insn: Insn, values: Mapping[str, int]) -> Insn | None:
+def alternative_row(insn: Insn, values: Mapping[str, int]) -> Insn | None:
     """Return another row of the same name that takes the values, such as a Mac&Load with both update bits."""
     return next((row for row in by_mnemonic(insn.mnemonic) if row is not insn and row.takes(values)), None)
 
@@ -230,7 +230,7 @@ def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int]
     try:
         return insn.encode(**values)
     except EncodingError:
-        other = of_same_shape(insn, values)
+        other = alternative_row(insn, values)
         if other is None:
             raise
         return other.encode(**values)

@@ -71,7 +71,7 @@ class InnerLoop(ABC):
             return f"pv.sdotusp.{self.suffix}", accumulator, *factors
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
-    def _each(self, w: list[int], x: list[int]) -> Iterator[tuple[int, int, int]]:
+    def _products(self, w: list[int], x: list[int]) -> Iterator[tuple[int, int, int]]:
         """Yield accumulator, activation and weight of each product, for words in registers."""
         for accumulators, activation in zip(self.acc, x, strict=True):
             for accumulator, weight in zip(accumulators, w, strict=True):
@@ -93,7 +93,7 @@ class SimdLoop(InnerLoop):
             loads = [loads[-1], *loads[:-1]]
         for register, pointer in loads:
             b("p.lw", register, WORD, pointer)
-        for accumulator, x, w in self._each(self._w, self._x):
+        for accumulator, x, w in self._products(self._w, self._x):
             self._multiply(b, accumulator, x, w, signed=signed)
 
     def _multiply(self, b: Builder, accumulator: int, x: int, w: int, *, signed: bool) -> None:
@@ -182,7 +182,7 @@ class ScalarLoop(_EndedLoop):
                 b(load, register, element, self.activations[pixel])
             if elements > 1:
                 self._extract(b, element)
-            for accumulator, x, w in self._each(self._w, self._x):
+            for accumulator, x, w in self._products(self._w, self._x):
                 b("mul", self._product, w, x)
                 b("add", accumulator, accumulator, self._product)
         self._move(b, 1 if elements == 1 else WORD, elements)
@@ -214,7 +214,7 @@ class ScalarCountLoop(_EndedLoop):
         for lane, register in enumerate(self._w):
             b("lw", register, 0, self.weights[lane])
         bits, part, (halves, quarters, nibbles, ones) = self._different, self._part, self._masks
-        for accumulator, x, w in self._each(self._w, self._x):
+        for accumulator, x, w in self._products(self._w, self._x):
             b("xor", bits, x, w)
             b("srli", part, bits, 1)
             b("and", part, part, halves)

@@ -174,7 +174,7 @@ class KernelRun(SharedFunction):
     def weight_bytes(self) -> int:
         return sum(map(self.length, self.own_symbols))
 
-    def moved(self, places: Mapping[str, int]) -> list[int]:
+    def relocated_arguments(self, places: Mapping[str, int]) -> list[int]:
         """Return the words of the argument structure after symbols have moved to the addresses in ``places``."""
 
         def address(value: int) -> int:
@@ -310,7 +310,7 @@ class Kernel:
         """
         level = self.variant(name)
         level.check_precision(precision)
-        computed = level.computed(self.precision(layer, precision))
+        computed = level.computed_precision(self.precision(layer, precision))
         return self.write(KernelRequest(layer, computed, level, tensors, cores, specialise, placement))
 
 

@@ -136,6 +136,11 @@ def pack_words(values: Ints, bits: int) -> Words:
     return (grouped << (np.arange(lanes) * bits)).sum(axis=-1).astype(np.uint32)
 
 
+def repeated(element: int, bits: int) -> int:
+    """Return a word with the element in each field of ``bits`` bits."""
+    return sum(element << place for place in range(0, XLEN, bits))
+
+
 def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
     """Return the unsigned elements of packed bytes, along the last axis."""
     if bits >= BYTE_BITS:

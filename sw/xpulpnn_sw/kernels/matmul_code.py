@@ -24,8 +24,8 @@ from xpulpnn_sw.kernels.terms import (
     group_shares,
     group_turns,
     part_shares,
+    per_core,
     positive,
-    shared,
 )
 
 _INTERMEDIATES = (
@@ -212,8 +212,8 @@ class KernelCode:
             core, all_steps = Argument("core"), Name("all_steps")
             return {
                 "all_steps": (Argument("out_channels") + (step - 1)) // step,
-                "first_step": shared(all_steps * core),
-                "steps": shared(all_steps * (core + 1)) - Name("first_step"),
+                "first_step": per_core(all_steps * core),
+                "steps": per_core(all_steps * (core + 1)) - Name("first_step"),
                 "first_pixel": Number(0),
             }
         pixels = Argument("pixels")
@@ -380,7 +380,7 @@ class KernelCode:
             b("slli", register, register, self._blocking.precision.w)
         for ahead in sorted(set(pointers.values())):
             distance = self._frame.value(f"rewind{ahead}", work)
-            for pointer in (pointer for pointer, its in pointers.items() if its == ahead):
+            for pointer in (pointer for pointer, bytes_ahead in pointers.items() if bytes_ahead == ahead):
                 b.add(pointer, distance, other)
         for operation in self._inner.group_prefetch:
             b(*operation)

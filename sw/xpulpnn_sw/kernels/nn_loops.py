@@ -149,11 +149,11 @@ class CrossLoop(NnLoop):
             return
         turn = _turn(self.variant)
         fetches = [product.fetched is not _Fetched.NOTHING for product in turn]
-        begun = fetches.index(False) + 1
-        self._emit_products(b, turn[:begun], _ACCUMULATING, signed=signed)
+        split = fetches.index(False) + 1
+        self._emit_products(b, turn[:split], _ACCUMULATING, signed=signed)
         with b.inner_loop(count, self.length, self.temporaries[0]):
-            self._emit_products(b, [*turn[begun:], *turn[:begun]], _ACCUMULATING, signed=signed)
-        self._emit_products(b, turn[begun:], _ACCUMULATING, signed=signed)
+            self._emit_products(b, [*turn[split:], *turn[:split]], _ACCUMULATING, signed=signed)
+        self._emit_products(b, turn[split:], _ACCUMULATING, signed=signed)
 
     def _emit_turn(self, b: Builder, kind: str, *, signed: bool) -> None:
         if self.variant.npx > 1:
@@ -241,7 +241,7 @@ class PairLoop(CrossLoop):
             self._emit_pairs(b, "mlsduo", signed=signed)
 
     def emit_ended(
-        self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, begun: int
+        self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, written: int
     ) -> list[Callable[[], None]]:
         """Write all iterations of a block whose first ``begun`` products exist already; return the remaining products.
 
@@ -249,7 +249,7 @@ class PairLoop(CrossLoop):
         Products of the last two channels remain, to be written before these channels are requantised.
         """
         *turn, fifth, sixth = self._pairs("mlsduo", signed=signed)
-        for write in self._pairs("mlduo", signed=signed)[begun:]:
+        for write in self._pairs("mlduo", signed=signed)[written:]:
             write(b)
         self.emit(b, count, signed=signed)
         before_row = len(turn) + 2 - _FROM_ROW

@@ -221,7 +221,7 @@ def conv1d_kernel(request: KernelRequest) -> KernelRun:
     """Return a convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
     layer, tensors = request.layer, request.tensors
     tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
-    return _receptive_fields("conv1d", request, layer.geometry, tensors.shaped(layer.geometry))
+    return _receptive_fields("conv1d", request, layer.geometry, tensors.reshaped(layer.geometry))
 
 
 def pointwise_kernel(request: KernelRequest) -> KernelRun:
@@ -254,7 +254,7 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
     if request.level.row_bits(precision) != precision.x:
         pixel = PointwiseLayer(height=1, width=1, channels=layer.inputs, out_channels=layer.outputs)
-        return _receptive_fields("linear", request, pixel, tensors.shaped(pixel))
+        return _receptive_fields("linear", request, pixel, tensors.reshaped(pixel))
     tensors.check(layer.geometry, precision, activations=(layer.inputs,))
     rows = pack_words(tensors.weights, precision.w)
     # the loop of RV32IM ends with the inputs, which are therefore padded to whole words of weights

@@ -290,7 +290,7 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
-def normalising(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
+def with_channel_factors(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
     """Return a rule with a single factor, or none, as a rule with this factor for each channel."""
     if isinstance(after, Multiplication | Shifting):
         kappa = np.full(channels, after.factor, np.int64)

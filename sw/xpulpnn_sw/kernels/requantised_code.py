@@ -203,13 +203,13 @@ class RequantisedCode(KernelCode):
     ) -> None:
         """Compute a block with its last products, and the next block's first, during the loads of kappa and lambda."""
         frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
-        count, begun = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
+        count, written = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
         load_row = partial(frame.load, "row0", inner.activations[0])
-        remaining = inner.emit_ended(b, count, load_row, signed=signed, begun=begun)
+        remaining = inner.emit_ended(b, count, load_row, signed=signed, written=written)
         first = partial(inner.first_product, b, signed=signed)
         # results collected in an accumulator are stored before its next product
         is_last = store is self._store
-        if begun and not is_last:
+        if written and not is_last:
             remaining.append(first)
 
         def in_matmul(write: Callable[[], None]) -> None:
@@ -219,7 +219,7 @@ class RequantisedCode(KernelCode):
         with b.region("quant"):
             meanwhile = [partial(in_matmul, write) for write in remaining]
             store.emit(frame.register("shift", self._temporaries[0]), [*meanwhile, *following], first_channel)
-        if begun and is_last:
+        if written and is_last:
             first()
 
     def _first_words(self) -> list[Callable[[], None]]:

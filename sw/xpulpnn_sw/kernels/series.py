@@ -48,7 +48,7 @@ def series(runs: Sequence[KernelRun], cores: Sequence[int]) -> Series:
         data = image.data[: image.symbols[STACK].address - image.base].copy()
         address = memory.reserve(f"kernel{number}", 0, alignment=_ALIGNMENT)
         places = {name: address + symbol.address - image.base for name, symbol in image.symbols.items()}
-        image.view(ARGUMENTS, data)[:] = np.array(run.moved(places), np.uint32).view(np.uint8)
+        image.view(ARGUMENTS, data)[:] = np.array(run.relocated_arguments(places), np.uint32).view(np.uint8)
         memory.place(f"operands{number}", data.tobytes())
         addresses.append(address)
         for core in range(count):

@@ -79,7 +79,7 @@ class LayerTensors:
         bias = np.zeros(len(rows), np.int64) if self.bias is None else self.bias
         return bias, np.abs(rows).sum(axis=1) << precision.x
 
-    def shaped(self, layer: FilterLayer) -> "LayerTensors":
+    def reshaped(self, layer: FilterLayer) -> "LayerTensors":
         """Return the operands in the shapes of another layer with equally many activations and weights."""
         activations, weights = _shapes(layer)
         return replace(self, activations=self.activations.reshape(activations), weights=self.weights.reshape(weights))
@@ -131,7 +131,7 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
 
 
-def _met(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
+def _inside_fractions(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
     """Return the fractions of filter taps that lie inside the input, by weight (axis 0) or by pixel (axis 1)."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
@@ -177,12 +177,12 @@ def random_tensors(
     if not precision.w_signed:
         # sums grow with the part of a receptive field that lies inside
         whole = weights.reshape(layer.out_channels, -1).sum(axis=1).mean() * (1 << precision.x) / 2
-        spread = int(np.hypot(spread, 0 if precision.x_signed else whole * _met(layer, 1).std()))
+        spread = int(np.hypot(spread, 0 if precision.x_signed else whole * _inside_fractions(layer, 1).std()))
     offsets = rng.integers(-spread, spread, layer.out_channels, endpoint=True) if bias else None
     operands = partial(LayerTensors, activations=activations, weights=weights)
     if not precision.requantised:
         return operands(bias=offsets)
-    coverage = _met(layer, 0)
+    coverage = _inside_fractions(layer, 0)
     # twice the mean of an activation
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
     outside = precision.around(layer.outside) if isinstance(layer, ConvLayer) else 0

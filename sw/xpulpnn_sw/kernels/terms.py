@@ -68,7 +68,7 @@ def term(value: Term | int) -> Term:
     return Number(value) if isinstance(value, int) else value
 
 
-def shared(value: Term) -> Term:
+def per_core(value: Term) -> Term:
     """Return the value divided by the number of cores, rounded down."""
     return quotient(value, Argument("cores"))
 
@@ -78,7 +78,7 @@ def quotient(value: Term, divisor: Term) -> Term:
     return Combination("share", value, divisor)
 
 
-def lesser(left: Term, right: Term) -> Term:
+def minimum(left: Term, right: Term) -> Term:
     """Return the lesser of two numbers whose difference fits 32 bits."""
     return Combination("min", left, right)
 
@@ -127,7 +127,7 @@ def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
     """
     apart = Argument("cores") - all_cores
     return {
-        "parts": Number(parts) - lesser(Number(1), apart * apart) * (parts - 1),
+        "parts": Number(parts) - minimum(Number(1), apart * apart) * (parts - 1),
         "member": quotient(Argument("core"), Name("parts")),
         "members": quotient(Argument("cores"), Name("parts")),
         "steps": quotient(Name("all_steps"), Name("parts")),
@@ -139,7 +139,7 @@ def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
 def even_share(total: Term) -> dict[str, Term]:
     """Return ``begin`` and ``count`` of the core's share of ``total`` items; the last cores may have fewer or none."""
     core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
-    return {"piece": shared(total + cores - 1), "begin": core * size, "count": lesser(size, positive(total - begin))}
+    return {"piece": per_core(total + cores - 1), "begin": core * size, "count": minimum(size, positive(total - begin))}
 
 
 def group_turns() -> dict[str, Term]:

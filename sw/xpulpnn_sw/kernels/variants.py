@@ -53,7 +53,7 @@ class Level:
             return False
         return True
 
-    def computed(self, precision: Precision) -> Precision:
+    def computed_precision(self, precision: Precision) -> Precision:
         return precision
 
     def vectors(self, precision: Precision) -> frozenset[int]:
@@ -113,7 +113,7 @@ class Variant(Level):
         """Return whether differing bits are counted, for products of single bits in words of 32."""
         return self.unpacks and precision.w == SIGN_BITS
 
-    def computed(self, precision: Precision) -> Precision:
+    def computed_precision(self, precision: Precision) -> Precision:
         """Return the precision with single bits held as crumbs, unless the variant counts bits."""
         return replace(precision, w=_CRUMB_BITS) if precision.w == SIGN_BITS and not self.unpacks else precision
 
@@ -141,7 +141,7 @@ class Variant(Level):
         """Return the element widths of dot products that the core must have."""
         if self.counts(precision):
             return frozenset()
-        return frozenset({self.row_bits(self.computed(precision))} if self.xpulp else ())
+        return frozenset({self.row_bits(self.computed_precision(precision))} if self.xpulp else ())
 
     def check_precision(self, precision: Precision) -> None:
         results = (precision.y,) if precision.requantised else ()

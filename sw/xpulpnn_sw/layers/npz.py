@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 
 
-def npz_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
+def npz_arrays(path: Path, description: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file of ``numpy.savez``; raise :class:`InputError` for any other file."""
     if not path.is_file():
-        raise InputError(f"{what} must be an existing file, not {path}")
+        raise InputError(f"{description} must be an existing file, not {path}")
     try:
         # opened here, so that it is closed whatever numpy raises
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             return {name: np.asarray(file[name]) for name in file.files}
     except (OSError, ValueError, TypeError, AttributeError, EOFError, KeyError, BadZipFile, zlib.error, RuntimeError):
         # numpy and zipfile raise all of these for other or damaged files
-        raise InputError(f"{what} must be a file of numpy.savez with numbers, not {path}") from None
+        raise InputError(f"{description} must be a file of numpy.savez with numbers, not {path}") from None

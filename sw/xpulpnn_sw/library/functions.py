@@ -138,7 +138,7 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
         kernel = KERNELS[name]
         for precision in _precisions(selection, kernel):
             for variant in _variants(selection, kernel, precision, config):
-                for run in _of_samples(selection, kernel, precision, variant, config):
+                for run in _sample_runs(selection, kernel, precision, variant, config):
                     used |= {name, str(precision), variant}
                     if run.name not in seen:
                         seen.add(run.name)
@@ -178,7 +178,7 @@ def _variants(selection: Selection, kernel: Kernel, precision: Precision, config
     return able[-1:]
 
 
-def _of_samples(
+def _sample_runs(
     selection: Selection, kernel: Kernel, precision: Precision, variant: str, config: CoreConfig
 ) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)

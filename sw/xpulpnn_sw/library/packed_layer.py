@@ -202,10 +202,10 @@ def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arr
 def layer_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     """Return the operands of a layer with zeros for inputs; raise :class:`InputError` for unsuitable arrays."""
     if kernel.rules:
-        return _trained(kernel, layer, precision, arrays, rule)
+        return _filter_operands(kernel, layer, precision, arrays, rule)
     if rule is not Rule.BN32:
         raise InputError(f"requantisation must be left out with {kernel.name}, not {rule.value}")
-    return _maps(kernel, layer, kernel.precision(layer, precision), arrays)
+    return _map_operands(kernel, layer, kernel.precision(layer, precision), arrays)
 
 
 def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
     return {name: getattr(tensors, name) for name in names}
 
 
-def _trained(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def _filter_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     rule = _rule_of(kernel, precision, rule)
     precision = kernel.precision(layer, precision)
     _check_names(arrays, ("weights", "bias", *(_rule_arrays(rule) if precision.requantised else ())), "bias")
@@ -279,7 +279,7 @@ def _map_arrays(layer: Layer) -> tuple[str, ...]:
             return ()
 
 
-def _maps(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
+def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
     names = _map_arrays(layer)
     _check_names(arrays, names, "summand" if isinstance(layer, AddLayer) else "")
     tensors = kernel.tensors(layer, precision, np.random.default_rng(0))

@@ -124,12 +124,12 @@ class PublicFunctions:
             if precision.w <= precision.x and not precision.x_signed:
                 yield self._add_shift(precision, _mixed("add", x, second))
         if _BYTES in self._precisions:
-            yield from self._of_bytes()
+            yield from self._byte_functions()
 
-    def _of_bytes(self) -> Iterator[PublicFunction]:
+    def _byte_functions(self) -> Iterator[PublicFunction]:
         """Yield the functions of the 8-bit library, whose biases are bytes."""
         shared = ("Ho_parallel", "Co_parallel", "HoWo_parallel")
-        convolutions = tuple(f"pulp_nn_{kind}_{how}" for kind in ("conv", "pointwise") for how in shared)
+        convolutions = tuple(f"pulp_nn_{kind}_{split}" for kind in ("conv", "pointwise") for split in shared)
         yield self._conv(_BYTES, convolutions)
         yield self._linear(_BYTES, ("pulp_nn_linear",))
         yield self._linear(_BYTES, ("pulp_nn_linear_out_32",), sums=True)
@@ -291,9 +291,9 @@ class PublicFunctions:
         widths = Precision(precision.x, precision.w, precision.y, signed, signed, precision.y_signed)
         kernel, *runs = self._add_kernel(widths)
         scales = "".join(
-            f"    const struct xp_nn_factor {what} = {{(int32_t){part}_mult{number}, (int32_t){part}_add{number}, "
+            f"    const struct xp_nn_factor {name} = {{(int32_t){part}_mult{number}, (int32_t){part}_add{number}, "
             f"{part}_shift{number}}};\n"
-            for what, part, number in (("first", "in", 1), ("second", "in", 2), ("sum", "out", ""))
+            for name, part, number in (("first", "in", 1), ("second", "in", 2), ("sum", "out", ""))
         )
         call = f"{scales.strip()}\n    xp_nn_add(&kernel, &layer, &first, &second, out_requant_flag ? &sum : NULL);"
         return self._function(names, "add", widths, kernel, call, runs)

@@ -14,7 +14,7 @@ from xpulpnn_sw.kernels.requantisation import (
     Requantisation,
     Thresholds,
     WideRequantisation,
-    normalising,
+    with_channel_factors,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.layers.layer import DepthwiseLayer, LinearLayer
@@ -137,7 +137,7 @@ def _more_results(stage: Stage, written: int) -> Stage:
             bias = pad_axis(_bias(own), 0, written)
             bias[-added:] = -_reach(stage)
         elif after is not None:
-            after = normalising(after, len(own.weights))
+            after = with_channel_factors(after, len(own.weights))
     after = _extended(after, stage, added)
     name = "outputs" if isinstance(stage.layer, LinearLayer) else "out_channels"
     tensors = replace(own, weights=weights, bias=bias, requantisation=after)

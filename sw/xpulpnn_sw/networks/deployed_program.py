@@ -235,7 +235,7 @@ class _Memory:
                 content = b"".join(run.image.view(symbol).tobytes() for symbol in run.own_symbols)
                 self.outside.place(weights_name(stage.name), content)
             self._arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
-            words += run.moved(self._symbols(number, run))
+            words += run.relocated_arguments(self._symbols(number, run))
             yield run.function.words
         self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
 

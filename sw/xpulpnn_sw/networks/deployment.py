@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.tiling.division import TileOperand, aligned
 from xpulpnn_sw.kernels.tiling.kernels import MapDivision, ProductDivision
-from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, planned, schedule
+from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, fastest_plan, schedule
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.networks.kernels import edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
@@ -210,7 +210,7 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     try:
         is_product = isinstance(run.variant, Variant)
         division = ProductDivision(run, folded=stage.tensors.folded) if is_product else MapDivision(run, cores)
-        plan = planned(division, cores, memory, always + CALL_SLOTS * _call_bytes(run))
+        plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * _call_bytes(run))
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))

@@ -209,7 +209,7 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
                 own[symbol] = maps[source]
         for name in run.own_symbols:
             own[name] = memory.place(f"{stage.name}.{name}", run.image.view(name).view("<u4"))
-        structures.append(run.moved(own))
+        structures.append(run.relocated_arguments(own))
         steps.append(ChainedLayer(stage=stage, run=run, results=results))
     memory.place("arguments", np.array([word for words in structures for word in words], dtype=np.uint32))
     memory.reserve("stack", STACK_STRIDE)

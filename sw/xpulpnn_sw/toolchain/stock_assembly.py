@@ -19,7 +19,7 @@ from xpulpnn.isa.formats import STOCK_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sw.assembly.asm import candidates, of_same_shape, operand_texts, select, statement_parts, token_value
+from xpulpnn_sw.assembly.asm import alternative_row, candidates, operand_texts, select, statement_parts, token_value
 from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.assembly.relaxation import at_full_length, filled_alignment
@@ -248,7 +248,7 @@ class _Translation:
                 written[token.field.name] = text
             else:
                 values[token.field.name] = value
-        if not insn.takes(values) and (other := of_same_shape(insn, values)) in self._rows:
+        if not insn.takes(values) and (other := alternative_row(insn, values)) in self._rows:
             insn = other
         for token in insn.tokens:
             if token.field.name in values:

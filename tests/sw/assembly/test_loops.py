@@ -399,7 +399,7 @@ def test_a_handler_keeps_the_loops(compiler: str, tmp_path: Path, monkeypatch: p
     printed = interrupted(compiled(tmp_path / "p.elf", compiler, "loops_and_interrupts.c"))
     assert re.fullmatch(r"\d{2,} taken, 0 wrong\n", printed), printed
     # without that, the interrupted loop goes on as the handler left it
-    monkeypatch.setattr(loop_pass, "keep_loops", lambda function: False)
+    monkeypatch.setattr(loop_pass, "save_loop_registers", lambda function: False)
     printed = interrupted(compiled(tmp_path / "bad.elf", compiler, "loops_and_interrupts.c"))
     assert not printed.endswith(" 0 wrong\n")
 

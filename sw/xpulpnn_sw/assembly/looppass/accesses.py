@@ -82,7 +82,7 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
     return first.is_store or second.is_store or first.is_fixed or second.is_fixed or not swap_loads
 
 
-def _postponed(operations: list[ListedOperation]) -> list[ListedOperation]:
+def _with_late_steps(operations: list[ListedOperation]) -> list[ListedOperation]:
     """Return the instructions with every step of a pointer as late as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
@@ -218,13 +218,13 @@ def _later_access(before: Sequence[ListedOperation], register: int, *, swap_load
     return None
 
 
-def improve(
+def merge_additions(
     body: Sequence[ListedOperation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
 ) -> list[ListedOperation]:
     """Return the instructions of a block before its terminator, with fewer additions if possible."""
     changes = Tally()
     original = list(body)
-    result = _with_increments(_with_sums(_postponed(original), live_out, changes), changes, swap_loads=swap_loads)
+    result = _with_increments(_with_sums(_with_late_steps(original), live_out, changes), changes, swap_loads=swap_loads)
     tally.update(changes)
     return result if changes else original
 

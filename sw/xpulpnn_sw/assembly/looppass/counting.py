@@ -88,7 +88,7 @@ class FlowGraph:
                 pending += self.blocks[index].predecessors
         return frozenset(body)
 
-    def once_per_turn(self, loop: "NaturalLoop", block: int) -> bool:
+    def once_per_iteration(self, loop: "NaturalLoop", block: int) -> bool:
         """Return whether every path from a block of a loop back to it passes the header."""
         pending, seen = [block], set[int]()
         while pending:
@@ -190,7 +190,7 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
     step = writer.step(register)
     if not step:
         return "the counter does not change by a constant"
-    if not flow.dominates(place, end) or not flow.once_per_turn(loop, place):
+    if not flow.dominates(place, end) or not flow.once_per_iteration(loop, place):
         return "the counter does not change once in every turn"
     if test.relation not in (_UPWARD if step > 0 else _DOWNWARD):
         return "the counter runs away from its bound"

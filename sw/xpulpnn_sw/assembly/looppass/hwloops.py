@@ -36,8 +36,8 @@ from xpulpnn_sw.assembly.looppass.counting import (
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, ListedOperation, make
 
-_FARTHEST = WORD_FIELDS["lpoff12"].high  # bytes from lp.setup to the end, at most
-_NEAREST_FARTHEST = WORD_FIELDS["lpoff5"].high  # the same for lp.setupi
+_FARTHEST = WORD_FIELDS["lpoff12"].high  # most bytes from lp.setup to the end
+_NEAREST_FARTHEST = WORD_FIELDS["lpoff5"].high  # most bytes from lp.setupi to the end
 _LARGEST_COUNT = WORD_FIELDS["lpcnt12"].high
 _LEVELS = 2
 _FEW_TURNS, _FEW_INNER_TURNS = 5, 3  # iterations that must pay for the set-up, of an outermost and of a nested loop

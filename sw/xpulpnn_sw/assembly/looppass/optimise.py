@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sw.assembly.looppass.accesses import Tally, improve, spread_loads
+from xpulpnn_sw.assembly.looppass.accesses import Tally, merge_additions, spread_loads
 from xpulpnn_sw.assembly.looppass.counting import FlowGraph, live_before
 from xpulpnn_sw.assembly.looppass.hwloops import HardwareLoops, LoopOutcome
 from xpulpnn_sw.assembly.looppass.listing import ListedFunction, Listing, strip_comment
@@ -38,7 +38,7 @@ def _instructions(text: str) -> list[ListedOperation]:
     return [parse_operation(statement.strip()) for statement in text.split(";")]
 
 
-def keep_loops(function: ListedFunction) -> bool:
+def save_loop_registers(function: ListedFunction) -> bool:
     """Save the loop registers in an interrupt handler that calls functions; return whether it is one."""
     calls = any(operation.kind is FlowKind.CALL for block in function.blocks for operation in block.operations)
     entry = function.blocks[0]
@@ -102,7 +102,7 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
         summary.loops += loops.run()
         if not loops.has_own:
             _improve(function, tally, swap_loads=swap_loads)
-        summary.handlers += keep_loops(function)
+        summary.handlers += save_loop_registers(function)
     summary.increments += tally["increments"]
     summary.sums += tally["sums"]
     return listing.text()
@@ -115,6 +115,6 @@ def _improve(function: ListedFunction, tally: Tally, *, swap_loads: bool) -> Non
     for index, block in enumerate(function.blocks):
         tail = [block.terminator] if block.terminator else []
         live = live_before(tail, flow.live_out[index])
-        block.replace_body(improve(block.body, live, tally, swap_loads=swap_loads))
+        block.replace_body(merge_additions(block.body, live, tally, swap_loads=swap_loads))
         if index in looping:
             block.operations = spread_loads(block.operations, swap_loads=swap_loads)

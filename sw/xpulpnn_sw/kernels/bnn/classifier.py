@@ -122,7 +122,7 @@ class WindowClassifierCode(ClassifierCode):
             b.load_words(filters, pointer)
             for pixel, total in enumerate(totals):
                 for colour, register in enumerate(filters):
-                    self._differ(
+                    self._count_differences(
                         total, words[pixel * network.COLOURS + colour], register, different, is_first=colour == 0
                     )
             self._pool(totals, different, network.TAPS * network.COLOURS)
@@ -166,7 +166,7 @@ class WindowClassifierCode(ClassifierCode):
                 b.load_words(words, place)
                 for register, counts in zip(filters, totals, strict=True):
                     for word, total in zip(words, counts, strict=True):
-                        self._differ(total, word, register, different, is_first=False)
+                        self._count_differences(total, word, register, different, is_first=False)
             for counts in totals:
                 self._pool(counts, different, network.TAPS * network.CHANNELS)
                 b("p.sh", counts[0], _HALF, target)
@@ -266,7 +266,9 @@ class CrumbClassifierCode(ClassifierCode):
         (row,), work = loop.activations, loop.temporaries[0]
         pixels = Label()
         b.place(pixels)
-        self._fields(source, row, loop.temporaries[0], [*sums, *loop.weights, *loop.temporaries[1:], result, *spare])
+        self._write_fields(
+            source, row, loop.temporaries[0], [*sums, *loop.weights, *loop.temporaries[1:], result, *spare]
+        )
         b("addi", source, source, network.POOL * self.map_pixel)
         frame.load("filters2", loop.weights[0])
         b("addi", loop.weights[1], loop.weights[0], 0)
@@ -289,7 +291,7 @@ class CrumbClassifierCode(ClassifierCode):
         b("p.sw", result, WORD, target)
         self._next_pixels(source, target, sums, (pixels, start, end), network.LAST * WORD)
 
-    def _fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
+    def _write_fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
         """Write the receptive fields of four pixels, interleaved word by word; each line is read once."""
         b = self._b
         upper, lower = words[:_LINE], words[_LINE : 2 * _LINE]

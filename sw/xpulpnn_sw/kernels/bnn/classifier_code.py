@@ -90,18 +90,18 @@ class ClassifierCode:
             ):
                 with b.region(name):
                     layer(FreeRegisters())
-                    self._meet()
+                    self._barrier()
             frame.load("core", core := FreeRegisters().take_one())
             with b.skipped("bne", core, ZERO, is_far=True):
                 with b.region("fc2"):
-                    self._bits("hidden1", registers := FreeRegisters())
+                    self._pack_results("hidden1", registers := FreeRegisters())
                     self._small_dense("rows2", "hidden2", network.HIDDEN, registers, is_last=False)
                 with b.region("fc3"):
-                    self._bits("hidden2", registers := FreeRegisters())
+                    self._pack_results("hidden2", registers := FreeRegisters())
                     self._small_dense("rows3", "output", network.CLASSES, registers, is_last=True)
         return b.finish()
 
-    def _meet(self) -> None:
+    def _barrier(self) -> None:
         b, alone = self._b, Label()
         cores, event = FreeRegisters().take(2)
         self._frame.load("cores", cores)
@@ -159,7 +159,7 @@ class ClassifierCode:
         b("add", bits, bits, part)
         b("andi", target, bits, _COUNT_MASK)
 
-    def _differ(self, total: int, left: int, right: int, different: int, *, is_first: bool) -> None:
+    def _count_differences(self, total: int, left: int, right: int, different: int, *, is_first: bool) -> None:
         b = self._b
         b("xor", different, left, right)
         if is_first:
@@ -221,7 +221,7 @@ class ClassifierCode:
             for number, (row, side) in enumerate((row, side) for row in range(network.POOL) for side in words):
                 into = total if number else least
                 for part, register in enumerate(filters):
-                    self._differ(into, side[row + 2 * part], register, different, is_first=part == 0)
+                    self._count_differences(into, side[row + 2 * part], register, different, is_first=part == 0)
                 if number:
                     b("p.min", least, least, total)
             self._append(result, least, network.TAPS * network.COLOURS)
@@ -269,7 +269,7 @@ class ClassifierCode:
                     for register, counts in zip(filters, totals, strict=True):
                         for number, total in enumerate(counts):
                             word = rows[(y + number // network.POOL) % network.POOL][x + number % network.POOL]
-                            self._differ(total, word, register, different, is_first=x == y == 0)
+                            self._count_differences(total, word, register, different, is_first=x == y == 0)
             for least, *others in totals:
                 for total in others:
                     b("p.min", least, least, total)
@@ -300,13 +300,13 @@ class ClassifierCode:
             b("p.lw", word, WORD, pointer)
             b.load_words(rows, source)
             for total, register in zip(totals, rows, strict=True):
-                self._differ(total, word, register, different, is_first=False)
+                self._count_differences(total, word, register, different, is_first=False)
         for total in totals:
             b.below(different, total, network.FEATURES // 2)
             b("p.sw", different, WORD, target)
         self._next_row("fc1", start, end, different)
 
-    def _bits(self, name: str, registers: FreeRegisters) -> None:
+    def _pack_results(self, name: str, registers: FreeRegisters) -> None:
         """Pack the results of a layer, a word each, into bits in the first registers."""
         b = self._b
         words = registers.take(HIDDEN_WORDS)
@@ -331,7 +331,7 @@ class ClassifierCode:
         with b.loop(count, counter, level=0):
             b.load_words(parts, pointer)
             for number, (word, register) in enumerate(zip(self._words, parts, strict=True)):
-                self._differ(total, word, register, different, is_first=number == 0)
+                self._count_differences(total, word, register, different, is_first=number == 0)
             if is_last:
                 b("slli", total, total, 1)
                 b.li(different, network.HIDDEN)

@@ -12,12 +12,12 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.elements import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision, repeated
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, drawn_window, element_kernel
+from xpulpnn_sw.kernels.channelwise.elements import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, element_kernel, random_window_text
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, argument_structure
-from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.kernels.layout import Ints, repeated
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.layers.layer import AvgPoolLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -167,7 +167,7 @@ class _AvgPooling(Pooling):
                 for word in column:
                     self._add(word, is_first=is_first)
                     is_first = False
-                self._settle()
+                self._store_pending()
         if self._half:
             self.b.li(self._offset, self.layer.area * self._half)
         self._results(out)
@@ -194,7 +194,7 @@ class _AvgPooling(Pooling):
             if not is_first:
                 b("add", total, total, source)
 
-    def _settle(self) -> None:
+    def _store_pending(self) -> None:
         """Move a pending word into its sum before its register is reused."""
         if self._pending is not None:
             self.b.mv(self._sums[0], self._pending)
@@ -208,9 +208,9 @@ class _AvgPooling(Pooling):
         elif is_top and self._width == XLEN:
             self.b("srli", rd, word, number * self._bits)
         else:
-            self._moved_down(rd, word, number * self._bits, is_top=is_top)
+            self._shift_fields(rd, word, number * self._bits, is_top=is_top)
 
-    def _moved_down(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
+    def _shift_fields(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
         """Shift an element in each field down by ``places`` bits; ``is_top`` if it is the highest of its field."""
         b = self.b
         if is_top and b.xpulp and self._width in IMMEDIATE_FORMATS:
@@ -225,16 +225,16 @@ class _AvgPooling(Pooling):
             b("slli", self._work, self._sums[1], self._bits)
             b("sub", self._sums[0], self._sums[0], self._work)
         if self._is_shifted:
-            self._shifted(self._division.shift or 0)
+            self._merge_shifted(self._division.shift or 0)
             self.store(self._sums[0], out)
         else:
-            self._each(out)
+            self._requantise_each(out)
 
-    def _shifted(self, shift: int) -> None:
+    def _merge_shifted(self, shift: int) -> None:
         b = self.b
         first, *others = self._sums
         for number, total in enumerate(self._sums):
-            self._moved_down(total, total, shift, is_top=True)
+            self._shift_fields(total, total, shift, is_top=True)
             if number and not self._is_shuffled:
                 b("slli", total, total, number * self._bits)
         if self._is_shuffled:
@@ -243,7 +243,7 @@ class _AvgPooling(Pooling):
         for total in others:
             b("or", first, first, total)
 
-    def _each(self, out: int) -> None:
+    def _requantise_each(self, out: int) -> None:
         b, frame, precision = self.b, self.frame, self.precision
         value, work, word, other, third, *_ = self.values
         signed = precision.y_signed
@@ -295,7 +295,7 @@ AVGPOOL = element_kernel(
     write=avgpool_kernel,
     usual_tiny="32x32x32:2x2:s=2",
     random=random_avgpool,
-    drawn=lambda rng: drawn_window(rng, MOST_CHANNELS) + rng.choice(("", ":scaled")),
+    drawn=lambda rng: random_window_text(rng, MOST_CHANNELS) + rng.choice(("", ":scaled")),
     structures=(AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS),
     samples=("{side}x{side}x4:{window}", "{side}x{side}x4:{window}:scaled"),
 )

@@ -9,7 +9,7 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
-from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, drawn_window, map_kernel, random_elements
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, map_kernel, random_elements, random_window_text
 from xpulpnn_sw.kernels.kernel import (
     OUT_SIZES,
     SHIFT,
@@ -29,8 +29,8 @@ from xpulpnn_sw.kernels.requantisation import (
     Requantisation,
     Rule,
     block_parameters,
-    normalising,
     scaled_parameters,
+    with_channel_factors,
 )
 from xpulpnn_sw.kernels.tensors import UNIFORM_VARIANCE, LayerTensors, Spreading, random_values
 from xpulpnn_sw.layers.layer import DepthwiseLayer
@@ -124,7 +124,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
     rule, after = tensors.rule, tensors.requantisation
     if level.requantises:
-        after = normalising(after, layer.channels)
+        after = with_channel_factors(after, layer.channels)
     bias = np.zeros(layer.channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
     if isinstance(after, ExactRequantisation):
         parameters = scaled_parameters(bias, after, layer.channels, 1)
@@ -171,7 +171,7 @@ DEPTHWISE = map_kernel(
     write=depthwise_kernel,
     rules=(Rule.BN32, Rule.BN64, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
     random=random_depthwise,
-    drawn=lambda rng: drawn_window(rng, 9),
+    drawn=lambda rng: random_window_text(rng, 9),
     structures=(DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS),
     samples=("8x8x4:3x3", "8x8x4:3x3:s=2", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
     outside_samples=(

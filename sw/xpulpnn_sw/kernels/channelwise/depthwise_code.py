@@ -216,10 +216,10 @@ class DepthwiseCode:
         b("p.mac", rest, turns, work)
 
         def row(number: int, count: int) -> None:
-            met = [words[(number + place) % _DOWN_ROWS] for place in range(_DOWN_ROWS)]
-            b.load(met[-1], pointer, frame.value("pitch", work))
+            window = [words[(number + place) % _DOWN_ROWS] for place in range(_DOWN_ROWS)]
+            b.load(window[-1], pointer, frame.value("pitch", work))
             for accumulator, weights in zip(acc[:count], (first, second), strict=False):
-                finishing.multiply(accumulator, met, weights)
+                finishing.multiply(accumulator, window, weights)
             finishing.scale(stored[:count], acc[:count])
             b.store(stored[0], self._out, Held(self._out_pixel if count > 1 else down), bits=BYTE_BITS)
             if count > 1:

@@ -53,16 +53,16 @@ def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Ru
         (layer.height, layer.out_height, layer.stride[0], top),
         (layer.width, layer.out_width, layer.stride[1], left),
     )
-    beyond = [(count - 1) * step - before + _ROWS - size for size, count, step, before in sides]
-    each = -(-layer.channels // request.cores)
+    overhang = [(count - 1) * step - before + _ROWS - size for size, count, step, before in sides]
+    share = -(-layer.channels // request.cores)
     return (
         precision.x == precision.y == BYTE_BITS
         and layer.kernel_height == _ROWS
         and layer.kernel_width <= _COLUMNS
         and max(layer.stride) <= _STEP
-        and max(top, left, *beyond) <= 1
+        and max(top, left, *overhang) <= 1
         and fits_immediate(known["row_bytes"])
-        and each * request.cores * _MOST_IDLE <= layer.channels * (_MOST_IDLE + 1)
+        and share * request.cores * _MOST_IDLE <= layer.channels * (_MOST_IDLE + 1)
     )
 
 
@@ -169,14 +169,14 @@ class InPlaceCode:
 
         def row(y: int) -> None:
             first = y * layer.stride[0] - layer.padding[0]
-            met = [row for row in range(first, first + _ROWS) if 0 <= row < layer.height]
-            for number in met:
+            rows = [row for row in range(first, first + _ROWS) if 0 <= row < layer.height]
+            for number in rows:
                 # other words are those of the result above
                 if not y or number >= first + _ROWS - layer.stride[0]:
                     b.load(self._words[number % _ROWS], self._pointer, self._row_bytes)
-            words = [self._words[number % _ROWS] for number in met]
+            words = [self._words[number % _ROWS] for number in rows]
             for accumulator, factors in zip(self._acc, weights, strict=False):
-                self._finishing.multiply(accumulator, words, [factors[number - first] for number in met])
+                self._finishing.multiply(accumulator, words, [factors[number - first] for number in rows])
             if y:
                 store()
             self._finishing.scale(results, self._acc[: len(results)])

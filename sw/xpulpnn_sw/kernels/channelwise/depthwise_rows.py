@@ -9,9 +9,9 @@ from functools import partial
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.elements import INTERLEAVED, UPPER_HALVES, ElementBuilder, repeated, side_by_side
+from xpulpnn_sw.kernels.channelwise.elements import INTERLEAVED, UPPER_HALVES, ElementBuilder, side_by_side
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.layout import Placement, banked_words
+from xpulpnn_sw.kernels.layout import Placement, banked_words, repeated
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, given
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 

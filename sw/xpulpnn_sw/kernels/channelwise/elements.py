@@ -16,6 +16,7 @@ from xpulpnn_sw.kernels.builder import (
 )
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT, Frame
 from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.layout import repeated
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import ElementLevel
@@ -204,10 +205,6 @@ def side_by_side(
 
 ELEMENT_SUFFIXES = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
 IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second operand may be an immediate
-
-
-def repeated(element: int, bits: int) -> int:
-    return sum(element << place for place in range(0, XLEN, bits))
 
 
 class Packed:

@@ -54,7 +54,7 @@ class PlacedMaps:
         }
 
 
-def same_form(layer: Any, precision: Precision) -> Precision:
+def same_elements(layer: Any, precision: Precision) -> Precision:
     """Return the precision; raise :class:`LayerError` unless results have the width and sign of the input."""
     name = type(layer).__name__.removesuffix("Layer").lower()
     is_same = (precision.x, precision.x_signed) == (precision.y, precision.y_signed)
@@ -82,7 +82,7 @@ _MOST_WINDOW = 5
 """Largest random window; up to three rows and columns pools are unrolled and depthwise filters stay in registers."""
 
 
-def drawn_window(rng: Random, most_channels: int) -> str:
+def random_window_text(rng: Random, most_channels: int) -> str:
     channels = rng.randint(1, most_channels)
     ky, kx = (rng.choice((1, 2, 3, 3, rng.randint(4, _MOST_WINDOW))) for _ in range(2))
     top, bottom = (rng.randint(0, min(2, ky - 1)) for _ in range(2))
@@ -101,4 +101,4 @@ def _unsigned(bits: int) -> Precision:
 # kernels of maps: all, those of one element width, those whose results are elements of the input
 map_kernel = partial(Kernel, variants=ELEMENT_LEVELS, usual_variants=("xpulpv2", "xpulpnn"))
 element_kernel = partial(map_kernel, uniform=_unsigned)
-same_kernel = partial(element_kernel, precision=same_form)
+same_kernel = partial(element_kernel, precision=same_elements)

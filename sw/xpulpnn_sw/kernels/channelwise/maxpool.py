@@ -8,7 +8,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
 from xpulpnn_sw.kernels.channelwise.elements import Packed
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, drawn_window, same_kernel
+from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, random_window_text, same_kernel
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
@@ -193,7 +193,7 @@ MAXPOOL = same_kernel(
     write=maxpool_kernel,
     variants=POOL_LEVELS,
     random=random_maxpool,
-    drawn=lambda rng: drawn_window(rng, MOST_CHANNELS),
+    drawn=lambda rng: random_window_text(rng, MOST_CHANNELS),
     structures=(MAXPOOL_ARGUMENTS,),
     samples=("{side}x{side}x4:{window}",),
 )

@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.frame import RA
 from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.registers import FreeRegisters
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, positive, quotient, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, per_core, positive, quotient
 from xpulpnn_sw.layers.layer import WindowLayer
 
 # distances in bytes to the next pixel, row, output pixel and inner window
@@ -136,7 +136,7 @@ class Pooling(ABC):
         return {
             **{name: distances[name] for name in _DISTANCES},
             "words": pixel // WORD,
-            "count": shared(positive(Argument("out_height") * words - core + cores - 1)),
+            "count": per_core(positive(Argument("out_height") * words - core + cores - 1)),
             "oy": quotient(core, words),
             "word": core - oy * words,
             # rows and words to the core's next unit

@@ -11,12 +11,11 @@ from xpulpnn_sw.kernels.channelwise.elements import (
     INTERLEAVED,
     UPPER_HALVES,
     ElementBuilder,
-    repeated,
     side_by_side,
 )
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kernel
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
-from xpulpnn_sw.kernels.layout import Program
+from xpulpnn_sw.kernels.layout import Program, repeated
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS, ElementLevel
@@ -92,7 +91,7 @@ class TransposeCode:
     def _terms(self) -> dict[str, Term]:
         height, width, pixel, row = (Argument(name) for name in ("height", "width", "pixel_bytes", "row_bytes"))
         turns, plane, channels = Name("turns"), Name("plane"), XLEN // self._bits
-        line, begun = Name("line"), Name("begun")
+        line, first_row = Name("line"), Name("first_row")
         return {
             "turns": (width + (self._pixels - 1)) // self._pixels,
             "line": width * pixel,
@@ -100,8 +99,8 @@ class TransposeCode:
             **even_share((pixel // WORD) * height),
             "rows": Name("count"),
             "first_word": Name("begin") // height,
-            "begun": Name("begin") - Name("first_word") * height,
-            "left": height - begun,
+            "first_row": Name("begin") - Name("first_word") * height,
+            "left": height - first_row,
             "pixel": pixel,
             "plane": height * row,
             # from the last channel's bytes of an iteration to the first channel's of the next
@@ -110,8 +109,8 @@ class TransposeCode:
             "next_row": row - turns * self._groups,
             "source_wrap": Number(WORD) - height * line,
             "target_wrap": plane * (channels - 1),
-            "source": Argument("input") + Name("first_word") * WORD + begun * line,
-            "target": Argument("output") + Name("first_word") * plane * channels + begun * row,
+            "source": Argument("input") + Name("first_word") * WORD + first_row * line,
+            "target": Argument("output") + Name("first_word") * plane * channels + first_row * row,
         }
 
     def write(self) -> Program:

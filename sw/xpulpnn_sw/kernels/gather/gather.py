@@ -14,7 +14,7 @@ class Gather:
 
     def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: Sequence[int], out: list[int]) -> None:
         self._b, self._frame, self._registers, self._out = b, frame, list(registers), out
-        self._npx, self._is_by_arguments = form.variant.npx, form.order is GroupOrder.BY_ARGUMENTS
+        self._npx = form.variant.npx
         self._along = None if form.order is GroupOrder.DOWN_COLUMNS else GroupCopy(b, frame, form, self._registers)
         self._down = None if form.order is GroupOrder.ALONG_ROWS else RowReuseCopy(b, frame, form, registers)
         self._strip, self._copy_along, self._copied = Label(), Label(), Label()
@@ -33,7 +33,7 @@ class Gather:
             b.jump(self._strip)
             # within reach of the branches to it
             with b.region("im2col"):
-                self._down.put_apart()
+                self._down.write_slow_paths()
                 if self._along is not None:
                     b.place(self._copy_along)
                     self._along.emit()

@@ -20,7 +20,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WITH_REGISTER, WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
+from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis, repeated
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
@@ -64,10 +64,6 @@ _NAMED = 13  # named registers of the copy
 _BYTES = XLEN // BYTE_BITS
 
 
-def _repeated(value: int, distance: int) -> int:
-    return sum(value << position for position in range(0, XLEN, distance))
-
-
 class RowFormat:
     """Format of input words in activation rows.
 
@@ -103,7 +99,7 @@ class RowFormat:
         """Return the word around the map of each plane, derived from the argument ``outside`` if there is one."""
         if not self.valued:
             return {}
-        mask, repeat = (1 << self.row_bits) - 1, _repeated(1, self.row_bits)
+        mask, repeat = (1 << self.row_bits) - 1, repeated(1, self.row_bits)
         # the plane of the uppermost bits is the first
         shifts = [self.row_bits * (self.planes - 1 - plane) for plane in range(self.planes)]
         words = [(Argument("outside") // (1 << shift) & mask) * repeat for shift in shifts]
@@ -193,7 +189,7 @@ class RowWriter:
             rest = self._temporaries[form.planes + 1 :]
             self._masks = {form.bits >> n: rest.pop(0) for n in range(1, form.planes.bit_length())}
             for shift, register in self._masks.items():
-                b.li(register, _repeated((1 << shift) - 1, 2 * shift))
+                b.li(register, repeated((1 << shift) - 1, 2 * shift))
             self._planes = rest
             for number, register in enumerate(rest, 1):
                 frame_value = frame.value(f"plane{number}", register)
@@ -201,12 +197,12 @@ class RowWriter:
                     b.put(register, frame_value)
         elif form.expansion > 1 and not form.variant.unpacks:
             self._vector, self._mask, self._sign = self._temporaries[PAIR:]
-            b.li(self._mask, _repeated((1 << form.bits) - 1, form.row_bits))
+            b.li(self._mask, repeated((1 << form.bits) - 1, form.row_bits))
             if form.bits == SIGN_BITS:
                 self._outside = self._sign
                 b.li(self._outside, -1)
             elif form.is_signed:
-                b.li(self._sign, _repeated(1 << (form.bits - 1), form.row_bits))
+                b.li(self._sign, repeated(1 << (form.bits - 1), form.row_bits))
 
     def _widen(self, packed: list[int], place: int) -> None:
         """Widen a word to ``expansion`` words, the first of its elements 0, n, 2n, ..., the next of 1, n + 1, ..."""

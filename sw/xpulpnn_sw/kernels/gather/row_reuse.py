@@ -16,7 +16,7 @@ from itertools import pairwise
 from xpulpnn_sw.kernels.builder import LOAD_BY_REGISTER, WORD, ZERO, Builder, Held, Label
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.gather.row_format import PAIR, RowFormat
-from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, lesser, positive, shared
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, minimum, per_core, positive
 from xpulpnn_sw.kernels.variants import LoopStyle
 from xpulpnn_sw.layers.layer import ConvLayer
 
@@ -45,7 +45,7 @@ class GroupOrder(Enum):
         return down if self is GroupOrder.DOWN_COLUMNS else along
 
 
-def _may_be(form: RowFormat, out_width: int, columns: int) -> bool:
+def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
     """Return whether groups may follow each other downwards; ``columns`` is the input width less a group's strides."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
@@ -54,15 +54,15 @@ def _may_be(form: RowFormat, out_width: int, columns: int) -> bool:
 
 def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
     """Return the words of each core's buffer for strips, in addition to ``words`` for the fields of a group."""
-    if not _may_be(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
+    if not _may_go_down(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
     step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
     share = -(-layer.pixels // form.variant.npx // cores)
     more = min(layer.out_height - 1, share - 1, max(0, _BUFFER_WORDS - words) // step)
-    return more * step if _saves(form, layer, pixel_bytes // WORD, more) else 0
+    return more * step if _is_faster(form, layer, pixel_bytes // WORD, more) else 0
 
 
-def _saves(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
+def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
     """Estimate whether a strip of a group and ``more`` groups below it is copied faster than group by group.
 
     A pixel has ``words``. Down the columns fewer rows are copied; along the rows wide filters read each word only once.
@@ -81,7 +81,7 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
     """Return the order of groups, as far as the known arguments determine it."""
     variant = form.variant
     columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
-    if not _may_be(form, known.get("out_width", 0), columns):
+    if not _may_go_down(form, known.get("out_width", 0), columns):
         return GroupOrder.ALONG_ROWS
     needed = (
         *("width", "out_width", "stride_x", "stride_y", "kernel_height", "kernel_width"),
@@ -106,15 +106,15 @@ def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Ter
     room = Argument("buffer_stride") - Argument("row_stride") * npx - spare_bytes
     terms: dict[str, Term] = {
         "strip_run": Argument("kernel_width") * Argument("pixel_bytes") * npx,
-        "strip_rows": lesser(room // (Name("strip_run") * stride_y) + 1, Argument("out_height")),
-        "strip_first": shared(groups * core),
-        "strip_left": shared(groups * (core + 1)) - Name("strip_first"),
+        "strip_rows": minimum(room // (Name("strip_run") * stride_y) + 1, Argument("out_height")),
+        "strip_first": per_core(groups * core),
+        "strip_left": per_core(groups * (core + 1)) - Name("strip_first"),
     }
     if order is GroupOrder.BY_ARGUMENTS:
         is_whole = positive(Number(1) - (Argument("out_width") & (npx - 1)))
-        is_shared = lesser(Number(1), positive(kernel_height - stride_y))
-        is_wide = lesser(Number(1), positive(Argument("width") - Argument("stride_x") * (npx - 1) + 1))
-        terms["strips"] = lesser(is_whole * is_shared * is_wide, Name("strip_rows") - 1)
+        is_shared = minimum(Number(1), positive(kernel_height - stride_y))
+        is_wide = minimum(Number(1), positive(Argument("width") - Argument("stride_x") * (npx - 1) + 1))
+        terms["strips"] = minimum(is_whole * is_shared * is_wide, Name("strip_rows") - 1)
     return terms
 
 
@@ -205,12 +205,12 @@ class RowReuseCopy:
         frame.store_all(source=source, strip_place=self._place)
         b.jump(start)
 
-    def put_apart(self) -> None:
+    def write_slow_paths(self) -> None:
         """Write the code for rows beside or outside the input and for filters without fast copy."""
         if self._is_fast is not False:
-            self._beside()
+            self._copy_at_sides()
             self._write_fill(*self._fill)
-        self._others()
+        self._copy_other_shapes()
         self._b.put_asides()
 
     def emit(self) -> None:
@@ -289,7 +289,7 @@ class RowReuseCopy:
                 b.store_words(words[column : column + npx], place)
         b.mv(self._place, places[-1])
 
-    def _beside(self) -> None:
+    def _copy_at_sides(self) -> None:
         """Copy rows of which only the first or only the last column lies beside the input."""
         b, x, last, work = self._b, self._second, self._third, self._pointer
         b.place(self._left)
@@ -306,7 +306,7 @@ class RowReuseCopy:
         self._rows(partial(self._copy_columns, range(self._columns - 1)))
         b.jump(self._done)
 
-    def _others(self) -> None:
+    def _copy_other_shapes(self) -> None:
         """Copy rows pixel by pixel, inside the input a word of each pixel in turn."""
         b, frame, x, last, beside = self._b, self._frame, self._second, self._third, Label()
         b.place(self._apart)

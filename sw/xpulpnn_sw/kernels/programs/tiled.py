@@ -20,7 +20,7 @@ from xpulpnn_sw.kernels.tiling.division import (
     command_words,
 )
 from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
-from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, planned, schedule
+from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, fastest_plan, schedule
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function but no interrupts
@@ -154,16 +154,16 @@ class TiledProgram(BareProgram):
         return reports.view("<u4").astype(np.int64).reshape(len(self.steps), self.cores, len(TIMES))
 
 
-def tiled_program(run: KernelRun, cores: int, memory: int, wish: Tiling, *, specialise: bool = False) -> TiledProgram:
+def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, specialise: bool = False) -> TiledProgram:
     """Return the program in which ``cores`` cores, for which ``run`` has room, use ``memory`` bytes of TCDM.
 
     Raise :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
     """
     inside = _Inside(run, cores, memory)
     division = ProductDivision(run)
-    lines = None if wish.rows is None else division.lines_of(wish.rows)
+    lines = None if tiling.rows is None else division.lines_of(tiling.rows)
     fixed = inside.end - TCDM_BASE - division.buffer_bytes(0)
-    plan = planned(division, cores, memory, fixed, lines=lines, channels=wish.channels, overlap=wish.overlap)
+    plan = fastest_plan(division, cores, memory, fixed, lines=lines, channels=tiling.channels, overlap=tiling.overlap)
     buffers = {
         operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
         for operand, (count, size) in plan.buffers.items()

@@ -120,7 +120,7 @@ def slots_needed(tiles: tuple[Tile, ...], operand: TileOperand, *, overlap: bool
     return 2 if overlap and len({tile.key(operand) for tile in tiles}) > 1 else 1
 
 
-def planned(
+def fastest_plan(
     division: Division,
     cores: int,
     memory: int,
@@ -154,7 +154,7 @@ def planned(
     ]
     fitting = [plan for plan in candidates if plan.most_bytes <= memory]
     if not fitting and overlap is None:
-        return planned(division, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
+        return fastest_plan(division, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
     if not fitting:
         least = min(plan.most_bytes for plan in candidates)
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")

@@ -207,7 +207,7 @@ class GemmCode(ProductCode):
         for pixel, row in enumerate(self._rows):
             self._frame.load(f"row{pixel}", row)
         self._chunk(plan.first_chunk)
-        self._take_out(is_first=True)
+        self._extract_results(is_first=True)
         if self.is_corrected:
             self._correct()
         if plan.chunks > 1:
@@ -215,7 +215,7 @@ class GemmCode(ProductCode):
                 self._store()
             with b.loop(plan.chunks - 1, self._chunk_counter, level=self._chunk_level):
                 self._chunk(plan.chunk)
-                self._take_out(is_first=False)
+                self._extract_results(is_first=False)
         with b.region("quant"):
             if not plan.sums_in_memory:
                 self._store()
@@ -282,7 +282,7 @@ class GemmCode(ProductCode):
 
     # -- results
 
-    def _take_out(self, *, is_first: bool) -> None:
+    def _extract_results(self, *, is_first: bool) -> None:
         """Add the results in the accumulators to the sums; the first time set the sums."""
         if self._plan.packing.scheme is Scheme.BYTES:
             return

@@ -252,6 +252,6 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
                 yield packing, method
 
 
-def best_plan(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **wishes: Any) -> PackedPlan | None:
+def best_plan(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **requested: Any) -> PackedPlan | None:
     """Return the plan with the fewest estimated cycles; None if nothing is legal."""
-    return min(plans(layer, w, a, candidates, **wishes), key=lambda plan: plan.cycles, default=None)
+    return min(plans(layer, w, a, candidates, **requested), key=lambda plan: plan.cycles, default=None)
