@@ -157,7 +157,6 @@ class _Emission:
         return self._converted[key]
 
     def _add(self, component: wiring.Component, text: str, foreign: Mapping[str, Interface]) -> str:
-        """Add one component; those whose text is the same share a module."""
         interfaces = {**self.known, **foreign}
         inside = sorted(interfaces.keys() & set(_CELL.findall(text)))
         ports = [port for port in component_ports(component) if port.width]

@@ -112,7 +112,6 @@ class CoreDemux(Component):
         return at_base, _within(addr, TCDM_ALIAS, TCDM_SPACE), memory
 
     def _decoded(self, m, addr, places):
-        """Decode the destination of an address, one-hot."""
         selects = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
         at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()

@@ -180,7 +180,6 @@ class Backend(Component):
             ]
 
     def _access(self, m, stages, ex_fires):
-        """Connect memory and CSR accesses."""
         id_ex, ex_stage, lsu = stages.id_stage.id_ex, stages.ex_stage, stages.lsu
         address_sum = ex_stage.sum
         if self.config.late_results:
@@ -200,7 +199,6 @@ class Backend(Component):
         ]
 
     def _hand_to_wb(self, m, stages):
-        """Connect the instruction in EX to WB."""
         config, id_ex, ex_stage, ex = self.config, stages.id_stage.id_ex, stages.ex_stage, stages.wb_stage.ex
         uses_rd = optional(id_ex, "wb_base")
         if config.requantise:
@@ -227,7 +225,6 @@ class Backend(Component):
         ]
 
     def _multiply(self, m, stages, ex_fires):
-        """Connect the factors of dot products."""
         id_stage, ex_stage, id_ex = stages.id_stage, stages.ex_stage, stages.id_stage.id_ex
         if self.config.dotp_operands_in_id:
             formats = ("dotp_fmt", "dotp_a_signed", "dotp_b_signed")
@@ -280,7 +277,6 @@ class Backend(Component):
             m.d.comb += lsu.ex_ctrl.valid.eq(0)
 
     def _quantise(self, m, stages, ex_fires):
-        """Connect the quantiser to the load-store unit."""
         id_ex, ex_stage, lsu = stages.id_stage.id_ex, stages.ex_stage, stages.lsu
         m.d.comb += [
             ex_stage.quantise.eq(id_ex.quantise),
@@ -306,7 +302,6 @@ class Backend(Component):
         ]
 
     def _observe(self, m, stages, ex_ready):
-        """Connect the retirement port."""
         m.submodules.stall_monitor = waits = StallMonitor()
         m.submodules.rvfi_tap = tap = RvfiTap(pairs=self.config.mac_load_pair, debug=self.config.debug)
         connect(m, tap.rvfi, flipped(self.rvfi))
@@ -326,7 +321,6 @@ class Backend(Component):
                 m.d.comb += tap.fault.eq(0)
 
     def _observe_waits(self, m, stages, waits, ex_ready):
-        """Connect the causes of bubbles."""
         lsu, system = stages.lsu, self.system
         with m.If(~stages.id_stage.id_ex.lsu.valid):
             m.d.comb += waits.ex_wait.eq(WaitCause.MULTICYCLE)
@@ -353,7 +347,6 @@ class Backend(Component):
         ]
 
     def _observe_instructions(self, m, stages, tap, ex_ready):
-        """Connect operands, results and accesses of instructions."""
         id_stage, ex_stage, wb_stage, lsu = stages
         id_ex, payload, wb = id_stage.id_ex, self.insn.payload, wb_stage.wb
         m.d.comb += [

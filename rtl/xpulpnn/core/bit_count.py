@@ -70,7 +70,6 @@ class BitCount(Component):
 
     @staticmethod
     def _registered(m: Module, *values: Signal) -> list[Signal]:
-        """Return registered copies of the values."""
         later = [Signal.like(value, name=f"late_{value.name}") for value in values]
         m.d.sync += [register.eq(value) for register, value in zip(later, values, strict=True)]
         return later

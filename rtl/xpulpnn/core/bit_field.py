@@ -11,7 +11,6 @@ INDEX_BITS = (XLEN - 1).bit_length()
 
 
 def bits_below(index: Value) -> Value:
-    """Return the mask of the bits below ``index``, a 5-bit number."""
     return Const(ALL_ONES >> 1, XLEN) >> ~index
 
 

@@ -150,7 +150,6 @@ class Controller(Component):
         return Mux(faulted, Cat(0, access_pc), self.id_pc)
 
     def _redirect(self, m, debug, faulted):
-        """Select the address of the next fetch."""
         flush, others = signals(1, "flush others")
         other_target = Signal.like(self.target)
         m.d.comb += flush.eq(self.intent.system & (self.system.kind == System.FENCE_I))

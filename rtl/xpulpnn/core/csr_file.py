@@ -40,7 +40,6 @@ class StoredCsr:
         self.value = Cat(*(self._bits.get(bit, Const(csr.reset >> bit & 1, 1)) for bit in range(XLEN)))
 
     def __getitem__(self, position: int):
-        """Return the flip-flop of a writable bit."""
         return self._bits[position]
 
     def set(self, value, above: int = 0):

@@ -49,7 +49,6 @@ class Cube(NamedTuple):
         return (self.match ^ other.match) & self.mask & other.mask
 
     def contains(self, other: "Cube") -> bool:
-        """Return whether this cube contains every word of ``other``."""
         return not self.mask & ~other.mask and not (self.match ^ other.match) & self.mask
 
 

@@ -59,7 +59,6 @@ class ExStage(Component):
 
     @staticmethod
     def _dotp_ports(config):
-        """Return the ports for the operands of dot products."""
         ports = {}
         if config.widths and config.dotp_operands_in_id:
             #: dotp_fmt: Element format of the dot product in EX. Without a dot product it should be stable, like the
@@ -87,7 +86,6 @@ class ExStage(Component):
 
     @staticmethod
     def _nnrf_ports(config):
-        """Return the ports for the NN-RF and Mac&Load of two products."""
         ports = {}
         if config.mac_load_nn:
             #: id_nn_act_addr: Activation entry of the NN-RF that the instruction in ID reads; only with the nn form of

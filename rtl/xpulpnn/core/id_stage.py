@@ -207,7 +207,6 @@ class IdStage(Component):
         return goes
 
     def _report_cause(self, m, causes):
-        """Report the first active cause to the retirement port."""
         m.d.comb += self.id_wait.eq(WaitCause.SYNC)
         for cause, holds in reversed(causes.items()):
             with m.If(holds):

@@ -71,7 +71,6 @@ class Lsu(Component):
         return m
 
     def _word(self, m, second):
-        """Return the number of the requested word."""
         word = self.ex_address[2:]
         if not self.late:
             return word + second

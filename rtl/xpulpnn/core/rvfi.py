@@ -129,7 +129,6 @@ class RvfiTap(Component):
         return m
 
     def _id_values(self):
-        """Return the fields known in ID."""
         info, fields = self.id_info, data.View(InsnWord, self.id_insn)
         rs2 = fields.rs2
         if self.pairs:
@@ -152,7 +151,6 @@ class RvfiTap(Component):
         }
 
     def _ex_values(self, m, in_ex):
-        """Return the fields known in EX."""
         mask = Signal(4)
         follow_case(m, mask, self.ex_size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
         return in_ex | {

@@ -15,7 +15,6 @@ PRODUCT = 2 * XLEN
 
 
 def multiplier_of(config: CoreConfig) -> "Mult | WideMult | ProductUnit":
-    """Return the multiplier of a core."""
     if config.multiplies_by_dotp:
         return ProductUnit(config)
     if config.requantise_exact:

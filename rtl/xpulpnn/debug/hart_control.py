@@ -20,7 +20,6 @@ from xpulpnn.isa.debug import (
 
 
 def flag(word, bit):
-    """Select the bit of ``word`` that the one-bit flag ``bit`` names."""
     return word[bit.bit_length() - 1]
 
 

@@ -54,7 +54,6 @@ class DebugMemory(Component):
         word_number = port.addr[_WORD_LSB:][: len(number)]
 
         def of_hart(at, place):
-            """Return whether a word belongs to the per-hart words at ``place``."""
             return at[_HART_BITS:] == place // WORD_BYTES >> _HART_BITS
 
         hart_bits = (harts - 1).bit_length()

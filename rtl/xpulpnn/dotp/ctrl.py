@@ -44,7 +44,6 @@ class ArrayFormat(data.Struct):
 
     @staticmethod
     def fields(fmt: ElemFmt, a_signed: bool, b_signed: bool) -> dict[str, int]:
-        """Return the fields for a format and signs."""
         bit = 1 << fmt.value
         return {"chosen": bit, "a_signed": bit * a_signed, "b_signed": bit * b_signed}
 

@@ -42,5 +42,4 @@ class DecodedDotp(DotpShared):
             m.d.comb += target.eq(value)
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
-        """Return the signs of the two factors in a format."""
         return self.fmt.a_signed[fmt.value], self.fmt.b_signed[fmt.value]

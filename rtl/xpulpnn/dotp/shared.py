@@ -115,7 +115,6 @@ class DotpShared(Component):
                     m.d.comb += [target.eq(value) for target, value in of(fmt)]
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
-        """Return the signs of the two factors in a format."""
         return self.a_signed, self.b_signed
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:

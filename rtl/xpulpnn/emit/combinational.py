@@ -167,7 +167,6 @@ class Combinational:
 
 
 def _arms(nodes: Sequence[Node]) -> int:
-    """Count the conditions in an expression for the statements."""
     choices = [node for node in nodes if isinstance(node, ChoiceNode)]
     return sum(len(choice.arms) + sum(map(_arms, choice.bodies())) for choice in choices)
 

@@ -26,13 +26,11 @@ class Text:
 
     @property
     def operand(self) -> str:
-        """The expression as operand of an operator."""
         if self.signed:
             return f"$unsigned({self.text})"
         return self.text if self.primary else f"({self.text})"
 
     def left_of(self, operator: str) -> str:
-        """Return the expression as left operand of ``operator``."""
         return self.text if self.operator == operator and operator in _CHAINED_SIGNS else self.operand
 
 

@@ -28,7 +28,6 @@ class ModulePort:
 
 
 def component_ports(component: wiring.Component) -> tuple[ModulePort, ...]:
-    """Return the flattened ports in declaration order."""
     ports = []
     for path, member, value in component.signature.flatten(component):
         direction, cast = "input" if member.flow is wiring.In else "output", Value.cast(value)

@@ -47,7 +47,6 @@ def snake_case(name: str) -> str:
 
 
 def is_private(wire: str) -> bool:
-    """Return whether Amaranth generated the name of a net."""
     return wire[0] == "$" or wire[1] == "$"
 
 

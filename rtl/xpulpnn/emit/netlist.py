@@ -56,7 +56,6 @@ class Netlist:
         self._merge_replicas()
 
     def sigs(self) -> Iterator[Sig]:
-        """Yield every value that a cell or process reads."""
         for cell in self.module.cells:
             yield from self.inputs(cell)
         for process in self.module.processes:
@@ -67,7 +66,6 @@ class Netlist:
         return self.outputs[cell.type[1:]] if cell.is_submodule else frozenset({cell.result_port})
 
     def inputs(self, cell: Cell) -> list[Sig]:
-        """Return the values that a cell reads."""
         outputs = self.cell_outputs(cell)
         return [sig for port, sig in cell.ports.items() if port not in outputs]
 

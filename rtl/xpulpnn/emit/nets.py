@@ -206,7 +206,6 @@ class Nets:
         return self.target(chunk)
 
     def note_read(self, chunk: Slice) -> None:
-        """Mark these bits as read."""
         self.read[chunk.wire] |= ((1 << chunk.width) - 1) << chunk.low
 
     def condition(self, sig: Sig) -> str:
@@ -218,13 +217,11 @@ class Nets:
         return self.printer.condition(sig)
 
     def forget(self, name: str) -> None:
-        """Drop an alias."""
         self.aliases.pop(name, None)
         if name in self.shown_fields:
             self.shown_fields.remove(name)
 
     def target(self, chunk: Slice) -> str:
-        """Return the text of a slice of a net."""
         name = self.names[chunk.wire]
         if chunk.width == self.wires[chunk.wire].width:
             return name

@@ -27,7 +27,6 @@ class ProcessPrinter:
         self._operator, self._note = operator, note
 
     def lines(self, nodes: Sequence[Node], path: Path = ()) -> list[str]:
-        """Return the statements, not indented."""
         return [line for node in nodes for line in self._node(node, path)]
 
     def _node(self, node: Node, path: Path) -> list[str]:

@@ -48,7 +48,6 @@ class Cell:
     ports: dict[str, Sig] = field(default_factory=dict)
 
     def flag(self, name: str) -> bool:
-        """Return whether the integer parameter ``name`` is set."""
         return bool(self.params.get(name, 0))
 
     @property
@@ -98,7 +97,6 @@ Statement = Assign | Switch
 
 
 def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield the statements of a process, nested ones included."""
     for statement in statements:
         yield statement
         if isinstance(statement, Switch):
@@ -107,7 +105,6 @@ def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def statement_sigs(statements: Iterable[Statement]) -> list[Sig]:
-    """Return every value that a process reads."""
     return [
         statement.value if isinstance(statement, Assign) else statement.selector
         for statement in all_statements(statements)

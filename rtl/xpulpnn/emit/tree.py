@@ -24,7 +24,6 @@ class ChoiceNode:
         return ChoiceNode(self.selector, [(test, new(body)) for test, body in self.arms], new(self.default))
 
     def bodies(self) -> "list[list[Node]]":
-        """Return every body, the default last."""
         return [*(body for _, body in self.arms), self.default]
 
 
@@ -32,7 +31,6 @@ Node = Assign | ChoiceNode
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
-    """Return whether no assignment is reachable."""
     return all(not isinstance(node, Assign) and all(map(is_empty, node.bodies())) for node in nodes)
 
 

@@ -115,7 +115,6 @@ class Field:
         return f"{self.low}..{self.high}{multiple}{f' with at most one of the update bits {bits}' if bits else ''}"
 
     def show(self, value: int) -> str:
-        """Return ``value`` as written in an error message."""
         return f"x{value}" if self.kind is FieldKind.REGISTER else str(value)
 
 

@@ -13,7 +13,6 @@ from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_ANY
 
 
 def phrase(insn: Insn) -> str:
-    """Return the operation of ``insn`` in words."""
     text = OPERATIONS[insn.op].phrase
     return text.replace("one of them", "the activation not used") if insn.reloads_other else text
 
@@ -142,7 +141,6 @@ LOOPS = ("lpstart", "lpend", "lpcount")  # registers of hardware loops, indexed 
 
 
 def definition(insn: Insn) -> list[ast.stmt]:
-    """Return the statements of a row as syntax trees."""
     return ast.parse("\n".join(statements(insn))).body
 
 

@@ -171,7 +171,6 @@ class ResettingManager(Manager):
 
 
 def longest() -> dict[str, int]:
-    """Return the bytes of the longest burst, by channel."""
     size = _size()
     if not bench_data()["writes"]:
         return {"ar": 2 * size}

@@ -12,7 +12,6 @@ from xpulpnn_sim.benches.launcher_data import bench_data
 
 
 def expanded_words(word: int) -> int:
-    """Return the expanded ``word``; 0 for a reserved compressed word."""
     if word & LENGTH_MASK == LENGTH_MASK:
         return word
     try:

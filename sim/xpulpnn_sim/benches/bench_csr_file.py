@@ -160,7 +160,6 @@ def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
 
 
 def read(csr: Csr, rng: Random) -> CsrCycle:
-    """Return inputs of a cycle that shows a register without an access to it."""
     return {**idle_cycle(rng), "csr__addr": csr.address}
 
 

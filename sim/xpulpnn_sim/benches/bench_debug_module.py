@@ -189,17 +189,14 @@ class _ManualBusEnv(DirectedDebugEnv):
         return self.request()
 
     def request(self) -> list[int]:
-        """Return the request on the bus."""
         return [sample(getattr(self.dut, f"bus__{name}")) for name in ("req", "addr", "we", "be", "wdata")]
 
     async def step(self, **ports: int) -> None:
-        """Drive ports of the bus for a cycle."""
         drive(self.dut, {f"bus__{name}": value for name, value in ports.items()})
         await RisingEdge(self.dut.clk)
         drive(self.dut, dict.fromkeys((f"bus__{name}" for name in ports), 0))
 
     async def idle(self, where: str) -> None:
-        """Check that there is no request."""
         await FallingEdge(self.dut.clk)
         self.board.equal(sample(self.dut.bus__req), 0, f"{where}: requests")
         await RisingEdge(self.dut.clk)

@@ -47,12 +47,10 @@ _WINDOWS = (1, 2, 4, 8, 16, 20)
 
 
 def late(cycles: int) -> ObiTiming:
-    """Return the timing of a memory with a fixed latency."""
     return ObiTiming(1.0, cycles, cycles)
 
 
 async def command_all(env: DmaEnv, commands: Iterable[Words]) -> None:
-    """Run commands one after the other under one identifier."""
     number = await env.identifier()
     for words in commands:
         await env.command(words)

@@ -33,7 +33,6 @@ _NN_BEATS = 300
 
 
 def random_gap(rng: Random, probability: float) -> int:
-    """Return a random number of cycles, mostly none."""
     return rng.randint(1, MAX_WAIT) if rng.random() < probability else 0
 
 
@@ -50,7 +49,6 @@ class OperationDriver:
         await ClockCycles(self._dut.clk, cycles)
 
     async def abandon(self, operation: dict[str, int], cycles: int) -> None:
-        """Start an operation and flush it after some cycles."""
         drive(self._dut, operation)
         self._start.value = 1
         await ClockCycles(self._dut.clk, cycles)

@@ -64,7 +64,6 @@ def _tell(mutant: int, verdict: dict[str, Any]) -> None:
 
 
 async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:
-    """Run a test on a mutant and end the process."""
     data = bench_data()
     sys.stdout.flush()
     silence()

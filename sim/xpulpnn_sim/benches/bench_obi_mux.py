@@ -173,7 +173,6 @@ class MuxEnv:
             board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of manager {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
-        """Start the transfers of all managers."""
         pairs = zip(self.managers, self.transfers, strict=True)
         return [cocotb.start_soon(manager.run(transfers)) for manager, transfers in pairs]
 

@@ -68,7 +68,6 @@ class RandomCode(WordMemory):
         return self._failures[address]
 
     def error_at(self, address: int) -> bool:
-        """Return whether a word of the instruction at ``address`` is answered with an error."""
         word = address & ~(WORD_BYTES - 1)
         return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 
@@ -76,15 +75,12 @@ class RandomCode(WordMemory):
         return instruction_size(self.load(address))
 
     def instruction_at(self, address: int) -> int:
-        """Return the instruction at ``address``, upper half 0 if it is compressed."""
         return self.load(address) & (1 << BYTE_BITS * self.size_at(address)) - 1
 
     def after(self, address: int) -> int:
-        """Return the address after the instruction at ``address``."""
         return (address + self.size_at(address)) & WORD_MASK
 
     def words_of(self, address: int) -> int:
-        """Return the memory words of the instruction at ``address``: 1, or 2 across a word boundary."""
         return 1 + (address % WORD_BYTES + self.size_at(address) > WORD_BYTES)
 
 

@@ -58,7 +58,6 @@ class ChangingCode:
         return sum(word << WORD_BYTES * BYTE_BITS * number for number, word in enumerate(words))
 
     def fails(self, address: int) -> bool:
-        """Return whether the part with the byte at ``address`` cannot be read."""
         return self._failures[address // PART_BYTES]
 
 

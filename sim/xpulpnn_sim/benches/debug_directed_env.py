@@ -35,11 +35,9 @@ class DirectedHart(DebuggedHart):
         self.halted, self.resuming = self.halted and not self.in_reset, self.resuming and not self.in_reset
 
     def resume(self) -> None:
-        """Request the hart to resume."""
         self.resume_ack, self.resuming = False, self.resuming or self.halted
 
     def forget(self) -> None:
-        """Withdraw all requests."""
         self.wanted = self.resume_ack = self.resuming = False
 
 
@@ -95,7 +93,6 @@ class DirectedDebugEnv(DebugEnv):
         await self.wait_idle()
 
     async def halt_only(self, harts: Iterable[int]) -> None:
-        """Let the given harts halt, and the others run."""
         for hart in range(self.count):
             await self.notify(Place.HALTED if hart in harts else Place.RESUMING, hart)
 

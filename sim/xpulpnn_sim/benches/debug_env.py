@@ -140,7 +140,6 @@ class DebugEnv:
         self.board.equal(observed, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
 
     def compare_bus(self) -> None:
-        """Compare the accesses on the system bus."""
         observed = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
         self.board.equal(observed, self.expected.log, "accesses to the bus")
 

@@ -44,7 +44,6 @@ class _CommandChecker(Agent):
         self._answers: Mapping[int, Answer] = {}
 
     def drive(self) -> None:
-        """Record the requests of this cycle."""
         self._asking = {
             port: shown for port, manager in enumerate(self._ports) if (shown := manager.request) is not None
         }
@@ -97,7 +96,6 @@ class DmaEnv(AgentGroup):
         return expect(self.memory_ports, words)
 
     async def identifier(self, port: int = 0) -> int:
-        """Allocate an identifier."""
         return await self.managers[port].read(self.addresses[port] + Dma.COMMAND)
 
     async def command(self, words: Sequence[int], port: int = 0) -> None:

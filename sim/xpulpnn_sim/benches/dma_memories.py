@@ -65,7 +65,6 @@ class Memories:
         self.l2 = np.frombuffer(rng.randbytes(L2_BYTES), np.uint8).copy()
 
     def move(self, sources: npt.NDArray[np.uint32], targets: npt.NDArray[np.uint32]) -> None:
-        """Copy bytes in the order of their index."""
         values = self._at(sources)
         for inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
             targeted = in_tcdm(targets) == inside

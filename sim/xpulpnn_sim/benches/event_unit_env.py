@@ -52,7 +52,6 @@ class EventUnitEnv:
         self.model, self.answers = EventUnitModel(self.config), []
 
     def free(self) -> list[int]:
-        """Return the cores whose access would be granted."""
         waiting = self.model.waiting()
         return [core for core in range(self.config.cores) if not waiting >> core & 1]
 
@@ -114,7 +113,6 @@ class EventUnitEnv:
 
 
 def waiting_offsets(config: ClusterConfig) -> list[int]:
-    """Return the offsets of the registers whose loads wait for events."""
     triggers = (EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
     barriers = (EventRegister.BARRIER + BARRIER_BYTES * number for number in range(config.barriers))
     offsets = [EventRegister.WAIT, EventRegister.WAIT_CLEAR]

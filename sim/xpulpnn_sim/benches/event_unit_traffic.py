@@ -89,7 +89,6 @@ class RandomTraffic:
             await env.step(CycleInputs(self._held, shared=access))
 
     def _cores(self) -> int:
-        """Return a random set of cores, often all of them."""
         all_cores = (1 << self._config.cores) - 1
         return self._rng.choice((all_cores, all_cores, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
 

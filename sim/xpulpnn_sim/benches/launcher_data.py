@@ -35,5 +35,4 @@ def configured(design: str) -> Any:
 
 
 def configuration() -> Any:
-    """Return the configuration of the unit under test."""
     return configured(bench_data()["design"])

@@ -45,7 +45,6 @@ _WHOLE = "whole.cpp"
 
 
 def ports_of(design: EmittedVerilog, direction: str) -> list[str]:
-    """Return the names of the "input" or "output" ports of the top module."""
     return [port["name"] for port in design.manifest["ports"] if port["direction"] == direction]
 
 
@@ -98,12 +97,10 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
 
 
 def _including(sources: Iterable[object]) -> str:
-    """Return a source that includes all ``sources``."""
     return "".join(f'#include "{source}"\n' for source in sources)
 
 
 def available(simulator: str) -> bool:
-    """Return whether ``simulator``, one of :data:`SIMULATORS`, is installed."""
     return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
 
 

@@ -74,7 +74,6 @@ class BenchedUnit:
         return emit(self.make(), self.bench, config={})
 
     def describe(self) -> dict[str, Any]:
-        """Return all data of the bench."""
         return {**self.parameters, **({} if self.rows is None else {"rows": self.rows()})}
 
 

@@ -74,5 +74,4 @@ def constants(axi, channel, prot=0):
 
 
 def failed(response):
-    """Return whether an AXI response is an error."""
     return response[-1]

@@ -18,7 +18,6 @@ HALVES = WINDOW_BYTES // WORD_BYTES  # ports to the TCDM, one per word of a wind
 
 
 def _access_layout(writes):
-    """Return the layout of an access to a window: address, bytes, data to write."""
     fields = {"external": 1, "address": XLEN, "be": WINDOW_BYTES, "beats": BEATS}
     return data.StructLayout(fields | ({"wdata": EXT_DATA_BITS} if writes else {}))
 

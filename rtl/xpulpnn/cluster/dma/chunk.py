@@ -51,11 +51,9 @@ class Row(data.Struct):
 
 
 def window(address: Value) -> Value:
-    """Return the address of the window that contains a byte."""
     return Cat(Const(0, OFFSET_BITS), address[OFFSET_BITS:])
 
 
 def enables(chunk) -> Value:
-    """Return the byte enables of a :class:`Chunk` within its window."""
     mask = Cat(chunk.size > byte for byte in range(WINDOW_BYTES))
     return (mask << chunk.address[:OFFSET_BITS])[:WINDOW_BYTES]

@@ -35,7 +35,6 @@ WIDTHS = {
 
 
 def flag(command, which):
-    """Return the bit ``which`` of the first word of a command."""
     return command[exact_log2(which)]
 
 

@@ -59,5 +59,4 @@ def within(address: Value) -> Value:
 
 
 def lowest(requests: Value) -> Value:
-    """Return the lowest set bit alone."""
     return requests & (-requests)[: len(requests)]

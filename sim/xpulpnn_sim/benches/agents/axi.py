@@ -72,7 +72,6 @@ class AxiSubordinate:
         return slice(place, place + size)
 
     def reset(self) -> None:
-        """Drop all outstanding transfers."""
         with warnings.catch_warnings():
             # it cancels its coroutines by a deprecated method of cocotb
             warnings.simplefilter("ignore", DeprecationWarning)

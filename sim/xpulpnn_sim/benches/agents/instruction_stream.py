@@ -132,7 +132,6 @@ def word_of(item: Retired) -> int:
 
 
 def name_of(item: Retired) -> str:
-    """Return mnemonic and word."""
     return f"{item.fetched.insn.mnemonic if item.fetched else 'illegal'} {word_of(item):#010x}"
 
 
@@ -145,7 +144,6 @@ def is_branch(item: Retired) -> bool:
 
 
 def sequel_of(item: Retired) -> int:
-    """Return the address after the instruction in memory."""
     return (item.record["pc_rdata"] + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
 
 

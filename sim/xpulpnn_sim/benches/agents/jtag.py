@@ -97,12 +97,10 @@ class JtagManager:
         return shifted_out
 
     async def instruction(self, register: int) -> None:
-        """Select a data register."""
         await self.modes(1, 1)
         await self.shift(register, IR_BITS)
 
     async def data(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Exchange the contents of the selected data register."""
         await self.modes(1)
         return await self.shift(value, bits, idle=idle)
 

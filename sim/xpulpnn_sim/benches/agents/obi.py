@@ -49,7 +49,6 @@ class WordMemory(dict[int, int]):
         return both >> BYTE_BITS * byte & WORD_MASK
 
     def bytes_at(self, address: int, size: int) -> bytes:
-        """Return ``size`` bytes from an aligned address on."""
         return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
 
     def store(self, address: int, size: int, value: int) -> None:
@@ -122,7 +121,6 @@ class ObiSubordinate(Agent):
 
     @property
     def unanswered(self) -> int:
-        """Number of accesses granted and not answered."""
         return len(self._answers)
 
     @abstractmethod
@@ -234,7 +232,6 @@ class ObiTransfer:
 
     @property
     def as_request(self) -> ObiRequest:
-        """The expected granted request."""
         return ObiRequest(self.address, self.write, self.enables, self.value)
 
 
@@ -305,7 +302,6 @@ class ObiManager(Agent):
         return self._queue.popleft()
 
     def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
-        """Return the values of the request ports."""
         return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
 
     def _noise(self) -> dict[str, int]:

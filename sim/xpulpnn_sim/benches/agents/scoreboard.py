@@ -21,7 +21,6 @@ class Scoreboard:
         self.seed = seed_from_environment()
 
     def equal(self, observed: object, expected: object, where: str) -> None:
-        """Raise ``AssertionError`` if ``observed`` does not equal ``expected``."""
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:

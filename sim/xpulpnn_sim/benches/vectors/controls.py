@@ -37,7 +37,6 @@ def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str 
 
 
 def instructions(config: CoreConfig) -> list[Insn]:
-    """Return the 32-bit rows of a configuration."""
     return [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
 
 
@@ -118,7 +117,6 @@ lsu_rows = controlled_rows(LsuCtrl, control_part("lsu", lambda insn: insn.is_loa
 
 
 def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the rows of a multiplier without state."""
     return [(name, operands, {**control, "start": 1}) for name, operands, control in mult_rows(config)]
 
 

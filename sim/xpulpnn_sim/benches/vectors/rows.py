@@ -296,7 +296,6 @@ Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
 
 
 def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of units whose output is the value of rd."""
     assert effects.rd is not None
     return {"result": effects.rd}
 
