@@ -66,7 +66,7 @@ class Combinational:
         return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
 
     def _element(self, nodes: list[Node], target: str) -> str | None:
-        """Return an indexed array element if that is all that the process selects."""
+        """Return the process as an indexed array element; None if it selects anything else."""
         first, last = nodes[0], nodes[-1]
         if len(nodes) > 2 or isinstance(last, Assign) or last.selector is None or last.default:
             return None

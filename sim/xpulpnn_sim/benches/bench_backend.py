@@ -129,7 +129,7 @@ def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
 
 
 def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
-    """Return a link that lets the second Mac&Load read entries one of which the first one reloads by ``update``."""
+    """Return a link between two Mac&Load: the second reads an entry that the first reloads, as ``update`` says."""
 
     def link(first: Drawn, second: Drawn) -> None:
         if "nnimm5" in first.values:

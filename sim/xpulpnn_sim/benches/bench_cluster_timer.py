@@ -65,7 +65,7 @@ def _shortened(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Write words to every register in which any two bits differ both ways, change each byte alone, read all."""
+    """Write words that tell any two bits apart to every register, change each byte alone, and read all."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
@@ -74,7 +74,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Run counts through comparison values in which any two bits differ both ways, and past values one bit away."""
+    """Run counts through comparison values that tell any two bits apart, and past values one bit away."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
@@ -84,7 +84,7 @@ def _ends(rng: Random) -> Iterator[ObiTransfer]:
             yield ObiTransfer(compare, 1, value=word)
             yield ObiTransfer(count, 1, value=word - 2 & WORD_MASK)
             yield ObiTransfer(count, 1, value=word ^ 1 << place, gap=4)
-        # prescaler periods in which any two bits differ both ways
+        # prescaler periods that tell any two bits apart
         for period in (_WHOLE, *{word & _WHOLE for word in words} - {0, _WHOLE}):
             slow = TimerConfig.ENABLE | TimerConfig.PRESCALER | TimerConfig.RESET | period << TIMER_PRESCALE_LSB
             yield ObiTransfer(config, 1, value=slow)

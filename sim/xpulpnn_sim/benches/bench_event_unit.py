@@ -107,7 +107,7 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
-    """Masks are written, cleared and set, and events cleared, by words in which any two bits differ both ways."""
+    """Masks are written, cleared and set, and events cleared, by words that tell any two bits apart."""
     rng, env = await _start(dut)
     words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
@@ -130,7 +130,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
-    """Each core triggers sets of cores at every barrier, in which any two cores differ both ways."""
+    """At every barrier each core triggers sets of cores that tell any two cores apart."""
     rng, env = await _start(dut)
     await enable(env, 0)
     cores, all_cores = env.config.cores, (1 << env.config.cores) - 1

@@ -83,7 +83,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
 
 
 def transfers_anywhere(rng: Random) -> Iterator[Words]:
-    """Yield commands of three lines on both sides in every direction: any two bits of a word differ both ways."""
+    """Yield commands of three lines in every direction; the values of each word tell any two of its bits apart."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)

@@ -41,7 +41,7 @@ class CoreUnit(Component):
     core. Reset clears everything.
 
     With debug mode of the cores, a halt request ends a waiting access with an error; the core repeats the access when
-    it resumes. The next load that waits for events at the same address then triggers nothing a second time. In debug
+    it resumes. If that is a load that waits for events, its repetition triggers no second event. In debug
     mode no access waits.
     """
 
