@@ -187,7 +187,6 @@ class _Emission:
         return name
 
     def _style_of(self, component: wiring.Component) -> Style:
-        """The style of a module; only ports of the top module are for others to connect."""
         return self.style if component is self.top else replace(self.style, separator="__")
 
     def _module_name(self, component: wiring.Component, written: ModuleText) -> str:

@@ -9,7 +9,6 @@ DENSE_GROUP = 2  # the same for adders on long paths
 
 
 def _every(period: int, bits: int, width: int) -> Const:
-    """Return the low ``period`` bits of ``bits`` repeated over ``width`` bits."""
     return Const(sum(bits << place for place in range(0, width, period)) % (1 << width), width)
 
 

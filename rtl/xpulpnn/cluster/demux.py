@@ -29,7 +29,6 @@ class Destination(enum.Enum, shape=3):
 
 
 def _within(addr, base, size):
-    """Return whether an address is in the aligned block at ``base``."""
     low = exact_log2(size)
     return addr[low:] == base >> low
 

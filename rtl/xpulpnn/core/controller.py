@@ -174,7 +174,6 @@ class Controller(Component):
         ]
 
     def _executes(self, kind):
-        """Return whether a system instruction of this kind leaves ID."""
         return self.system.valid & (self.system.kind == kind)
 
     def _debug(self, m, sleeping, faulted):

@@ -193,7 +193,6 @@ class CsrFile(Component):
         return Cat(dcsr.value[:low], cause, dcsr.value[high:])
 
     def _counted(self, events, stored):
-        """Return the events to count: none in debug mode if dcsr.stopcount is set."""
         if not self.config.debug:
             return events
         return Mux(self.debug.mode & stored["dcsr"][table.DCSR_STOPCOUNT_BIT], 0, events)

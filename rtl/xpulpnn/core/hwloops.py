@@ -63,7 +63,6 @@ class HwLoops(Component):
         id_goes_back, if_goes_back, more = signals(LOOPS, "id_goes_back if_goes_back more")
 
         def innermost(again, loop):
-            """Return whether a loop jumps back and no inner loop does."""
             return again[loop] & ~again[:loop].any() if loop else again[loop]
 
         for loop, (end, count) in enumerate(zip(ends, counts, strict=True)):

@@ -100,7 +100,6 @@ class WideMult(Component):
         return self.ctrl.op.as_value()[0]
 
     def _operand(self, m: Module, name: str) -> Signal:
-        """Return a factor: the whole operand, or its selected half, extended."""
         ctrl = self.ctrl
         operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
         factor = Signal(XLEN, name=f"operand_{name}")

@@ -77,7 +77,6 @@ def _class_node(kind: type) -> ast.ClassDef | None:
 
 @cache
 def _comments(module: str) -> list[tuple[int, str]]:
-    """Return line and text of every ``#:`` comment."""
     lines = iter(_source(module).splitlines(keepends=True))
     tokens = tokenize.generate_tokens(lambda: next(lines, ""))
     comments = [token for token in tokens if token.type == tokenize.COMMENT and token.string.startswith(_MARK)]

@@ -120,7 +120,6 @@ class Printer:
         raise ToolError(f"operator must be one that Verilog has too, not {kind}")
 
     def word(self, port: Cell) -> str:
-        """Return the text of the memory word that a port addresses."""
         return f"{self.memories[str(port.params['MEMID'])]}[{self.sig(port.ports['ADDR']).text}]"
 
     def _unary(self, operator: str, sig: Sig) -> Text:

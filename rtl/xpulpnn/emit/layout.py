@@ -65,11 +65,9 @@ class Style:
         return self.reset == "async-low" and name.rpartition("_")[2] == "rst"
 
     def clocking_name(self, name: str) -> str:
-        """Return the port name of an Amaranth clock or reset signal."""
         return f"{name}_n" if self.inverts(name) else name
 
     def clocking_meaning(self, name: str) -> str:
-        """Return the meaning of the port of an Amaranth clock or reset signal."""
         domain, _, kind = name.rpartition("_")
         text = _ASYNCHRONOUS if self.inverts(name) else _CLOCKING[kind]
         return text + (f" Domain {domain}." if domain else "")
@@ -100,7 +98,6 @@ def comment(text: str) -> list[str]:
 
 
 def declared_range(width: int) -> str:
-    """Return the range of a declaration, with a space after it; empty for a single bit."""
     return f"[{width - 1}:0] " if width > 1 else ""
 
 

@@ -42,7 +42,6 @@ _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def snake_case(name: str) -> str:
-    """Convert ``DotpUnit`` to ``dotp_unit``."""
     return _UPPER.sub("_", name).lower()
 
 

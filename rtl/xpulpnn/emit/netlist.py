@@ -62,7 +62,6 @@ class Netlist:
             yield from statement_sigs(process)
 
     def cell_outputs(self, cell: Cell) -> frozenset[str]:
-        """Return the ports of a cell that drive nets."""
         return self.outputs[cell.type[1:]] if cell.is_submodule else frozenset({cell.result_port})
 
     def inputs(self, cell: Cell) -> list[Sig]:

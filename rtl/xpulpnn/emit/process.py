@@ -17,7 +17,6 @@ Note = Callable[[Path], Sequence[str]]
 
 
 def no_note(path: Path) -> Sequence[str]:
-    """Return no names, for components without notes on their cases."""
     return ()
 
 
@@ -156,7 +155,6 @@ def if_else(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
 
 
 def _is_single(lines: list[str]) -> bool:
-    """Return whether lines that start with ``if`` are one statement."""
     return all(line[0] == " " or line.startswith(("if", "end", "else")) for line in lines) and (
         sum(line.startswith("if (") for line in lines) == 1
     )

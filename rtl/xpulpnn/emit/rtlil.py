@@ -112,7 +112,6 @@ def statement_sigs(statements: Iterable[Statement]) -> list[Sig]:
 
 
 def process_target(process: list[Statement]) -> str:
-    """Return the net that a process drives; its first statement assigns all bits."""
     first = process[0]
     assert isinstance(first, Assign)
     return first.target.wire

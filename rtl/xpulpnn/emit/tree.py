@@ -20,7 +20,6 @@ class ChoiceNode:
     default: "list[Node]" = field(default_factory=list)
 
     def with_bodies(self, new: "Callable[[list[Node]], list[Node]]") -> "ChoiceNode":
-        """Return the choice with each body replaced by ``new(body)``."""
         return ChoiceNode(self.selector, [(test, new(body)) for test, body in self.arms], new(self.default))
 
     def bodies(self) -> "list[list[Node]]":

@@ -32,7 +32,6 @@ def sig_width(sig: Sig) -> int:
 
 
 def wires_of(*sigs: Sig) -> list[str]:
-    """Return the net of every slice in the values."""
     return [chunk.wire for sig in sigs for chunk in sig if isinstance(chunk, Slice)]
 
 

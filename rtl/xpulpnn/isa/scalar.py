@@ -81,7 +81,6 @@ _xpulpv2 = partial(_rows, Extension.XPULPV2)
 
 
 def _indexed_loads() -> Iterator[Insn]:
-    """Yield the loads with register offset: funct3 is 111, and funct7 holds the usual funct3."""
     for opcode, base in ((LOAD_POST, "(rs1!)"), (LOAD, "(rs1)")):
         for op, funct3 in (("lb", "000"), ("lh", "001"), ("lw", "010"), ("lbu", "100"), ("lhu", "101")):
             word = pattern(opcode, "111", f"0{funct3}000")

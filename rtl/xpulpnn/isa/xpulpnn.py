@@ -159,7 +159,6 @@ _PAIR_LOADS = (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))
 
 
 def _pairs() -> Iterator[Insn]:
-    """Yield the Mac&Load of two products in every format, with and without load."""
     for fmt in ElemFmt:
         yield from _pair_forms(fmt, f"{fmt.value:03b}", ("0", "0"), ("00", "01"), {"extension": Extension.XPULPML_PAIR})
 

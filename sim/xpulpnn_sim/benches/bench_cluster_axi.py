@@ -83,7 +83,6 @@ class _ClusterEnv(AgentGroup):
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
 
     async def clocks(self, cores: int) -> None:
-        """Wait until the clock enables are exactly ``cores``."""
         await wait_until(
             self.dut, lambda: sample(self.dut.core_clock_en) == cores, _PATIENCE, f"core_clock_en {cores:b}"
         )

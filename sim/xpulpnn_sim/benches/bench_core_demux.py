@@ -128,7 +128,6 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 
 def _later(config: ClusterConfig) -> int:
-    """Return the cycles by which requests to other destinations than the TCDM are delayed."""
     return int(config.core.late_results)
 
 

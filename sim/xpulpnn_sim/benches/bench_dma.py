@@ -175,7 +175,6 @@ async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None
 
 
 async def _first_command(env: DmaEnv, port: int, rng: Random) -> None:
-    """Run a command of a port, and read the status while its identifier is in use."""
     await env.command(windows(rng.choice(DIRECTIONS), 1, port, rng), port)
     await env.status(port)
 

@@ -91,7 +91,6 @@ def _words_of_lines(base: int, number: int) -> list[int]:
 
 
 def whole(code: ChangingCode, address: int) -> bool:
-    """Return whether no part of the line fails."""
     line = address & -ICACHE_LINE_BYTES
     return not any(code.fails(line + part) for part in range(0, ICACHE_LINE_BYTES, PART_BYTES))
 

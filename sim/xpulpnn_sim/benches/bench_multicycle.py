@@ -44,7 +44,6 @@ class OperationDriver:
         self._start, self._take = (getattr(dut, name) for name in bench_data()["handshake"])
 
     async def idle(self, cycles: int) -> None:
-        """Leave EX empty, with arbitrary operands and control word."""
         self._start.value = 0
         await ClockCycles(self._dut.clk, cycles)
 

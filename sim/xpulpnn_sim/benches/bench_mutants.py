@@ -24,7 +24,6 @@ _PASSED = 42  # exit status of a process whose test has passed: no simulator use
 
 
 def tests_of(bench: str) -> list[Any]:
-    """Return the tests of a bench module that are not skipped."""
     module = import_module(bench)
     decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
     return [test for each in decorated for test in each.generate_tests() if not test.skip]

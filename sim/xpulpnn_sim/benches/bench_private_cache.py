@@ -46,7 +46,6 @@ class ChangingCode:
             self._settled_lines[address // ICACHE_LINE_BYTES] = self.generation
 
     def oldest(self, address: int) -> int:
-        """Return the oldest acceptable generation of a word fetched at ``address``."""
         return max(self._settled, self._settled_lines.get(address // ICACHE_LINE_BYTES, 0))
 
     def word(self, address: int, generation: int) -> int:
@@ -99,7 +98,6 @@ class Fetcher(ObiManager):
         assert failing or transfer.data in words, f"{transfer}: word must be of {words}"
 
     async def fetch(self, addresses: Iterable[int]) -> None:
-        """Fetch words, up to the end of the cycle of the last answer."""
         await self.run(map(ObiTransfer, addresses))
         await RisingEdge(self._clk)
 
@@ -298,7 +296,6 @@ async def disabled_keeps_nothing(dut: Dut) -> None:
 
 
 def _later() -> int:
-    """Return the cycles by which requests for lines are delayed."""
     return int(bench_data()["late"])
 
 

@@ -20,7 +20,6 @@ ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the cont
 
 
 def controlled_rows() -> list[ControlledInsn]:
-    """Return the rows of the unit under test, from the launcher."""
     return [(find(mnemonic, operands), control) for mnemonic, operands, control in bench_data()["rows"]]
 
 
@@ -32,7 +31,6 @@ def drawn_executions(insns: Iterable[ControlledInsn], rng: Random) -> list[Execu
 
 
 def vectors_of(drawn: Iterable[Executions], rng: Random, expectation: Expectation = value_of_rd) -> RowVectors:
-    """Return the vectors of the unit under test."""
     exact = configuration().requantise_exact
     return rows.row_vectors(drawn, bench_data()["inputs"], rng, expectation, exact=exact)
 

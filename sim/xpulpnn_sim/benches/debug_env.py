@@ -125,7 +125,6 @@ class DebugEnv:
                 await self.wait_idle(0 if self._may_begin(register) else IDLE_CYCLES)
 
     async def select(self, number: int, bits: int = 0) -> None:
-        """Write dmcontrol of an active module."""
         await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
 
     def compare_outputs(self, where: str) -> None:

@@ -107,7 +107,6 @@ class DmaEnv(AgentGroup):
         return status % (1 << STATUS_IDS), status >> STATUS_IDS
 
     async def wait(self, number: int, port: int = 0, patience: int = _PATIENCE) -> None:
-        """Poll the status until no transfer of an identifier is outstanding."""
         for _ in range(patience):
             if not (await self.status(port))[0] >> number & 1:
                 return
@@ -124,7 +123,6 @@ class DmaEnv(AgentGroup):
                 board.equal((await self.managers[port].run([access])).failed, True, f"access to {offset:#x}")
 
     def check(self, board: Scoreboard, label: str) -> None:
-        """Compare both memories; no expected access may be missing."""
         missing = [len(side) for port in self.memory_ports for side in port.expected]
         board.equal(missing, [0] * len(missing), f"{label}: accesses that were not made")
         board.compare(vars(self.expected), vars(self.memories), None, label)

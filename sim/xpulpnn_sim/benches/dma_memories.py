@@ -90,7 +90,6 @@ class MemoryPort(ObiSubordinate):
         self._block_end = 0  # address after the last write of an incomplete block
 
     def drive(self) -> None:
-        """Grant at random, and answer when it is time."""
         before, self.takes_write = self.unanswered, False
         super().drive()
         self.written = self.unanswered < before and self.log[-before].write

@@ -23,7 +23,6 @@ _REACH = 16000  # greatest distance from the first line of a transfer to its las
 
 
 def telling(which: int) -> int:
-    """Return the flags of one of the eight ways to report the end of a transfer."""
     return sum(flag for bit, flag in enumerate(TELLING) if which >> bit & 1)
 
 

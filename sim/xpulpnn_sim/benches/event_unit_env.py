@@ -74,7 +74,6 @@ class EventUnitEnv:
         return seen
 
     async def idle(self, cycles: int) -> list[Answer]:
-        """Execute cycles without inputs; return the responses in them."""
         return [answer for _ in range(cycles) for answer in await self.step(CycleInputs())]
 
     def _request(self, now: CycleInputs) -> None:

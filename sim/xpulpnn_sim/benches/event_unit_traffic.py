@@ -93,7 +93,6 @@ class RandomTraffic:
         return self._rng.choice((all_cores, all_cores, self._rng.getrandbits(isa.MAX_CORES), self._rng.getrandbits(2)))
 
     def _data(self) -> int:
-        """Return random data of a store, often with many ones or a set of cores."""
         rng = self._rng
         return rng.choice((WORD_MASK, rng.getrandbits(32), rng.getrandbits(32) | rng.getrandbits(32), self._cores()))
 

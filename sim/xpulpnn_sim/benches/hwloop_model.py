@@ -112,7 +112,6 @@ class RandomExecution:
         return self._sizes.setdefault(pc, self.rng.choice((2, 4)))
 
     def _ahead(self, pc: int, most: int) -> int:
-        """Return the address of the instruction up to ``most`` instructions ahead."""
         for _ in range(self.rng.randint(0, most)):
             pc = (pc + self.size_at(pc)) & WORD_MASK
         return pc

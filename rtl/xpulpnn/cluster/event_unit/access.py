@@ -54,7 +54,6 @@ class BarrierStateSignature(PortSignature):
 
 
 def within(address: Value) -> Value:
-    """Return the offset of an aligned address in a private view."""
     return Cat(Const(0, WORD_SHIFT), address[WORD_SHIFT:OFFSET_BITS])
 
 

@@ -75,5 +75,4 @@ class Dispatch(Component):
         return m
 
     def _at(self, entries, place):
-        """Return the entry at a position of a queue, which may have only one entry."""
         return Array(entries)[place[: ceil_log2(self.depth)]] if self.depth > 1 else entries[0]

@@ -30,7 +30,6 @@ class Stalls(NamedTuple):
     going: int = 1
 
     def cycles(self, rng: Random) -> Iterator[bool]:
-        """Yield True in each stalled cycle."""
         while True:
             yield from (True for _ in range(rng.randint(0, self.still)))
             yield from (False for _ in range(rng.randint(1, self.going)))

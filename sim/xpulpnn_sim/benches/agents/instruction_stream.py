@@ -127,7 +127,6 @@ def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int
 
 
 def word_of(item: Retired) -> int:
-    """Return the expanded word, which the back end receives."""
     return item.record["insn"] if item.fetched is None else item.fetched.word
 
 
@@ -261,7 +260,6 @@ class StreamDriver:
         self._show(0, 0, valid=False)
 
     async def drain(self) -> None:
-        """Wait until the pipeline is empty and the last retirement was reported."""
         await wait_until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
         # the record of an instruction that traps still travels down the pipeline
         await ClockCycles(self.dut.clk, PIPELINE_STAGES)

@@ -75,7 +75,6 @@ class JtagManager:
                 pass
 
     async def modes(self, *modes: int) -> None:
-        """Execute cycles with these values of TMS."""
         for mode in modes:
             await self.clock(mode)
 

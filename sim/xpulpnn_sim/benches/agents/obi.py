@@ -39,7 +39,7 @@ class WordMemory(dict[int, int]):
         return any(first <= address < first + size for first, size in self._failing)
 
     def __missing__(self, address: int) -> int:
-        """Return the initial value: an odd multiple of the address, all bytes different."""
+        """Return the initial value of a word, which depends on its address."""
         return (address * _SPREAD + _SPREAD) & WORD_MASK
 
     def load(self, address: int) -> int:
@@ -305,7 +305,7 @@ class ObiManager(Agent):
         return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
 
     def _noise(self) -> dict[str, int]:
-        """Return values of the request ports after a request, all different from it."""
+        """Return random values of the request ports, driven after a request."""
         return {name: self._rng.getrandbits(width) for name, width in self._widths.items()}
 
     def _on_grant(self, transfer: ObiTransfer) -> None:

@@ -42,7 +42,6 @@ class WishboneSubordinate(Agent):
         self._word, self._cycle, self._ends = 0, 0, False
 
     def drive(self) -> None:
-        """Drive no end of a transfer, with noise as data."""
         self._driver.drive(ack=0, err=0, dat_r=self._rng.getrandbits(32))
 
     def respond(self) -> None:

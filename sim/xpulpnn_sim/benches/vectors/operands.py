@@ -157,7 +157,6 @@ def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
 
 
 def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
-    """Return multiples of powers of two, or numbers next to them."""
     numbers = [(rng.getrandbits(XLEN) << place) + rng.choice(away) & WORD_MASK for place in places.tolist()]
     return np.array(numbers, np.uint32)
 

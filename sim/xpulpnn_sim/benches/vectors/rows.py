@@ -41,7 +41,6 @@ _SHIFT_MASK = np.uint32(31)
 
 
 def replicate(value: U32, width: int) -> U32:
-    """Return the low ``width`` bits of every word in all its lanes."""
     lanes = sum(1 << position for position in range(0, 32, width))
     return ((value.astype(np.uint64) & np.uint64((1 << width) - 1)) * np.uint64(lanes)).astype(np.uint32)
 
@@ -301,7 +300,6 @@ def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[
 
 
 def weights_of_row(insn: Insn, _: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the output of the widener: the weights in the format of the activations."""
     return {"result": widened(insn, operands["word"])}
 
 
