@@ -136,7 +136,7 @@ def asked_lines(
 
     One line is outstanding at a time. A fetch that misses requests its line, unless that is outstanding already.
     Otherwise the line after the last fetch is requested, if it was not cached when that fetch was granted, and was not
-    the last one requested; after a flush only behind the next fetch. A line is stored if all of it could be read,
+    the last one requested; after a flush not before the next fetch. A line is stored if all of it could be read,
     without a flush meanwhile.
     """
     grants = {fetch.granted: fetch for fetch in fetches}

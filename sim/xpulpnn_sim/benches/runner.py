@@ -1,7 +1,7 @@
 """Builds a design for one simulator and runs a cocotb bench module on it.
 
 Builds are cached in a folder by a hash of the Verilog, so that a second run of the same hardware starts at once.
-Of two processes that request the same build, a file lock lets one make it.
+A file lock keeps two processes from making the same build.
 """
 
 import hashlib
