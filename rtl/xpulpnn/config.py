@@ -167,8 +167,8 @@ class CoreConfig:
             ("the widest of widths", max(dotp.widths), 16),
         ):
             if value != needed:
-                said = str(needed).lower() if isinstance(needed, bool) else needed
-                raise ConfigError(f"{name} must be {said} with multiplier dot-product, not {str(value).lower()}")
+                value_text = str(needed).lower() if isinstance(needed, bool) else needed
+                raise ConfigError(f"{name} must be {value_text} with multiplier dot-product, not {str(value).lower()}")
 
     @property
     def extensions(self) -> frozenset[Extension]:

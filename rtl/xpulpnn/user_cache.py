@@ -66,7 +66,7 @@ def counts(entry: Path) -> bool:
 
 
 @contextmanager
-def alone(lock: Path) -> Generator[None]:
+def locked(lock: Path) -> Generator[None]:
     """Hold the lock of a cache entry, waiting for other processes; the lock of a killed process is free."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -23,7 +23,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.table import Insn, enabled
 
 
-def meet(first: str, second: str) -> bool:
+def overlap(first: str, second: str) -> bool:
     """Return whether some word matches both patterns."""
     return all(a == b or "-" in (a, b) for a, b in zip(first, second, strict=True))
 
@@ -44,7 +44,7 @@ class Cube(NamedTuple):
         bits = (("-", "-"), ("0", "1"))
         return "".join(bits[self.mask >> i & 1][self.match >> i & 1] for i in reversed(range(width)))
 
-    def apart(self, other: "Cube") -> int:
+    def conflicts(self, other: "Cube") -> int:
         """Return the bits fixed to different values in both cubes; 0 if the cubes intersect."""
         return (self.match ^ other.match) & self.mask & other.mask
 
@@ -63,12 +63,12 @@ def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
             continue
         mask = cube.mask
         # bits that distinguish each blocked cube from this one: the last distinguishing bit must stay
-        apart = {cube.apart(other) for other in blocked}
+        conflicts = {cube.conflicts(other) for other in blocked}
         for bit in range(width):
             flag = 1 << bit
-            if mask & flag and apart.isdisjoint((0, flag)):
+            if mask & flag and conflicts.isdisjoint((0, flag)):
                 mask &= ~flag
-                apart = {bits & ~flag for bits in apart}
+                conflicts = {bits & ~flag for bits in conflicts}
         cover.append(Cube(mask, cube.match & mask))
     return [cube.pattern(width) for cube in cover]
 
@@ -218,7 +218,7 @@ class Decoder(Component):
         """
         (opcode, *_), *patterns = path
         rows = _by_opcode(self.config)[opcode]
-        taken = [row for row in rows if all(any(meet(row.pattern, text) for text in texts) for texts in patterns)]
+        taken = [row for row in rows if all(any(overlap(row.pattern, text) for text in texts) for texts in patterns)]
         all_rows, led_here = Counter(row.op for row in rows), Counter(row.op for row in taken)
         names = (row.op if led_here[row.op] == all_rows[row.op] > 1 else row.mnemonic for row in taken)
         return list(dict.fromkeys(names))

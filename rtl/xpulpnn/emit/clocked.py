@@ -56,9 +56,9 @@ def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
             common = _common(name, {number: texts[number] for number in elements}, index)
             if common is None:
                 first, *elements = elements
-                alone = re.sub(rf"\b{name}{first}\b", f"{name}[{first}]", texts[first]).split("\n")
+                separate = re.sub(rf"\b{name}{first}\b", f"{name}[{first}]", texts[first]).split("\n")
                 common = _common(name, {number: texts[number] for number in elements}, index) if step > 1 else None
-                loops += [Loop(range(first, first + 1), tuple(alone))] if common else []
+                loops += [Loop(range(first, first + 1), tuple(separate))] if common else []
             loops += [Loop(range(elements[0], elements[-1] + 1, step), common)] if common else []
         if sum(len(loop.elements) for loop in loops) == len(texts):
             return tuple(loops)

@@ -17,8 +17,8 @@ def _shift(kind: str, value: str) -> Operation:
     return Operation(f"shift {kind}", f"rd = {value} {{n}}")
 
 
-def _load(what: str, value: str) -> Operation:
-    return Operation(f"load {what}", f"rd = {value}")
+def _load(noun: str, value: str) -> Operation:
+    return Operation(f"load {noun}", f"rd = {value}")
 
 
 def _branch(condition: str, test: str) -> Operation:

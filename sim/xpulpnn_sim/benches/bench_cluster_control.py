@@ -71,9 +71,9 @@ async def registers_keep_what_is_written(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     anywhere = rng.getrandbits(32)
 
-    def look(when: str) -> None:
+    def look(label: str) -> None:
         observed = {name: sample(getattr(dut, name)) for name in table.outputs()}
-        board.equal(observed, table.outputs(), f"ports {when}")
+        board.equal(observed, table.outputs(), f"ports {label}")
 
     with ObiManager(dut, "port") as software:
         for life, boot_addr in enumerate((anywhere, anywhere ^ WORD_MASK)):

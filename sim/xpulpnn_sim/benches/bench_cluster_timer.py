@@ -106,8 +106,8 @@ def _carries(rng: Random) -> Iterator[ObiTransfer]:
         yield ObiTransfer(high["COUNT"], gap=1)
         yield ObiTransfer(low["COUNT"], 1, value=WORD_MASK - 1)
         yield ObiTransfer(high["COUNT"], gap=3)
-        for half, away in product((low, high), (1 << place, 0)):
-            yield ObiTransfer(half["COUNT"], 1, value=word ^ away)
+        for half, flipped in product((low, high), (1 << place, 0)):
+            yield ObiTransfer(half["COUNT"], 1, value=word ^ flipped)
     yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1)
 
 

@@ -26,8 +26,8 @@ from xpulpnn_sim.benches.dma_transfers import (
     OUT,
     WITHIN,
     Words,
+    end_flags,
     plain_transfers,
-    telling,
     transfer,
     transfers_anywhere,
     transfers_in_lines,
@@ -73,7 +73,7 @@ async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
         readers: list[Task[ObiTransfer]] = []
         for port in waiting:
             at = env.addresses[port]
-            no_bytes = transfer(WITHIN, 0, 0, 0, telling(rng.randrange(8)))
+            no_bytes = transfer(WITHIN, 0, 0, 0, end_flags(rng.randrange(8)))
             status, give_nothing = ObiTransfer(at + Dma.STATUS), ObiTransfer(at + Dma.STATUS, 1)
             command = [ObiTransfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
             more = ([status], [give_nothing], command, [ObiTransfer(at + near_offsets(Dma)[0])])[followup]
@@ -129,7 +129,7 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
             for place in places:
                 flags_of_port[port].rotate()
                 direction, length = (WITHIN, rng.randrange(9)) if place else (IN, 8)
-                flags = DmaCommand.INCREMENT | telling(flags_of_port[port][0])
+                flags = DmaCommand.INCREMENT | end_flags(flags_of_port[port][0])
                 await env.command(transfer(direction, length, 16 * place, 16 * place, flags), port)
             await env.status(port)
 
@@ -162,7 +162,7 @@ async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None
     while count > 0:
         number = await env.identifier(port)
         for _ in range(rng.randrange(1, 4)):
-            flags = DmaCommand.INCREMENT | telling(rng.randrange(8))
+            flags = DmaCommand.INCREMENT | end_flags(rng.randrange(8))
             length = rng.randrange(1, 200)
             offsets = [share * port + rng.randrange(share - length) for _ in range(2)]
             plain = transfer(rng.choice(DIRECTIONS), length, offsets[0], offsets[1], flags, rng.choice(ALIASES))
@@ -240,7 +240,7 @@ async def one_memory_is_late(dut: Dut) -> None:
             for count in _WINDOWS:
                 port.timing = late(count + 5)
                 order = [(IN, count), (OUT, count), (IN, 1)]
-                await command_all(env, [windows(*each, place, rng) for place, each in enumerate(order)])
+                await command_all(env, [windows(*arguments, place, rng) for place, arguments in enumerate(order)])
             port.timing = PROMPT
         env.check(board, "late")
 
@@ -251,7 +251,7 @@ async def both_sides_outside(dut: Dut) -> None:
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(30))) as env:
         sizes = [(direction, rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
-        await command_all(env, [windows(*each, place, rng) for place, each in enumerate(sizes)])
+        await command_all(env, [windows(*arguments, place, rng) for place, arguments in enumerate(sizes)])
         env.check(board, "both sides")
 
 

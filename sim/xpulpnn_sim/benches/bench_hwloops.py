@@ -251,11 +251,11 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
         await FallingEdge(dut.clk)
         pipeline.board.equal(hex(sample(dut.id_next)), hex(first if bit else after), f"id_next, {where}")
         pipeline.check_fetching(end, in_id, where)
-        for away in (0, 1 << bit) if bit else ():
+        for flipped in (0, 1 << bit) if bit else ():
             await RisingEdge(dut.clk)
-            drive(dut, {"if_pc": first ^ away, "id_follows": 1})
+            drive(dut, {"if_pc": first ^ flipped, "id_follows": 1})
             await FallingEdge(dut.clk)
-            pipeline.board.equal(sample(dut.wrong), int(away > 0), f"wrong, {where}")
+            pipeline.board.equal(sample(dut.wrong), int(flipped > 0), f"wrong, {where}")
         before = list(pipeline.registers())
         counted = before.copy()
         counted[loops.REGISTERS_PER_LOOP * loop + loops.COUNT] -= bit > 0

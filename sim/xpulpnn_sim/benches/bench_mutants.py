@@ -26,7 +26,7 @@ _PASSED = 42  # exit status of a process whose test has passed: no simulator use
 def tests_of(bench: str) -> list[Any]:
     module = import_module(bench)
     decorated = [value for value in vars(module).values() if hasattr(value, "generate_tests")]
-    return [test for each in decorated for test in each.generate_tests() if not test.skip]
+    return [test for item in decorated for test in item.generate_tests() if not test.skip]
 
 
 @cocotb.test()
@@ -50,8 +50,8 @@ async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
             await _run(dut, mutant, test)
         (code,) = forks.wait()
         if code != _PASSED:
-            how = "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
-            _tell(mutant, {"killed": how, "test": test.name})
+            reason = "check" if code >= 0 else "time" if -code == signal.SIGPROF else "simulator"
+            _tell(mutant, {"killed": reason, "test": test.name})
             os._exit(0)
     _tell(mutant, {"killed": "", "test": ""})
     os._exit(0)

@@ -69,9 +69,9 @@ def _words(managers: int, rng: Random) -> _Words:
     return _Words(own, failing, _unmapped_addresses(1, rng))
 
 
-def _unmapped_addresses(away: int, rng: Random) -> list[int]:
+def _unmapped_addresses(distance: int, rng: Random) -> list[int]:
     """Return unmapped addresses that differ from a mapped one in ``away`` bits."""
-    flips = combinations([1 << bit for bit in range(XLEN)], away)
+    flips = combinations([1 << bit for bit in range(XLEN)], distance)
     pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
     addresses = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
     return [address for address in addresses if _is_unmapped(address)]
@@ -92,7 +92,9 @@ class MuxChecker(Agent):
         super().__init__(dut)
         data, self._board = bench_data(), Scoreboard()
         self.queue, self._limit = Queue("counter", len(managers)), data["outstanding"]
-        self.met: set[tuple[int, frozenset[int]]] = set()  # sets of managers that requested at once, with the turn
+        self.requested_together: set[tuple[int, frozenset[int]]] = (
+            set()
+        )  # sets of managers that requested at once, with the turn
         self._answered = deque[set[int]]([set()] * (data["latency"] - 2))
         self._managers = [_handles(dut, name, "req", "gnt", "rvalid", "addr") for name in managers]
         self._places = [_handles(dut, place["port"], "req", "gnt", "rvalid") for place in data["places"]]
@@ -109,9 +111,9 @@ class MuxChecker(Agent):
         for number, ((req, gnt, rvalid), waiting) in enumerate(zip(self._places, self._under_way, strict=True)):
             if sample(rvalid):
                 answers.add(waiting.popleft())
-            asks = place == number and len(waiting) < self._limit
-            self._board.equal(sample(req), int(asks), f"request in place {number}")
-            if asks and sample(gnt):
+            requests = place == number and len(waiting) < self._limit
+            self._board.equal(sample(req), int(requests), f"request in place {number}")
+            if requests and sample(gnt):
                 waiting.append(owner)
                 self._offered = None
         if place == len(self._places):
@@ -124,7 +126,7 @@ class MuxChecker(Agent):
         asking = {number for number, (req, *_) in enumerate(self._managers) if sample(req)}
         granted: set[int] = set()
         if asking and owner == _NOBODY:
-            self.met.add((self.queue.grants % len(self._managers), frozenset(asking)))
+            self.requested_together.add((self.queue.grants % len(self._managers), frozenset(asking)))
             granted.add(self.queue.next(asking))
         self._compare("grants", 1, granted)
         for number in granted:
@@ -132,9 +134,9 @@ class MuxChecker(Agent):
             where = (at for at, block in enumerate(_blocks()) if address in block)
             self._offered = number, next(where, len(self._places))
 
-    def _compare(self, what: str, handle: int, expected: set[int]) -> None:
+    def _compare(self, label: str, handle: int, expected: set[int]) -> None:
         seen = {number for number, handles in enumerate(self._managers) if sample(handles[handle])}
-        self._board.equal(seen, expected, what)
+        self._board.equal(seen, expected, label)
 
 
 class MuxEnv:
@@ -214,9 +216,9 @@ async def all_sets_of_managers_meet(dut: Dut) -> None:
     sets = [frozenset(asking) for size in range(1, number + 1) for asking in combinations(range(number), size)]
     missing = {(turn, asking) for turn in range(number) for asking in sets}
     with bus.running:
-        while missing := missing - bus.checker.met:
+        while missing := missing - bus.checker.requested_together:
             turn = bus.checker.queue.grants % number
-            await ask(max((asking for whose, asking in missing if whose == turn), key=len, default=sets[0]))
+            await ask(max((asking for manager, asking in missing if manager == turn), key=len, default=sets[0]))
         while far:
             await ask(range(number))
     bus.check()

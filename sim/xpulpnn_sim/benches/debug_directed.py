@@ -173,8 +173,8 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
         for other in (*others, *absent):
             await env.select(other)
             await env.expect_refusal(Error.HALT_RESUME, f"hart {hart} alone is halted, not {other}")
-        for how, error in endings.items():
-            where = f"hart {hart}, {how}"
+        for ending, error in endings.items():
+            where = f"hart {hart}, {ending}"
             await env.select(hart)
             await env.halt_only(range(count))
             await env.write_command(TRANSFER_WRITE | Command.POSTINCREMENT | 0x100A)
@@ -182,26 +182,26 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
             for other in range(count):
                 await env.notify(Place.HALTED, other)
             await env.expect(Error.NONE, f"{where}: begun", busy=True, goes=hart)
-            if how in ("success", "exception", "late exception"):
-                if how != "exception":
+            if ending in ("success", "exception", "late exception"):
+                if ending != "exception":
                     await env.notify(Place.GOING)
-                if how != "success":
+                if ending != "success":
                     await env.notify(Place.EXCEPTION)
                 for other in others:
                     await env.notify(Place.HALTED, other)
                 await env.expect(error, f"{where}: done", busy=True)
                 await env.notify(Place.HALTED, hart)
-                env.command += how == "success"
+                env.command += ending == "success"
                 await env.expect_code(where)
-            elif how == "reset":
+            elif ending == "reset":
                 for other in others:
                     await env.select(other, Control.HARTRESET)
                     await env.expect(Error.NONE, f"{where} of {other}", busy=True, goes=hart)
                 await env.select(hart, Control.HARTRESET)
-            elif how == "mask":
+            elif ending == "mask":
                 await env.write(DmReg.HAWINDOW, 1 << hart)
                 await env.select(elsewhere, Control.HASEL | Control.HARTRESET)
-            elif how == "ndmreset":
+            elif ending == "ndmreset":
                 await env.select(elsewhere, Control.NDMRESET)
             else:
                 await env.write(DmReg.DMCONTROL, 0)

@@ -38,7 +38,7 @@ class DirectedHart(DebuggedHart):
         self.resume_ack, self.resuming = False, self.resuming or self.halted
 
     def forget(self) -> None:
-        self.wanted = self.resume_ack = self.resuming = False
+        self.halt_request = self.resume_ack = self.resuming = False
 
 
 class DirectedDebugEnv(DebugEnv):
@@ -88,8 +88,8 @@ class DirectedDebugEnv(DebugEnv):
             self.directed_harts[hart].resume_ack = True
         if hart < self.count and place == Place.RESUMING:
             self.directed_harts[hart].halted = self.directed_harts[hart].resuming = False
-        for each in self.directed_harts:
-            each.settle()
+        for hart_state in self.directed_harts:
+            hart_state.settle()
         await self.wait_idle()
 
     async def halt_only(self, harts: Iterable[int]) -> None:

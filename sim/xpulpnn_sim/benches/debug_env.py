@@ -133,7 +133,7 @@ class DebugEnv:
         observed = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
         requests, resets = (
             sum(flag << place for place, flag in enumerate(flags))
-            for flags in ([hart.wanted for hart in harts], [hart.in_reset for hart in harts])
+            for flags in ([hart.halt_request for hart in harts], [hart.in_reset for hart in harts])
         )
         ndmreset = self.model.read(DmReg.DMCONTROL) & Control.NDMRESET > 0
         self.board.equal(observed, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")

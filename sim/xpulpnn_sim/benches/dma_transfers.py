@@ -14,7 +14,7 @@ Words = list[int]
 
 IN, OUT, WITHIN = "in", "out", "within"
 DIRECTIONS = (IN, OUT, WITHIN)
-TELLING = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
+END_FLAGS = (DmaCommand.EVENT, DmaCommand.INTERRUPT, DmaCommand.BROADCAST)
 TCDM_TARGETS = TCDM_BASE + TCDM_BYTES // 2
 L2_TARGETS = L2_BYTES // 2  # offset of targets; sources are in the lower half of each memory
 ALL_LINES = DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D | DmaCommand.INCREMENT
@@ -22,8 +22,8 @@ _MOST_BYTES = 300
 _REACH = 16000  # greatest distance from the first line of a transfer to its last
 
 
-def telling(which: int) -> int:
-    return sum(flag for bit, flag in enumerate(TELLING) if which >> bit & 1)
+def end_flags(number: int) -> int:
+    return sum(flag for bit, flag in enumerate(END_FLAGS) if number >> bit & 1)
 
 
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, base: int = L2_BASE) -> Words:
@@ -37,13 +37,13 @@ def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, b
 def windows(direction: str, count: int, number: int, rng: Random) -> Words:
     """Return a command of ``count`` windows at a random place."""
     ext, tcdm = (rng.randrange(0, 64, 8) + 512 * number for _ in range(2))
-    flags = DmaCommand.INCREMENT | telling(rng.randrange(8))
+    flags = DmaCommand.INCREMENT | end_flags(rng.randrange(8))
     return transfer(direction, WINDOW_BYTES * count, ext, tcdm, flags, rng.choice(ALIASES))
 
 
 def two_lines(direction: str, length: int, size: int, offsets: Sequence[int], rng: Random) -> Words:
     """Return a command with equal lines on both sides, with gaps between them."""
-    flags = ALL_LINES | telling(rng.randrange(8))
+    flags = ALL_LINES | end_flags(rng.randrange(8))
     return [*transfer(direction, length, offsets[0], offsets[1], flags), size, 2 * size + 9, size, 2 * size + 3]
 
 
@@ -55,7 +55,7 @@ def plain_transfers(rng: Random) -> Iterator[Words]:
             for tcdm in range(8):
                 length = length % _MOST_BYTES + 1
                 offsets = [rng.randrange(0, TCDM_BYTES // 2 - 2 * _MOST_BYTES, 8) for _ in range(2)]
-                flags = DmaCommand.INCREMENT | telling(rng.randrange(8))
+                flags = DmaCommand.INCREMENT | end_flags(rng.randrange(8))
                 yield transfer(direction, length, offsets[0] + ext, offsets[1] + tcdm, flags, rng.choice(ALIASES))
 
 
@@ -64,7 +64,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
     for _ in range(count):
         direction = rng.choice(DIRECTIONS)
         length = rng.choice((rng.randrange(0, 40), rng.randrange(40, _MOST_BYTES)))
-        flags, lines = rng.choice((0, *[int(DmaCommand.INCREMENT)] * 5)) | telling(rng.randrange(8)), []
+        flags, lines = rng.choice((0, *[int(DmaCommand.INCREMENT)] * 5)) | end_flags(rng.randrange(8)), []
         starts = []
         for flag in (DmaCommand.EXTERNAL_2D, DmaCommand.TCDM_2D):
             long = 1 << rng.randrange(9, DMA_LENGTH_BITS) | rng.randrange(20)
@@ -97,7 +97,7 @@ def _three_lines(direction: str, words: Sequence[int], rng: Random) -> Words:
     if direction == WITHIN:
         ext = TCDM_BASE | ext % TCDM_SPACE
     size = rng.randrange(9, 20)
-    flags = ALL_LINES | telling(rng.randrange(8))
+    flags = ALL_LINES | end_flags(rng.randrange(8))
     command, *_ = transfer(direction, 3 * size, 0, 0, flags | rng.getrandbits(8) << 24)
     counts = [size | rng.getrandbits(XLEN - DMA_LENGTH_BITS) << DMA_LENGTH_BITS for _ in range(2)]
     return [command, tcdm, ext, counts[0], ext_stride, counts[1], tcdm_stride]

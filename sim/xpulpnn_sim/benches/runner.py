@@ -18,7 +18,7 @@ from cocotb_tools import runner as cocotb_runner
 from cocotb_tools.check_results import get_results
 
 from xpulpnn.errors import ToolError
-from xpulpnn.user_cache import alone
+from xpulpnn.user_cache import locked
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, SEED_VARIABLE
 from xpulpnn_sim.tools.yosys import MAKE_VARIABLES, require_verilator, verilator_folder
@@ -127,7 +127,7 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
     folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
     cache.mkdir(parents=True, exist_ok=True)
-    with alone(cache / f"{folder.name}.lock"):
+    with locked(cache / f"{folder.name}.lock"):
         if done.exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,7 +149,7 @@ def _runtime_of(cache: Path) -> Iterator[Path]:
     runtime.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if not complete.exists():
-            stack.enter_context(alone(cache / f"{runtime.name}.lock"))
+            stack.enter_context(locked(cache / f"{runtime.name}.lock"))
             if not complete.exists():
                 # remains of a killed build
                 (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)

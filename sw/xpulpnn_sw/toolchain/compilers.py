@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import alone, cache_directory, counts
+from xpulpnn.user_cache import cache_directory, counts, locked
 
 RUNTIME = Path(__file__).parent / "runtime"
 
@@ -222,7 +222,7 @@ def library_archive(compiler: Compiler, jobs: int) -> Path:
     if counts(archive):
         return archive
     with (
-        alone(archive.with_suffix(".lock")),
+        locked(archive.with_suffix(".lock")),
         tempfile.TemporaryDirectory(dir=archive.parent, prefix="building-") as name,
     ):
         if counts(archive):

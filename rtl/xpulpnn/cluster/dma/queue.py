@@ -130,7 +130,7 @@ class CommandQueue(Component):
         from_external = flag(command, DmaCommand.FROM_EXTERNAL)
         m.d.comb += errand.length.eq(command[:DMA_LENGTH_BITS])
 
-        def lies(name: str, in_lines: DmaCommand):
+        def side_words(name: str, in_lines: DmaCommand):
             """Return the statements that set ``side`` from the words of the TCDM or external side of a command."""
             address, count, stride = (words[Word[f"{name}_{part}"]] for part in ("ADDRESS", "COUNT", "STRIDE"))
             placed = [side.address.eq(address), side.in_lines.eq(flag(command, in_lines))]
@@ -139,6 +139,6 @@ class CommandQueue(Component):
         with m.If(from_external == int(is_source)):
             outside = words[Word.EXT_ADDRESS][TCDM_ADDRESS_BITS:] != TCDM_BASE >> TCDM_ADDRESS_BITS
             m.d.comb += [side.external.eq(outside), side.fixed.eq(~flag(command, DmaCommand.INCREMENT))]
-            m.d.comb += lies("EXT", DmaCommand.EXTERNAL_2D)
+            m.d.comb += side_words("EXT", DmaCommand.EXTERNAL_2D)
         with m.Else():
-            m.d.comb += lies("TCDM", DmaCommand.TCDM_2D)
+            m.d.comb += side_words("TCDM", DmaCommand.TCDM_2D)

@@ -127,12 +127,12 @@ class AxiChecker(Agent):
     def _burst(self, channel: str, shown: dict[str, int]) -> None:
         address, transfers = shown[f"{channel}addr"], shown[f"{channel}len"] + 1
         size = transfers * self._bytes
-        what = f"{channel}: {shown}"
-        assert 1 << shown[f"{channel}size"] == self._bytes, what
-        assert shown[f"{channel}burst"] == _INCREMENTING, what
-        assert address % self._bytes == 0, what
-        assert size <= self._longest[channel], what
-        assert address // BOUNDARY == (address + size - 1) // BOUNDARY, what
+        context = f"{channel}: {shown}"
+        assert 1 << shown[f"{channel}size"] == self._bytes, context
+        assert shown[f"{channel}burst"] == _INCREMENTING, context
+        assert address % self._bytes == 0, context
+        assert size <= self._longest[channel], context
+        assert address // BOUNDARY == (address + size - 1) // BOUNDARY, context
         if channel == "ar":
             self.addresses.add(address)
         else:

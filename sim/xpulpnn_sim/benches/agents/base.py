@@ -50,7 +50,7 @@ async def start(dut: Dut) -> Random:
     return Random(seed_from_environment())
 
 
-async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, what: str) -> int:
+async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, event: str) -> int:
     """Wait for the end of a cycle in which ``condition`` holds at the falling edge; return the number of cycles."""
     for cycle in range(1, limit + 1):
         await FallingEdge(dut.clk)
@@ -58,7 +58,7 @@ async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, what
         await RisingEdge(dut.clk)
         if holds:
             return cycle
-    raise AssertionError(f"{what} not within {limit} cycles (seed {seed_from_environment()})")
+    raise AssertionError(f"{event} not within {limit} cycles (seed {seed_from_environment()})")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ class WishboneTiming(NamedTuple):
     """Probabilities that a transfer ends in a cycle, and that a failing one ends by ``err`` alone, without ``ack``."""
 
     ends: float
-    alone: float
+    error_only: float
 
 
 class WishboneCycle(NamedTuple):
@@ -53,7 +53,7 @@ class WishboneSubordinate(Agent):
         if self._ends:
             address = sample(self._seen["adr"]) * WORD_BYTES
             fails = self._memory.fails(address)
-            self._driver.drive(ack=int(not fails or self._rng.random() >= self._timing.alone), err=int(fails))
+            self._driver.drive(ack=int(not fails or self._rng.random() >= self._timing.error_only), err=int(fails))
             if not fails and not sample(self._seen["we"]):
                 self._driver.drive(dat_r=self._memory[address])
 

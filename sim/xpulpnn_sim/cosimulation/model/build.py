@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import alone, cache_directory, counts
+from xpulpnn.user_cache import cache_directory, counts, locked
 from xpulpnn_sim.cosimulation.model.schema import JTAG, KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 from xpulpnn_sim.tools.yosys import require_verilator
@@ -276,7 +276,7 @@ def _runtime(
     """Verilator's run-time library, compiled in ``objects`` if the cache does not hold it."""
     archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
     if not counts(archive):
-        with alone(archive.with_suffix(".lock")):
+        with locked(archive.with_suffix(".lock")):
             if not counts(archive):
                 if trace:
                     _run([*make, *_WAVES], objects, environment)
@@ -308,7 +308,7 @@ def build_model(
     require_tools()
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
-    with alone(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
+    with locked(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
         if counts(library):
             return library
         folder = Path(name)

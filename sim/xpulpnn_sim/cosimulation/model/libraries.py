@@ -13,7 +13,7 @@ import xpulpnn
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ToolError
-from xpulpnn.user_cache import alone
+from xpulpnn.user_cache import locked
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
 from xpulpnn_sim.cosimulation.model.schema import (
     BANK,
@@ -166,7 +166,7 @@ def cached_emission(
     known: dict[str, Any] | None = results.find(name)
     if known is None:
         results.folder.mkdir(parents=True, exist_ok=True)
-        with alone(results.folder / f"{name}.lock"):
+        with locked(results.folder / f"{name}.lock"):
             known = results.find(name)
             if known is None:
                 # Amaranth and the generator take longer to import than a cached model to run

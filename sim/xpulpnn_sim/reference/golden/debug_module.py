@@ -16,7 +16,7 @@ class DebuggedHart:
     """A hart as the module knows it, and the registers that commands reach."""
 
     halted: bool = False
-    wanted: bool = False  # its request to halt
+    halt_request: bool = False  # its request to halt
     resume_ack: bool = False
     have_reset: bool = True
     in_reset: bool = False
@@ -26,7 +26,7 @@ class DebuggedHart:
 
     def settle(self) -> None:
         """Halt if it is to and can."""
-        self.halted = (self.halted or self.wanted) and not self.in_reset
+        self.halted = (self.halted or self.halt_request) and not self.in_reset
 
     def resume(self) -> None:
         """Do as it is asked to, if it has halted."""
@@ -34,7 +34,7 @@ class DebuggedHart:
 
     def forget(self) -> None:
         """Take back what is asked of it."""
-        self.wanted = self.resume_ack = False
+        self.halt_request = self.resume_ack = False
 
 
 RunProgram = Callable[[DebuggedHart, Sequence[int]], bool]
@@ -152,10 +152,10 @@ class DebugModuleModel:
         self._number, self._hasel = value >> 16 & self._number_mask, bool(value & Control.HASEL)
         self._hart_reset, self._ndmreset = bool(value & Control.HARTRESET), bool(value & Control.NDMRESET)
         for hart in self._selected(self._number, hasel=self._hasel):
-            hart.wanted = bool(value & Control.HALTREQ)
+            hart.halt_request = bool(value & Control.HALTREQ)
             if value & Control.ACKHAVERESET and not hart.in_reset:
                 hart.have_reset = False
-            if value & Control.RESUMEREQ and not hart.wanted:
+            if value & Control.RESUMEREQ and not hart.halt_request:
                 hart.resume()
 
     def _settle(self) -> None:
