@@ -1,5 +1,7 @@
 """Absent instructions, CSRs, traps, interrupts and wfi (guide, "Machine state")."""
 
+from typing import Any, NamedTuple
+
 import pytest
 from tests.isa.test_machine import BASE, HWLOOP
 
@@ -30,22 +32,6 @@ def test_fields_and_reset_values(write_and_read, csr, access, reset, writable):
     assert write_and_read(csr) == (ILLEGAL if access == "RO" else (reset, reset & ~writable | writable))
 
 
-@pytest.mark.parametrize(
-    ("word", "settings"),
-    [
-        (0xA8C5_9557, {"extensions": BASE_EXTENSIONS}),
-        (0xA8C5_A557, {"extensions": BASE_EXTENSIONS | {Extension.XPULPV2}}),
-        (0xA8C5_9557, {"widths": frozenset({4, 2})}),
-        (0xE0C5_A557, {}),
-        (0x0000_0000, {}),
-        (0x0000_8002, {}),
-    ],
-)
-def test_absent_instructions_trap(machine, word, settings):
-    iss = machine(f".word {word}", **settings)
-    assert (iss.step().cause, iss.csrs["mepc"], iss.state.pc) == (2, 0x80, 0)
-
-
 @pytest.mark.parametrize("csr", ["0x7ff", "pcer"])
 def test_forbidden_accesses_trap(write_and_read, csr):
     assert write_and_read(csr) == ILLEGAL
@@ -55,51 +41,6 @@ def test_csrs_of_extensions(write_and_read):
     assert write_and_read("lpend0", extensions=BASE_EXTENSIONS) == ILLEGAL
     assert write_and_read("misa", extensions=BASE_EXTENSIONS)[0] == 0x4000_1104
     assert write_and_read("misa", extensions=BASE_EXTENSIONS | {Extension.XPULPV2})[0] == 0x4080_1104
-
-
-def test_forbidden_access_has_no_effect(machine):
-    iss = machine("csrrw x5, mhartid, x6", hart_id=3)
-    iss.state.regs[5] = 99
-    iss.step()
-    assert (iss.state.regs[5], iss.csrs["minstret"], iss.csrs["mcause"]) == (99, 0, ILLEGAL)
-
-
-def test_set_and_clear_do_not_write_with_x0(machine):
-    source = """
-        csrrs x5, mhartid, x0
-        csrrci x6, mhartid, 0
-        csrrsi x7, mscratch, 0b10101
-        csrrci x8, mscratch, 0b00101
-        csrrwi x9, mscratch, 3
-        csrrc x10, mscratch, x9
-    """
-    iss = machine(source, hart_id=0x25)
-    assert [iss.step().cause for _ in range(6)] == [None] * 6
-    assert iss.state.regs[5:11] == [0x25, 0x25, 0, 0b10101, 0b10000, 3]
-    assert iss.csrs["mscratch"] == 0b00011
-
-
-def test_register_name_decides_not_its_value(machine):
-    """csrrs with a register that holds 0 is a write all the same."""
-    assert machine("csrrs x5, mhartid, x6").step().cause == ILLEGAL
-
-
-def test_counters_count_retired_instructions(machine):
-    reads = "csrrs x5, instret, x0; csrrw x0, minstret, x6; csrrs x7, instret, x0; nop; csrrs x8, instreth, x0"
-    iss = machine(f"nop; {reads}; ecall")
-    iss.state.regs[6] = 0xFFFF_FFFE
-    for _ in range(6):
-        iss.step()
-    assert (iss.state.regs[5], iss.state.regs[7], iss.state.regs[8]) == (1, 0xFFFF_FFFE, 1)
-    before = iss.csrs["minstret"]
-    iss.step()
-    assert (iss.csrs["minstret"], iss.csrs["mcycle"]) == (before, 7)
-
-
-def test_counters_can_be_stopped(machine):
-    iss = machine("csrrwi x0, mcountinhibit, 5; nop; nop")
-    iss.run(3)
-    assert (iss.csrs["mcycle"], iss.csrs["minstret"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("mnemonic", "cause"), [("ecall", 11), ("ebreak", 3)])
@@ -114,57 +55,93 @@ def test_exceptions_enter_at_the_table_base(machine, mnemonic, cause):
     assert (iss.state.pc, iss.csrs["mstatus"]) == (0x1280, 0x1888)
 
 
-def test_compressed_ebreak_traps_at_its_own_address(machine):
-    iss = machine("c.nop; c.ebreak")
-    assert [iss.step().cause for _ in range(2)] == [None, 3]
-    assert iss.csrs["mepc"] == 0x82
+class Steps(NamedTuple):
+    """Steps from the boot address, their causes, and what they leave; CSRs by name, registers by number."""
+
+    source: str
+    causes: list[int | None]
+    expected: dict[int | str, int]
+    given: dict[int | str, int] = {}
+    settings: dict[str, Any] = {}
 
 
-def interruptible(iss, lines):
-    iss.csrs["mstatus"] |= 8
-    iss.csrs["mie"] = 0xFFFF_0888
-    iss.csrs.irq = lines
-    return iss
+ENABLED = {"mstatus": 0x1808, "mie": 0xFFFF_0888}
+INTERRUPT = 1 << 31
+STEPS = {
+    **{
+        f"absent {word:08x} {number}": Steps(f".word {word}", [ILLEGAL], {"mepc": 0x80, "pc": 0}, {}, settings)
+        for number, (word, settings) in enumerate(
+            (
+                (0xA8C5_9557, {"extensions": BASE_EXTENSIONS}),
+                (0xA8C5_A557, {"extensions": BASE_EXTENSIONS | {Extension.XPULPV2}}),
+                (0xA8C5_9557, {"widths": frozenset({4, 2})}),
+                (0xE0C5_A557, {}),
+                (0x0000_0000, {}),
+                (0x0000_8002, {}),
+            )
+        )
+    },
+    "a forbidden access has no effect": Steps(
+        "csrrw x5, mhartid, x6", [ILLEGAL], {5: 99, "minstret": 0, "mcause": ILLEGAL}, {5: 99}, {"hart_id": 3}
+    ),
+    "set and clear do not write with x0": Steps(
+        """
+        csrrs x5, mhartid, x0
+        csrrci x6, mhartid, 0
+        csrrsi x7, mscratch, 0b10101
+        csrrci x8, mscratch, 0b00101
+        csrrwi x9, mscratch, 3
+        csrrc x10, mscratch, x9
+        """,
+        [None] * 6,
+        {5: 0x25, 6: 0x25, 7: 0, 8: 0b10101, 9: 0b10000, 10: 3, "mscratch": 0b00011},
+        {},
+        {"hart_id": 0x25},
+    ),
+    "csrrs with a register that holds 0 is a write": Steps("csrrs x5, mhartid, x6", [ILLEGAL], {}),
+    "counters count retired instructions": Steps(
+        "nop; csrrs x5, instret, x0; csrrw x0, minstret, x6; csrrs x7, instret, x0; nop; csrrs x8, instreth, x0; ecall",
+        [None] * 6 + [11],
+        {5: 1, 7: 0xFFFF_FFFE, 8: 1, "minstret": 1, "mcycle": 7},
+        {6: 0xFFFF_FFFE},
+    ),
+    "counters can be stopped": Steps("csrrwi x0, mcountinhibit, 5; nop; nop", [None] * 3, {"mcycle": 1, "minstret": 1}),
+    "a compressed ebreak traps at its own address": Steps("c.nop; c.ebreak", [None, 3], {"mepc": 0x82}),
+    **{
+        f"line {chosen} first": Steps(
+            "nop",
+            [INTERRUPT | chosen],
+            {"pc": 4 * chosen, "mepc": 0x80, "minstret": 0, "mstatus": 0x1880},
+            ENABLED | {"irq": lines},
+        )
+        for lines, chosen in (
+            *((0xFFFF_FFFF, 31), (0x0001_0888, 16), (0x888, 11), (0x88, 3), (0x80, 7)),
+            (1 << 20 | 1 << 19, 20),
+        )
+    },
+    "direct mode": Steps("nop", [INTERRUPT | 11], {"pc": 0x4000}, ENABLED | {"mtvec": 0x4000, "irq": 1 << 11}),
+    "a line without meaning": Steps("nop", [None], {}, ENABLED | {"irq": 1 << 5}),
+    "a line that is not enabled": Steps("nop", [None], {}, ENABLED | {"irq": 1 << 16, "mie": 1 << 17}),
+    "enabling takes effect before the next instruction": Steps(
+        "csrrsi x0, mstatus, 8; nop", [None, INTERRUPT | 7], {"mepc": 0x84}, {"mie": 1 << 7, "irq": 1 << 7}
+    ),
+    "mip follows the lines": Steps("csrrs x5, mip, x0", [None], {5: 0xFFFF_0888}, {"irq": 0xFFFF_FFFF}),
+    "pending, wfi is a nop": Steps("wfi; nop", [None] * 2, {"pc": 0x88, "minstret": 2}, {"mie": 1 << 7, "irq": 1 << 7}),
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "chosen"),
-    [(0xFFFF_FFFF, 31), (0x0001_0888, 16), (0x888, 11), (0x88, 3), (0x80, 7), (1 << 20 | 1 << 19, 20)],
-)
-def test_interrupt_priority_and_vectors(machine, lines, chosen):
-    iss = interruptible(machine("nop"), lines)
-    step = iss.step()
-    assert (step.insn, step.cause, iss.state.pc) == (None, 0x8000_0000 | chosen, 4 * chosen)
-    assert (iss.csrs["mepc"], iss.csrs["minstret"], iss.csrs["mstatus"]) == (0x80, 0, 0x1880)
-
-
-def test_direct_mode_does_not_vector(machine):
-    iss = interruptible(machine("nop"), 1 << 11)
-    iss.csrs["mtvec"] = 0x4000
-    iss.step()
-    assert iss.state.pc == 0x4000
-
-
-def test_lines_without_meaning_or_enable_do_nothing(machine):
-    iss = interruptible(machine("nop; nop"), 1 << 5)
-    assert iss.step().cause is None
-    interruptible(iss, 1 << 16)
-    iss.csrs["mie"] = 1 << 17
-    assert iss.step().cause is None
-
-
-def test_enabling_takes_effect_before_the_next_instruction(machine):
-    iss = machine("csrrsi x0, mstatus, 8; nop")
-    iss.csrs["mie"], iss.csrs.irq = 1 << 7, 1 << 7
-    assert [iss.step().cause for _ in range(2)] == [None, 0x8000_0007]
-    assert iss.csrs["mepc"] == 0x84
-
-
-def test_mip_follows_the_lines(machine):
-    iss = machine("csrrs x5, mip, x0")
-    iss.csrs.irq = 0xFFFF_FFFF
-    iss.step()
-    assert iss.state.regs[5] == 0xFFFF_0888
+@pytest.mark.parametrize("name", STEPS)
+def test_steps(machine, name):
+    source, causes, expected, given, settings = STEPS[name]
+    iss = machine(source, **settings)
+    for key, value in given.items():
+        if key == "irq":
+            iss.csrs.irq = value
+        else:
+            (iss.csrs if isinstance(key, str) else iss.state.regs)[key] = value
+    assert [iss.step().cause for _ in causes] == causes
+    seen = dict(enumerate(iss.state.regs)) | {"pc": iss.state.pc}
+    assert {key: seen[key] if key in seen else iss.csrs[key] for key in expected} == expected
 
 
 @pytest.mark.flow
@@ -183,11 +160,6 @@ def test_wfi_sleeps_until_an_enabled_line(machine):
 def test_wfi_with_interrupts_enabled_returns_behind_it(machine):
     iss = machine("wfi")
     iss.step()
-    assert interruptible(iss, 1 << 7).step().cause == 0x8000_0007
+    iss.csrs["mstatus"], iss.csrs["mie"], iss.csrs.irq = 0x1808, 1 << 7, 1 << 7
+    assert iss.step().cause == 0x8000_0007
     assert iss.csrs["mepc"] == 0x84
-
-
-def test_pending_wfi_is_a_nop(machine):
-    iss = machine("wfi; nop")
-    iss.csrs["mie"], iss.csrs.irq = 1 << 7, 1 << 7
-    assert [iss.step().pc for _ in range(2)] == [0x80, 0x84]
