@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,8 +25,11 @@ CORES = (simulated(EVERY_ROW), FULL)
 SAMPLE = 60  # combinations of a kernel
 
 
+every = cache(lambda kernel: [*combinations((kernel,), CORES)])
+
+
 def sample(kernel: str, seed: int = 0):
-    selected = of_pass(combinations((kernel,), CORES), seed)
+    selected = of_pass(every(kernel), seed)
     return selected[seed :: max(1, len(selected) // SAMPLE)]
 
 
@@ -49,7 +53,7 @@ def test_a_sample_of_all_combinations(kernel):
 @pytest.mark.cosim
 def test_single_pixels_of_cores_that_widen_weights():
     """Those that one core computes in place only if there are several pixels; a sample might miss them."""
-    pointwise = of_pass(combinations(("pointwise",), CORES), 1)
+    pointwise = of_pass(every("pointwise"), 1)
     mixing = [c for c in pointwise if c.variant == "x3_4x4" and c.precision.x in (2 * c.precision.w, 8)]
     result = ran([c for c in mixing if c.precision.w < c.precision.x <= 8][::3], 1)
     assert (result.wrong, result.reports) == (0, [])
@@ -58,7 +62,7 @@ def test_single_pixels_of_cores_that_widen_weights():
 
 def test_a_pass_is_a_square():
     """Each number of inputs meets each of outputs equally often, and a kernel's sign is another in the next pass."""
-    first, second = (of_pass(combinations(("pointwise",), CORES), number) for number in (0, 1))
+    first, second = (of_pass(every("pointwise"), number) for number in (0, 1))
     layers = [(case.layer, case.specialise, cores) for choice in first for case, cores in choice.cases(0)]
     for pixels in PIXELS:
         own = [layer for layer in layers if (layer[0].height, layer[0].width) == pixels]

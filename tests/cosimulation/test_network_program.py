@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -225,9 +224,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         ("--images labelled.npz", "labels of images must be 0..9, not 10, in labelled.npz"),
     ],
 )
-def test_what_is_refused(
-    words: str, message: str, tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_refused(words, message, tmp_path, refused, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("labelled.npz", images=np.zeros((1, 8, 8), np.uint8), labels=np.array([10]))
     folder = tmp_path / "program"

@@ -160,9 +160,7 @@ def test_another_order_is_the_same_netlist() -> None:
     assert [len(list(same)) for _, same in groupby(orders)] == [2, 1]
 
 
-def test_mapped_netlists_keep_enables_for_clock_gates(
-    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mapped_netlists_keep_enables_for_clock_gates(library, tmp_path, monkeypatch):
     monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
     path, files = clock_gated_netlist(design(), library)
     assert clock_gated_netlist(design(), library) == (path, files)

@@ -2,7 +2,6 @@
 
 import re
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -91,9 +90,7 @@ def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
 
 
 @pytest.mark.flow
-def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(
-    library: Library, design: EmittedDesign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(library, design, tmp_path, monkeypatch):
     def ge(name: str) -> float:
         words = [line.split() for line in output.files[f"{name}/mapped.v"].splitlines()]
         return sum(library.cells[line[0]].area for line in words if line and line[0] in library.cells) / library.ge_area

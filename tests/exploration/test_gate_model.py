@@ -73,9 +73,7 @@ def test_an_input_that_is_a_cycle_late_is_found(tmp_path: Path, liberty: Liberty
     assert gates.difference(0) == (1, 0)
 
 
-def test_a_difference_ends_the_run(
-    tmp_path: Path, liberty: Liberty, library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_ends_the_run(tmp_path, liberty, library, monkeypatch):
     design, before = counted(tmp_path, liberty)
     rig = Rig(verilog="", manifest={"top": "cluster", "ports": []}, adapters=())
     built = []

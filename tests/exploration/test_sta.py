@@ -60,9 +60,7 @@ def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_pat
     assert opensta.delay_ps(NETLIST, library, tmp_path) == pytest.approx(10 * ARRIVALS[-1], abs=0.02)
 
 
-def test_opensta_abc_and_the_estimate_agree_on_a_component(
-    library: Library, opensta: OpenSta, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opensta_abc_and_the_estimate_agree_on_a_component(library, opensta, monkeypatch):
     design = emit_design("nnrf", preset("xpulpnn"))
     timed = AsicFlow(library, "builtin", "area").run(design)
     path = timed.result.path

@@ -14,14 +14,6 @@ from xpulpnn_sw.toolchain.build_options import ClusterLayout
 
 from .elf import FORK, SOURCES, ClusterBuild
 
-TIERS = {"unit", "bench", "cosim", "flow"}
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """A test here that names no tier needs no external tool."""
-    if TIERS.isdisjoint(mark.name for mark in item.iter_markers()):
-        item.add_marker("unit")
-
 
 @pytest.fixture(params=compilers.COMPILERS)
 def kind(request: pytest.FixtureRequest) -> str:

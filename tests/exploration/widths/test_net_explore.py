@@ -112,9 +112,7 @@ def test_a_wrong_result_of_the_design_fails(model: Path, monkeypatch: pytest.Mon
         (["--preset", "none"], None),
     ],
 )
-def test_errors(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, more: list[str], message: str | None
-) -> None:
+def test_errors(model, monkeypatch, capsys, more, message):
     monkeypatch.chdir(model.parent)
     np.savez("other.npz", images=np.zeros((3, 4, 4), np.uint8), labels=np.zeros(3, int))
     words = split(model, "-o", "out", "--json", "found.json")
@@ -174,9 +172,7 @@ def test_import_with_bits_of_every_layer(model: Path, bits: str, precisions: lis
         ("--quantise 8,last=4 --images images.npz", "must name one of first, second, third, not last"),
     ],
 )
-def test_import_refuses_other_bits(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, options: str, message: str
-) -> None:
+def test_import_refuses_other_bits(model, monkeypatch, capsys, options, message):
     monkeypatch.chdir(model.parent)
     assert cli.main(["net", "import", str(model), "-o", "net.json", *options.split()]) == 2
     assert message in capsys.readouterr().err
@@ -213,9 +209,7 @@ def test_import_says_how_near_the_network_is(model: Path, capsys: Any) -> None:
 
 @pytest.mark.flow
 @pytest.mark.parametrize(("correlation", "status"), [(0.95, 0), (0.8, 0), (0.3, 1)])
-def test_import_of_a_network_that_is_far_from_its_model(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, correlation: float, status: int
-) -> None:
+def test_import_of_a_network_that_is_far_from_its_model(model, monkeypatch, capsys, correlation, status):
     monkeypatch.setattr(
         "xpulpnn_sim.cli.networks.agreement", lambda *_: Agreement(correlation=correlation, same=3, images=9)
     )

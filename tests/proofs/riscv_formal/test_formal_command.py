@@ -99,9 +99,7 @@ def that_assumes_anything(checks: Callable[..., list[Check]]) -> Callable[..., l
 @pytest.mark.flow
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} does not say where riscv-formal is")
 @pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
-def test_a_check_holds_and_a_fault_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_check_holds_and_a_fault_is_found(tmp_path, monkeypatch, capsys):
     if shutil.which("yosys"):
         # several times as fast as the wheel
         monkeypatch.setenv("XPULPNN_YOSYS", "native")

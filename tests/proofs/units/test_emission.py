@@ -173,9 +173,7 @@ def test_modules_of_a_core(tmp_path: Path):
     assert all(record["counterexample"] is None for record in records)
 
 
-def test_command_fails_and_names_module_signal_and_case(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_command_fails_and_names_module_signal_and_case(monkeypatch, capsys):
     def faulty(*args: object, **options: object) -> EmittedVerilog:
         design = emit(Words(), "words", config={})
         return replace(design, modules={"words": BY_HAND.replace("data[6:1]", "data[7:2]")})

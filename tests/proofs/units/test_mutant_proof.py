@@ -123,9 +123,7 @@ THREE = InputCase(values={"op": {3}}, outputs={"y"})
         (SUM, [InputCase(values={"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),
     ],
 )
-def test_what_makes_a_difference(
-    gates: MutatedGates, number: int, situations: list[InputCase], verdict: str, scope: str, signal: str, cycles: int
-):
+def test_what_makes_a_difference(gates, number, situations, verdict, scope, signal, cycles):
     proof = judge(gates, number, *situations)
     assert (proof.verdict, proof.scope, proof.signal, len(proof.counterexample)) == (verdict, scope, signal, cycles)
 

@@ -11,7 +11,7 @@ from xpulpnn_sim.reference.programs.elf import Segment
 from xpulpnn_sim.reference.programs.exits import Reason
 
 ENTRY = 0x1C00_0080
-EVENT_UNIT, BARRIER, TIMER, TEST_SET = 0x1020_4000, 0x1020_4200, 0x1020_0400, 1 << 20
+EVENT_UNIT, BARRIER, TIMER = 0x1020_4000, 0x1020_4200, 0x1020_0400
 WORK = 0x1000_0C00
 """Free memory of the programs, in the TCDM."""
 

@@ -30,7 +30,7 @@ OURS = [insn for insn in INSNS if insn.extension not in STOCK_EXTENSIONS and ins
 ARGUMENTS = ("rs1", "rs2", "rd", "rs3")
 """Parameters of the test functions, in a0 to a3."""
 
-A0, RA_RETURN = 10, 0x8082
+A0 = 10
 SEED = 7
 
 

@@ -98,9 +98,7 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.flow
-def test_what_was_not_found_runs_again_when_there_is_more_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_found_runs_again_when_there_is_more_to_run(tmp_path, monkeypatch):
     mutants = chosen_places([place(f"$flatten\\lsu.${number}") for number in range(4)], 4, 1)
     core = MutatedCore(library=tmp_path / "none.so", digest="", mutants=mutants)
     calls: list[tuple[int, ...]] = []
@@ -172,9 +170,7 @@ def test_a_program_goes_on_outside_of_handlers() -> None:
 
 
 @pytest.mark.cosim
-def test_programs_find_mutants_of_a_core(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_find_mutants_of_a_core(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = tmp_path / "report.json"
     words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "6", "--proof", "0", "--instructions", "500"]

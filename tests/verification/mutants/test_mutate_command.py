@@ -1,7 +1,6 @@
 """Mutants of hardware units: made, found by the benches, proved equivalent by what is known of ports, and shown."""
 
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import cocotb
@@ -16,9 +15,7 @@ from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
 
 
 @pytest.mark.bench
-def test_the_bench_of_the_control_registers_finds_its_mutants(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
+def test_the_bench_of_the_control_registers_finds_its_mutants(tmp_path, capsys, monkeypatch, pytestconfig):
     if not available("verilator"):
         pytest.skip("verilator is not installed")
     monkeypatch.chdir(tmp_path)

@@ -54,8 +54,8 @@ def fault(content: bytes, path: Path) -> str:
     """What is wrong with the import of a file; empty if it gives a network, or a line, code 2 and nothing written."""
     path.write_bytes(content)
     net, weights = path.with_name("net.json"), path.with_name("net.npz")
-    for path in (net, weights):
-        path.unlink(missing_ok=True)
+    for file in (net, weights):
+        file.unlink(missing_ok=True)
     shown, errors = io.StringIO(), io.StringIO()
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)

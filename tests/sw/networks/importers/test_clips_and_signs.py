@@ -224,9 +224,7 @@ def greatest(values: Any, reach: int, step: int, pads: list[int], windows: int) 
         (6, 3, 2, [1, 1, 0, 0], {"auto_pad": "SAME_LOWER"}, 3),
     ],
 )
-def test_windows_of_pools(
-    tmp_path: Path, side: int, reach: int, step: int, pads: list[int], more: dict[str, Any], windows: int
-) -> None:
+def test_windows_of_pools(tmp_path, side, reach, step, pads, more, windows):
     rng = np.random.default_rng(6)
     model = Model((1, 3, side, side))
     own = {} if "auto_pad" in more else {"pads": pads}

@@ -19,6 +19,7 @@ from xpulpnn_sw.networks.network_file import read_network, serialised
 
 from .damage import damaged, fault
 from .tflite_models import (
+    FULLY,
     NONE,
     RELU,
     RELU6,
@@ -30,12 +31,12 @@ from .tflite_models import (
     check_layers,
     convolving,
     imported,
+    kinds,
     window,
 )
 
 pytestmark = pytest.mark.flow
 
-FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
 TANH = tflite.ActivationFunctionType.TANH
 
 
@@ -112,10 +113,6 @@ def clipping():
     k = g.operator("SQUEEZE", (j,), (1, 3, 6), 0.03, 0)
     g.weighted("FULLY_CONNECTED", k, (5, 18), (1, 5), 0.05, 3, biased=False, one_scale=True, **FULLY)
     return g
-
-
-def kinds(described):
-    return [stage.kind.name for stage in described.network.stages]
 
 
 def test_residual(tmp_path):

@@ -112,9 +112,6 @@ def test_what_differs_in_resnet8_is_single_precision(nets):
     assert 0 < differing < 200
 
 
-FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
-
-
 def of_codes(kind, scale, zero, **options):
     """A map whose codes are changed one by one, between two others: at either end some operators are left out."""
     g, pooling = Graph((1, 16, 16, 4), 0.02, 11), window((1, 1), VALID, FilterHeight=1, FilterWidth=2)

@@ -6,15 +6,22 @@ import pytest
 
 from xpulpnn.errors import InputError
 
-from .tflite_models import NONE, RELU, RELU6, SAME, VALID, Graph, check_codes, convolving, imported, window
+from .tflite_models import (
+    FULLY,
+    NONE,
+    RELU,
+    RELU6,
+    SAME,
+    VALID,
+    Graph,
+    check_codes,
+    convolving,
+    imported,
+    kinds,
+    window,
+)
 
 pytestmark = pytest.mark.flow
-
-FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
-
-
-def kinds(described):
-    return [stage.kind.name for stage in described.network.stages]
 
 
 def test_flattening_with_an_open_batch(tmp_path):

@@ -14,6 +14,7 @@ SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
 NONE, RELU, RELU6, RELU_1 = (
     getattr(tflite.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 )
+FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
 KINDS = {"QUANTIZE": NONE, "RELU": RELU, "RELU6": RELU6, "RELU_N1_TO_1": RELU_1}
 """Operators that do nothing else."""
 
@@ -279,6 +280,10 @@ def results(tensors, operator, known):
         return np.pad(codes, around, constant_values=x.zeros[0])
     assert operator.kind in ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
     return codes.reshape(len(codes), *output.shape[1:])
+
+
+def kinds(described):
+    return [stage.kind.name for stage in described.network.stages]
 
 
 def imported(path, **options):
