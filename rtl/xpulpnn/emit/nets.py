@@ -24,7 +24,7 @@ from xpulpnn.emit.rtlil import (
 from xpulpnn.emit.unpack import Unpacked, unpacked
 from xpulpnn.emit.values import Sig, Slice, wires_of
 
-_MAX_OPERATORS, _MAX_DEPTH = 12, 4  # operators in one expression, and their nesting depth; a net reads better beyond
+_MAX_OPERATORS, _MAX_DEPTH = 12, 4  # limits of an expression: operators, and their nesting depth
 _MAX_CHAINED = 60  # operators in an AND-OR selection of one of several words
 _MAX_COPIES = 3  # places where a single operator is repeated rather than given a net
 

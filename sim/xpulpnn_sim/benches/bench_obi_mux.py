@@ -92,16 +92,14 @@ class MuxChecker(Agent):
         super().__init__(dut)
         data, self._board = bench_data(), Scoreboard()
         self.queue, self._limit = Queue("counter", len(managers)), data["outstanding"]
-        self.requested_together: set[tuple[int, frozenset[int]]] = (
-            set()
-        )  # sets of managers that requested at once, with the turn
+        # sets of managers that requested together, with the manager whose turn it was
+        self.requested_together: set[tuple[int, frozenset[int]]] = set()
         self._answered = deque[set[int]]([set()] * (data["latency"] - 2))
         self._managers = [_handles(dut, name, "req", "gnt", "rvalid", "addr") for name in managers]
         self._places = [_handles(dut, place["port"], "req", "gnt", "rvalid") for place in data["places"]]
         self._owner = getattr(dut, "owner", None)
-        self._offered: tuple[int, int] | None = (
-            None  # manager and place of the granted request; the number after the last place if unmapped
-        )
+        # manager and place of the granted request; the number after the last place if unmapped
+        self._offered: tuple[int, int] | None = None
         self._under_way = [deque[int]() for _ in self._places]
         self._nowhere: set[int] = set()  # managers that get an error in the next cycle
 
