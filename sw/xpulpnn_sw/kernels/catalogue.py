@@ -76,7 +76,7 @@ _KERNELS = (
     ),
     _product(
         name="pointwise",
-        help="convolution of single pixels, in place",
+        help="convolution with filters of one pixel, in place",
         layer=layers.PointwiseLayer,
         usual="16x16x32:64",
         write=products.pointwise_kernel,

@@ -57,7 +57,7 @@ def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structu
 def with_outside(structure: Structure) -> Structure:
     """Return the structure of a function that has the value around its input as an argument, in place of zeros."""
     fields = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
-    outside = ArgumentField("outside", "value around the input, as of its elements")
+    outside = ArgumentField("outside", "value around the input, in the range of its elements")
     name, usual = structure.name, structure.name.removeprefix("xp_").removesuffix("_arguments")
     notes = f"As {usual}, with the value around the map."
     return Structure(name.replace("_arguments", "_outside_arguments"), (*fields, outside), notes)

@@ -53,7 +53,7 @@ _AHEAD = 2
 
 _PRODUCT = """\
 weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (in 4x4 blocks: 4).
-Where the name ends with qnt, the parameters begin at a multiple of 64 bytes, for results of 2 bits of 16."""
+Functions whose name ends with qnt need parameters at a multiple of 64 bytes, or of 16 for results of 2 bits."""
 
 _OPERANDS = (
     ArgumentField("input", "activations", pointer=True),
@@ -73,21 +73,22 @@ _RESULTS = (
 CONV_ARGUMENTS = argument_structure(
     "conv",
     *_OPERANDS,
-    ArgumentField("buffer", "im2col rows of core 0, then those of the others", pointer=True),
-    ArgumentField("buffer_stride", "bytes from one core's im2col rows to the next's"),
+    ArgumentField("buffer", "im2col rows of all cores, core 0 first", pointer=True),
+    ArgumentField("buffer_stride", "bytes between the im2col rows of two cores"),
     *_RESULTS,
     *SIZES,
     ArgumentField("pixel_bytes", "bytes of an input pixel"),
     *OUT_SIZES,
     *WINDOW,
     notes=f"""\
-Also for conv1d without dilation and for what is not in place of pointwise and linear. Variants Nx1 are for layers with
-a single output pixel, the others for all others. An input pixel has channels for whole words of inputs and of weights.
+Also for conv1d without dilation, and for pointwise and linear layers that cannot be computed in place. Variants Nx1
+are for layers with a single output pixel, others for more. An input pixel has channels for whole words of inputs and
+weights.
 {_PRODUCT}
 Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
-row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, so that cores meet in no bank; with
-x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In what it is longer, x3_4x4
-keeps rows of fields for the groups below, where the output's width is a multiple of 4.""",
+row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, which avoids bank conflicts; with
+x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In a longer buffer x3_4x4 keeps
+rows of fields for the groups below, if the output's width is a multiple of 4.""",
 )
 CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
 CONV1D_ARGUMENTS = argument_structure(
@@ -106,10 +107,10 @@ MATMUL_ARGUMENTS = argument_structure(
     ArgumentField("pixels", "activation rows"),
     _ROW_WORDS,
     notes=f"""\
-Rows of activations: of pointwise the pixels of a map, of which up to one group less one, and two words, behind the
-input may be read; of matmul one word, two with x3_4x4. Rows of matmul alternate word by word in groups of four with
-the variants nn_4x4, x2_4x4 and x3_4x4, of two with x2_4x2; those of inputs wider than the weights are cut into planes,
-and without sub-byte products they are bytes.
+Rows of activations: for pointwise the pixels of a map, behind which a group less one pixel, and two words, may be read;
+for matmul one word, two with x3_4x4. Rows of matmul alternate word by word in groups of four with the variants nn_4x4,
+x2_4x4 and x3_4x4, of two with x2_4x2. Inputs wider than the weights are cut into planes; without sub-byte products rows
+are bytes.
 {_PRODUCT}""",
 )
 LINEAR_ARGUMENTS = argument_structure(
@@ -120,8 +121,8 @@ LINEAR_ARGUMENTS = argument_structure(
     SHIFT,
     _ROW_WORDS,
     notes=f"""\
-Inputs as wide as the weights (bytes without sub-byte products). Up to two words behind those that fill whole words of
-weights may be read.
+Inputs as wide as the weights (bytes without sub-byte products). Up to two words may be read behind the inputs, which
+are padded to whole words of weights.
 {_PRODUCT}""",
 )
 

@@ -154,7 +154,7 @@ def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *
 def random_tensors(
     layer: ProductLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True, rule: Rule = Rule.BN32
 ) -> LayerTensors:
-    """Return uniform operands over their whole range and parameters that spread the results over theirs.
+    """Return uniform operands of the whole range, and parameters with which results use their whole range.
 
     Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits. Results of one bit have a
     threshold, whatever the rule. Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less if

@@ -110,7 +110,7 @@ class Variant(Level):
         return self.style in (LoopStyle.SCALAR, LoopStyle.XPULPV2)
 
     def counts(self, precision: Precision) -> bool:
-        """Return whether differing bits are counted, for products of single bits in words of 32."""
+        """Return whether products of single bits are computed by counting differing bits, 32 at a time."""
         return self.unpacks and precision.w == SIGN_BITS
 
     def computed_precision(self, precision: Precision) -> Precision:

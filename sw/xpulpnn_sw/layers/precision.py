@@ -39,7 +39,7 @@ class Precision:
 
     @classmethod
     def parse(cls, text: str) -> "Precision":
-        """Return the precision of a text ``XxWxY``, each width with ``u`` or ``i`` before it unless by default."""
+        """Return the precision of a text ``XxWxY``: three widths, with ``u`` or ``i`` before those of unusual sign."""
         match = re.fullmatch(r"([ui]?)(\d{1,2})x([ui]?)(\d{1,2})x([ui]?)(\d{1,2})", text, re.ASCII)
         if match is None:
             raise LayerError(f"precision must be XxWxY such as 8x4x8 or u8xi4xu8, not {text}")

@@ -141,7 +141,7 @@ class Counter:
 
     register: int  # register that counts
     bound: int  # invariant register that the counter is compared with; 0 is the number 0
-    relation: str  # `ne lt le gt ge` and the unsigned ones
+    relation: str  # `ne`, `lt`, `le`, `gt`, `ge`, `ltu`, `leu`, `gtu` or `geu`
     step: int  # constant that each iteration adds, not 0
     place: int  # block that adds the step
 

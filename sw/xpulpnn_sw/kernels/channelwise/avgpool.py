@@ -28,7 +28,9 @@ _FACTOR_BITS = 8  # width of random factors
 
 
 AVGPOOL_ARGUMENTS = argument_structure(
-    "avgpool", *POOL, notes="For the window and stride in the name only: the sum over the window's area, towards zero."
+    "avgpool",
+    *POOL,
+    notes="For the window and stride in its name: the window's sum over its area, rounded towards zero.",
 )
 AVGPOOL_SCALED_ARGUMENTS = argument_structure(
     "avgpool_scaled",
@@ -36,7 +38,7 @@ AVGPOOL_SCALED_ARGUMENTS = argument_structure(
     ArgumentField("factor", "factor of a window's sum, not negative"),
     ArgumentField("summand", "added to the quotient"),
     ArgumentField("shift", "right shift of the result"),
-    notes="For the window and stride in the name only: (factor * sum / area + summand) >> shift, clipped.",
+    notes="For the window and stride in its name: (factor * sum / area + summand) >> shift, clipped.",
 )
 
 
@@ -55,7 +57,7 @@ class AvgPoolTensors:
 
 
 def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:
-    """Return a random map and a scale that spreads the results over their range."""
+    """Return a random map, and a scale with which results use their whole range."""
     factor = int(rng.integers(3 << (_FACTOR_BITS - 2), 1 << _FACTOR_BITS))
     shift = _FACTOR_BITS
     if precision.y > precision.x:

@@ -45,17 +45,17 @@ _DEVIATIONS = 4  # standard deviations that fill the range of the results
 
 DEPTHWISE_ARGUMENTS = argument_structure(
     "depthwise",
-    ArgumentField("input", "activations, a feature map of one channel after the other", pointer=True),
+    ArgumentField("input", "activations, a feature map channel by channel", pointer=True),
     ArgumentField("weights", "filter rows, each of whole words of bytes", pointer=True),
     ArgumentField(
         "parameters",
-        "of each channel lambda, the bias's share included, and kappa; by other rules than bn32, with the "
-        "requantiser than bn32, multiply and shift, its bias and what the rule needs",
+        "for each channel lambda, which includes the bias, and kappa; by rules other than bn32, with pv.rq other than "
+        "bn32, multiply and shift, the bias and the parameters of the rule",
         pointer=True,
     ),
     ArgumentField("output", "results", pointer=True),
-    ArgumentField("buffer", "rows of core 0, then those of the others", pointer=True),
-    ArgumentField("buffer_stride", "bytes from one core's rows to the next's"),
+    ArgumentField("buffer", "row buffers of all cores, core 0 first", pointer=True),
+    ArgumentField("buffer_stride", "bytes between the row buffers of two cores"),
     ArgumentField("channels", "channels"),
     ArgumentField("row_bytes", "bytes from one input row to the next"),
     ArgumentField("out_pixel_bytes", "bytes of an output pixel"),
@@ -67,9 +67,8 @@ DEPTHWISE_ARGUMENTS = argument_structure(
     notes="""\
 The input is [channel][row][column], each row of whole words; two words behind it may be read. The output is
 [row][column][channel]. weights, parameters: as `xpulpnn pack` lays them out. Filters Kx3_s1 are for K rows, at most 3
-columns and steps of one column, 3x3_s2 for 3 rows and steps of two columns, the others for all others. Buffer:
-buffer_stride for each core, rows of whole words that hold a padded input row, as many as the padded input has, and 32
-bytes.""",
+columns and steps of one column, 3x3_s2 for 3 rows and steps of two columns; functions without either are for all other
+filters. Buffer: buffer_stride for each core, a row of whole words for each row of the padded input, and 32 bytes.""",
 )
 DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 
@@ -77,7 +76,7 @@ DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 def random_depthwise(
     layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
 ) -> LayerTensors:
-    """Return uniform operands over their whole range and parameters that spread the results over theirs."""
+    """Return uniform operands of the whole range, and parameters with which results use their whole range."""
     x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
     filters = (layer.channels, layer.kernel_height, layer.kernel_width)

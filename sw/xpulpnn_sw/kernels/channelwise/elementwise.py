@@ -39,12 +39,12 @@ RELU_ARGUMENTS = argument_structure(
     ArgumentField("input", "feature map", pointer=True),
     ArgumentField("output", "results, may be the input", pointer=True),
     ArgumentField("words", "words of the map"),
-    notes="Of signed elements, word by word; the output may be the input.",
+    notes="Elements are signed; the output may be the input.",
 )
 
 
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """Return elements over their whole range, a quarter of them negative so that results spread over theirs."""
+    """Return elements of the whole range, a quarter of them negative so that results use their whole range."""
     half = 1 << (precision.x - 1)
     shape = (layer.height, layer.width, layer.channels)
     values = np.minimum(rng.integers(0, half, shape, endpoint=True), half - 1)
@@ -104,26 +104,26 @@ _MAPS = (
     ArgumentField("second", "the other feature map", pointer=True),
     ArgumentField("output", "results", pointer=True),
 )
-_STEPS = ArgumentField("steps", "elements of a map over those of a word of the widest one")
+_STEPS = ArgumentField("steps", "elements of a map, divided by the elements of a word of the widest map")
 ADD_ARGUMENTS = argument_structure(
     "add",
     *_MAPS,
     ArgumentField("first_table", "scaled values of the first map's elements, a byte each", pointer=True),
-    ArgumentField("second_table", "the same of the second map", pointer=True),
+    ArgumentField("second_table", "scaled values of the second map's elements, a byte each", pointer=True),
     _STEPS,
     notes="""\
-Of two maps and the result, each pixel has as many channels as the narrowest one needs for whole words. The weights'
-width and sign in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
+Pixels of both maps and the result have as many channels as the narrowest needs for whole words. Width and sign of
+weights in the name are those of the second map. A table has a byte for each bit pattern of an element.""",
 )
 ADD_SHIFT_ARGUMENTS = argument_structure(
     "add_shift",
     *_MAPS,
     ArgumentField("first_factor", "factor of the first map"),
     ArgumentField("second_factor", "factor of the second map"),
-    ArgumentField("summand", "what is added to both products"),
-    ArgumentField("shift", "right shift of their sum"),
+    ArgumentField("summand", "added to both products"),
+    ArgumentField("shift", "right shift of the sum"),
     _STEPS,
-    notes="clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as the other addition.",
+    notes="clip((first_factor * a + second_factor * b + summand) >> shift); otherwise as add.",
 )
 
 # largest random factor of bytes, with which sums reach the ends of their range
@@ -151,7 +151,7 @@ class AddTensors:
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
-    """Return elements over their whole range and scales that spread the results over theirs."""
+    """Return elements of the whole range, and scales with which results use their whole range."""
     operands = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
     maps: list[Ints] = []
     scales: list[Scale] = []

@@ -18,12 +18,12 @@ from xpulpnn_sw.layers.layer import MaxPoolLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 MAXPOOL_ARGUMENTS = argument_structure(
-    "maxpool", *POOL, notes="For the window and stride in the name only. What lies outside the map is not looked at."
+    "maxpool", *POOL, notes="For the window and stride in its name. Elements outside the map are ignored."
 )
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:
-    """Return elements over their whole range, in patches so that results of windows spread over the range too."""
+    """Return elements of the whole range, in patches so that results of windows use the whole range too."""
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     is_sign = precision.x == SIGN_BITS
     patches = (layer.height // (2 * layer.kernel_height) + 1, layer.width // (2 * layer.kernel_width) + 1)

@@ -25,15 +25,15 @@ from xpulpnn_sw.layers.text import random_sizes
 TRANSPOSE_ARGUMENTS = argument_structure(
     "transpose",
     ArgumentField("input", "feature map, pixel by pixel", pointer=True),
-    ArgumentField("output", "the same channel by channel", pointer=True),
+    ArgumentField("output", "feature map, channel by channel", pointer=True),
     ArgumentField("height", "rows"),
     ArgumentField("width", "columns"),
     ArgumentField("pixel_bytes", "bytes of an input pixel"),
     ArgumentField("row_bytes", "bytes from one output row to the next"),
     notes="""\
-The output is [channel][row][column], as the input of a depthwise convolution: each row of whole words, whose last
-elements may be anything behind those of the row, and a channel for each of an input pixel, those that fill it up too.
-Behind the input up to three pixels may be read, of elements of 4 and 2 bits up to seven.""",
+The output is [channel][row][column], as the input of a depthwise convolution: rows of whole words, padded with
+undefined elements, for all channels of an input pixel including padding. Up to three pixels behind the input may be
+read, up to seven if elements have 4 or 2 bits.""",
 )
 
 
@@ -171,7 +171,7 @@ class TransposeCode:
 
 TRANSPOSE = same_kernel(
     name="transpose",
-    help="a map pixel by pixel comes to lie channel by channel",
+    help="conversion of a map from pixel by pixel to channel by channel",
     layer=TransposeLayer,
     usual="16x16x32",
     write=transpose_kernel,

@@ -106,7 +106,7 @@ class Im2colFormat(RowFormat):
         return terms
 
     def alternatives(self, names: Collection[str]) -> Alternatives | None:
-        """Return the numbers that only groups down the columns need, and only groups along the rows."""
+        """Return the numbers needed only by groups down the columns, and only by groups along the rows."""
         if self.order is not GroupOrder.BY_ARGUMENTS:
             return None
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
