@@ -157,12 +157,12 @@ def place_operands(
     # padded as the input of the next layer
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
-    after = tensors.requantisation
+    requantisation = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
     if blocking.requantises:
-        parameters = scaled_parameters(starts, after, channels, nch, start=blocking.has_one_factor)
+        parameters = scaled_parameters(starts, requantisation, channels, nch, start=blocking.has_one_factor)
     else:
-        parameters = block_parameters(starts, None if blocking.by_sign else after, channels, nch)
+        parameters = block_parameters(starts, None if blocking.by_sign else requantisation, channels, nch)
     return {
         "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), XLEN), spare=nch),
         "parameters": memory.place(
@@ -174,7 +174,7 @@ def place_operands(
         "out_channels": layer.out_channels,
         "out_stride": pixel_bytes,
         "weight_stride": stream_words * WORD,
-        "shift": 0 if after is None else after.applied_shift,
+        "shift": 0 if requantisation is None else requantisation.applied_shift,
     }
 
 

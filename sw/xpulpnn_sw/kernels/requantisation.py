@@ -290,12 +290,12 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
-def with_channel_factors(after: "AnyRequantisation", channels: int) -> "AnyRequantisation":
+def with_channel_factors(requantisation: "AnyRequantisation", channels: int) -> "AnyRequantisation":
     """Return a rule with a single factor, or none, as a rule with this factor for each channel."""
-    if isinstance(after, Multiplication | Shifting):
-        kappa = np.full(channels, after.factor, np.int64)
-        return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=after.shift)
-    return after
+    if isinstance(requantisation, Multiplication | Shifting):
+        kappa = np.full(channels, requantisation.factor, np.int64)
+        return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=requantisation.shift)
+    return requantisation
 
 
 AnyRequantisation = Requantisation | WideRequantisation | ExactRequantisation | Multiplication | Shifting | Thresholds
@@ -319,16 +319,16 @@ def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
     return np.concatenate([words(field) for field in fields], axis=1)
 
 
-def block_parameters(bias: Ints, after: AnyRequantisation | None, channels: int, nch: int) -> Ints:
+def block_parameters(bias: Ints, requantisation: AnyRequantisation | None, channels: int, nch: int) -> Ints:
     """Return parameters by block of ``nch`` channels, ``channels`` in all: the biases, then those of the rule."""
     fields: list[Ints | int] = [bias]
-    if isinstance(after, SearchedThresholds):
-        bits = int(after.values.shape[1]).bit_length()
-        fields += [0] * (gap_bytes(after.rule, bits, nch) // WORD_BYTES)
-    if isinstance(after, Multiplication):
-        fields.append(after.factor)
-    elif isinstance(after, Requantisation | WideRequantisation | Thresholds):
-        fields.append(after.channel_words())
+    if isinstance(requantisation, SearchedThresholds):
+        bits = int(requantisation.values.shape[1]).bit_length()
+        fields += [0] * (gap_bytes(requantisation.rule, bits, nch) // WORD_BYTES)
+    if isinstance(requantisation, Multiplication):
+        fields.append(requantisation.factor)
+    elif isinstance(requantisation, Requantisation | WideRequantisation | Thresholds):
+        fields.append(requantisation.channel_words())
     return _by_block(channels, nch, *fields)
 
 
@@ -341,7 +341,7 @@ ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # scaling rules with the sa
 
 
 def scaled_parameters(
-    bias: Ints, after: AnyRequantisation | None, channels: int, nch: int, *, start: bool = False
+    bias: Ints, requantisation: AnyRequantisation | None, channels: int, nch: int, *, start: bool = False
 ) -> Ints:
     """Return parameters of ``pv.rq`` by block of ``nch`` channels, ``channels`` in all, padded with zeros.
 
@@ -350,10 +350,10 @@ def scaled_parameters(
     ``2**32``; with ``start``, accumulators start with the bias instead, and the biases follow kappa and a lambda of 0.
     The rule must be one of :data:`SCALING_RULES`.
     """
-    if isinstance(after, ExactRequantisation):
-        return _by_block(channels, nch, np.column_stack([bias, after.channel_words()]))
-    if isinstance(after, Requantisation):
-        kappa, lam = after.kappa.astype(np.int64), after.lam.astype(np.int64)
+    if isinstance(requantisation, ExactRequantisation):
+        return _by_block(channels, nch, np.column_stack([bias, requantisation.channel_words()]))
+    if isinstance(requantisation, Requantisation):
+        kappa, lam = requantisation.kappa.astype(np.int64), requantisation.lam.astype(np.int64)
         return _by_block(channels, nch, np.stack([kappa, lam + kappa * bias], axis=-1))
-    assert isinstance(after, Multiplication | Shifting)
-    return _by_block(channels, nch, after.factor, *((0, bias) if start else (after.factor * bias,)))
+    assert isinstance(requantisation, Multiplication | Shifting)
+    return _by_block(channels, nch, requantisation.factor, *((0, bias) if start else (requantisation.factor * bias,)))

@@ -58,19 +58,19 @@ class LayerTensors:
 
     def in_software(self, precision: Precision) -> "LayerTensors":
         """Return operands for a kernel without instructions for the exact rule, which then uses 64-bit sums."""
-        after = self.requantisation
-        if not isinstance(after, ExactRequantisation):
+        requantisation = self.requantisation
+        if not isinstance(requantisation, ExactRequantisation):
             return self
-        return replace(self, requantisation=after.in_software(*self._sums(precision)))
+        return replace(self, requantisation=requantisation.in_software(*self._sums(precision)))
 
     def with_one_shift(self, precision: Precision) -> "LayerTensors":
         """Return operands with one shift for all channels and the same results by the exact rule, if there are any."""
-        after = self.requantisation
-        if not isinstance(after, ExactRequantisation):
+        requantisation = self.requantisation
+        if not isinstance(requantisation, ExactRequantisation):
             return self
         bias, reach = self._sums(precision)
         least = -(1 << precision.y - 1) if precision.y_signed else 0
-        one_shift = after.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
+        one_shift = requantisation.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
         return self if one_shift is None else replace(self, requantisation=one_shift[0], bias=one_shift[1])
 
     def _sums(self, precision: Precision) -> tuple[Ints, Ints]:
@@ -94,20 +94,20 @@ class LayerTensors:
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         shape, filters = _shapes(layer)
         self.check_shapes(activations or shape, filters)
-        per_channel, after = dict[str, Ints](), self.requantisation
+        per_channel, requantisation = dict[str, Ints](), self.requantisation
         if precision.y == SIGN_BITS and self.rule is not Rule.THRESHOLDS:
             rule = self.rule.value if self.rule else None
             raise LayerError(f"requantisation must be thresholds for results of one bit, not {rule}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
-        if isinstance(after, Requantisation | WideRequantisation):
-            per_channel |= {"kappa": after.kappa, "lambda": after.lam}
-        if isinstance(after, ExactRequantisation):
-            per_channel |= {"factors": after.factors, "shifts": after.shifts}
+        if isinstance(requantisation, Requantisation | WideRequantisation):
+            per_channel |= {"kappa": requantisation.kappa, "lambda": requantisation.lam}
+        if isinstance(requantisation, ExactRequantisation):
+            per_channel |= {"factors": requantisation.factors, "shifts": requantisation.shifts}
         for name, values in per_channel.items():
             check_shape(name, values, (layer.out_channels,))
-        if isinstance(after, Thresholds):
-            check_shape("thresholds", after.values, (layer.out_channels, (1 << precision.y) - 1))
+        if isinstance(requantisation, Thresholds):
+            check_shape("thresholds", requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
 
 
 def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
@@ -191,9 +191,9 @@ def random_tensors(
     spreading = Spreading(layer.out_channels, mean, spread, precision, rng)
     if rule in (Rule.BN32, Rule.BN64) and precision.y != SIGN_BITS:
         return operands(bias=offsets, requantisation=spreading.normalising(rule))
-    after, target = spreading.without_offset(Rule.THRESHOLDS if precision.y == SIGN_BITS else rule)
+    requantisation, target = spreading.without_offset(Rule.THRESHOLDS if precision.y == SIGN_BITS else rule)
     centred = target - mean + (0 if offsets is None else offsets)
-    return operands(bias=centred if bias else None, requantisation=after)
+    return operands(bias=centred if bias else None, requantisation=requantisation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,10 +211,10 @@ def layer_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: A
 def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
     """Return the arrays of which :func:`layer_operands` makes these operands; None for an absent one."""
     if hasattr(tensors, "weights"):
-        after = tensors.requantisation
-        names = {} if after is None else _rule_arrays(after.rule)
+        requantisation = tensors.requantisation
+        names = {} if requantisation is None else _rule_arrays(requantisation.rule)
         own = {"weights": tensors.weights, "bias": tensors.bias}
-        return own | {name: getattr(after, field) for name, field in names.items()}
+        return own | {name: getattr(requantisation, field) for name, field in names.items()}
     names = _map_arrays(layer)
     if "shifts" in names:
         return {name: [getattr(scale, name.removesuffix("s")) for scale in tensors.scales] for name in names}
@@ -229,11 +229,11 @@ def _filter_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays:
     bias = _ranged("bias", arrays["bias"], ACCUMULATOR_BITS) if "bias" in arrays else None
     # provides the shapes of all operands
     example = kernel.tensors(layer, precision, np.random.default_rng(0), rule)
-    after = _requantisation(arrays, rule) if precision.requantised else None
+    requantisation = _requantisation(arrays, rule) if precision.requantised else None
     if isinstance(layer, DepthwiseLayer):
         bias = np.zeros_like(example.bias) if bias is None else bias
     inputs = np.zeros_like(example.activations)
-    made = replace(example, activations=inputs, weights=weights, bias=bias, requantisation=after)
+    made = replace(example, activations=inputs, weights=weights, bias=bias, requantisation=requantisation)
     if rule is Rule.EXACT_ONE_SHIFT and precision.requantised:
         made = made.with_one_shift(precision)
         if made.rule is not rule:

@@ -90,11 +90,11 @@ def random_depthwise(
     if rule is not Rule.BN32:
         spreading = Spreading(layer.channels, mean, int(spreads.mean()), precision, rng)
         if rule is Rule.BN64:
-            after = spreading.normalising(rule)
+            requantisation = spreading.normalising(rule)
         else:
-            after, target = spreading.without_offset(rule)
+            requantisation, target = spreading.without_offset(rule)
             bias = target - mean + bias
-        return operands(bias=bias, requantisation=after)
+        return operands(bias=bias, requantisation=requantisation)
     # the channel with the narrowest sums has the largest kappa
     scales = (1 << precision.y) / (_DEVIATIONS * spreads)
     shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))
@@ -121,16 +121,16 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     maps = PlacedMaps(request, precision.y)
     top, bottom, _, right = layer.padding
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
-    rule, after = tensors.rule, tensors.requantisation
+    rule, requantisation = tensors.rule, tensors.requantisation
     if level.requantises:
-        after = with_channel_factors(after, layer.channels)
+        requantisation = with_channel_factors(requantisation, layer.channels)
     bias = np.zeros(layer.channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
-    if isinstance(after, ExactRequantisation):
-        parameters = scaled_parameters(bias, after, layer.channels, 1)
+    if isinstance(requantisation, ExactRequantisation):
+        parameters = scaled_parameters(bias, requantisation, layer.channels, 1)
     else:
-        parameters = block_parameters(bias, after, layer.channels, 1)
-    if isinstance(after, Requantisation):
-        parameters = np.stack([after.lam + after.kappa * bias, after.kappa], axis=-1).astype(np.int64)
+        parameters = block_parameters(bias, requantisation, layer.channels, 1)
+    if isinstance(requantisation, Requantisation):
+        parameters = np.stack([requantisation.lam + requantisation.kappa * bias, requantisation.kappa], axis=-1)
     buffer_stride = rows_stride(layer, layer.height + top + bottom, request.placement)
     arguments = {
         "input": memory.place("input", rows, spare=_READ_AHEAD),
@@ -142,7 +142,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         "channels": layer.channels,
         "row_bytes": rows.shape[-1] * WORD_BYTES,
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
-        "shift": after.applied_shift,
+        "shift": requantisation.applied_shift,
         **window_arguments(layer),
         "pad_right": right,
         "outside": outside & WORD_MASK,
@@ -155,9 +155,9 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     name = function if held_rows is None else f"{function}_{held_rows}x{_MOST_HELD}_s{step}"
 
     def write(known: Mapping[str, int]) -> Program:
-        if not is_valued and computes_in_place(request, known, after.rule):
-            return InPlaceCode(request, structure, known, after.rule).write()
-        return DepthwiseCode(request, structure, known, rows=held_rows, step=step, rule=after.rule).write()
+        if not is_valued and computes_in_place(request, known, requantisation.rule):
+            return InPlaceCode(request, structure, known, requantisation.rule).write()
+        return DepthwiseCode(request, structure, known, rows=held_rows, step=step, rule=requantisation.rule).write()
 
     return request.finish(name, structure, arguments, write, rule)
 
