@@ -243,7 +243,7 @@ class PairLoop(CrossLoop):
     def emit_ended(
         self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, written: int
     ) -> list[Callable[[], None]]:
-        """Write all iterations of a block whose first ``begun`` products exist already; return the remaining products.
+        """Write all iterations of a block whose first ``written`` products exist already; return the remaining ones.
 
         The last iteration fetches the first activations of the next block, to which ``load_row`` sets the pointer.
         Products of the last two channels remain, to be written before these channels are requantised.

@@ -100,7 +100,7 @@ class Blocking:
     def stored_bits(self) -> int:
         """Bits of one store: all channels of a pixel in a block, from a byte up to a word.
 
-        Without XpulpV2, for accumulators and for ``pv.qnt`` a store holds one result, at least a byte.
+        Without XpulpV2, for accumulators and for ``pv.qnt`` a store holds a byte, or a wider result.
         """
         bits, channels = self.precision.y, self.variant.nch
         if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):

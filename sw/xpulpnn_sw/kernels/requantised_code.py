@@ -47,7 +47,7 @@ class RequantisedStore(BlockStore):
         self._stored_bits = XLEN if self._words else self.blocking.stored_bits
 
     def begin(self, shift: int, channel: int = 0) -> None:
-        """Load lambda of a channel, and kappa unless all channels have the same; ``shift`` is its shift's register."""
+        """Load lambda of a channel, and kappa unless one for all channels is loaded; ``shift`` is a register."""
         if self._is_exact:
             # the summand is needed first
             self.b("pv.rqld", 1, self.parameters)

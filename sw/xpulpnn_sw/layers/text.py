@@ -33,7 +33,7 @@ def _number(digits: str) -> int:
 
 
 def join(values: tuple[int, ...]) -> str:
-    """Return numbers joined by x, or a single number if all are equal."""
+    """Return numbers joined by x, or a single one if all are equal."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 

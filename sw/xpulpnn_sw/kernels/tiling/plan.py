@@ -24,7 +24,7 @@ def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
 
 
 def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
-    """Return all tiles of one size, by channels and then lines, or by lines and then channels."""
+    """Return all tiles of one size; with ``channels_first`` all channels of some lines precede the next lines."""
     rows, columns = _pieces(shape.lines, lines), _pieces(shape.channels, channels)
     pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
     return tuple(shape.tile(row, column) for row, column in pairs)

@@ -1,4 +1,4 @@
-/* Sums of two maps, whose first one is the input of the layer and the second one its weights. */
+/* Sums of two maps: the input and the weights of a layer. */
 
 #include "xp_nn.h"
 
@@ -11,7 +11,7 @@ static void check_shift(const struct xp_nn_layer *layer, uint32_t shift) {
         xp_nn_refuse(layer->name, "shift", "0..31", shift);
 }
 
-/* Elements of both maps over those of a word of the widest one; 0: they do not fill whole words. */
+/* Elements of a map divided by those of a word of the widest map; 0 if maps do not fill whole words. */
 static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
     const uint32_t wide = xp_nn_most(xp_nn_most(elements->x_bits, elements->w_bits), elements->y_bits);
@@ -20,7 +20,7 @@ static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_
     return bits % WORD_BITS != 0 || addresses % WORD != 0 ? 0 : bits / WORD_BITS;
 }
 
-/* The scaled values of all elements by their bits, of which each core computes a piece. */
+/* Tables of the scaled values of all elements; each core computes a piece. */
 static void fill_table(uint8_t *table, const struct xp_nn_factor *scale, uint32_t bits, int is_signed, int y_signed) {
     const uint32_t values = 1u << bits, core = xp_team_core(), cores = xp_team_size(), above = WORD_BITS - bits;
     const int32_t least = y_signed ? INT8_MIN : 0, most = y_signed ? INT8_MAX : UINT8_MAX;
@@ -32,7 +32,7 @@ static void fill_table(uint8_t *table, const struct xp_nn_factor *scale, uint32_
     }
 }
 
-/* Sums of the maps' elements in C: of those times two factors or, with tables, of scaled ones; scaled themselves. */
+/* Scaled sums of elements in C: of elements times factors or, with tables, of scaled elements. */
 static void compute(
     const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, const uint8_t *tables,
     const int32_t factors[2], const struct xp_nn_factor *sum

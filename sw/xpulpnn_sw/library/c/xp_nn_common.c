@@ -87,7 +87,7 @@ struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const 
     return it;
 }
 
-/* Lambda and kappa of 32 bits, of a channel each step. */
+/* Writes 32-bit lambda and kappa of each channel, step words apart. */
 static void parameters_of_words(uint32_t *next, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step, uint32_t count) {
     if (layer->flags == XP_NN_NORMALISED) {
         const uint32_t *lambda = (const uint32_t *)layer->lambda + channel, *kappa = (const uint32_t *)layer->kappa + channel;
@@ -104,8 +104,8 @@ static void parameters_of_words(uint32_t *next, const struct xp_nn_layer *layer,
     }
 }
 
-/* Kappa and lambda where biases are part of lambda. Or lambda and kappa of 64 bits, lower words first: the kernel takes
-   the upper word of the sum only, what is missing in the shift is made up for. */
+/* Writes kappa, and lambda including the bias; or 64-bit lambda and kappa, lower words first, scaled so that the kernel
+   needs only the upper word of the sum. */
 static void parameters_of_channels(
     uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
     uint32_t count
@@ -130,7 +130,7 @@ void xp_nn_parameters(
     uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step,
     uint32_t size
 ) {
-    /* a block may end behind the last channel */
+    /* the last block may be incomplete */
     const int is_whole = first + (size - 1) * step < layer->ch_out;
     const uint32_t count = is_whole ? size : (layer->ch_out - first + step - 1) / step;
     if (elements->requantises) {

@@ -1,27 +1,27 @@
-/* Convolutions: filter rows are brought into the order of the kernel's streams, then the team computes. */
+/* Convolutions: filter rows are converted to the kernel's streams, then the team computes. */
 
 #include "xp_nn.h"
 
 enum { SPARE_WORDS = 16, MOST_PER_CHUNK = 4 };
 
-/* Steps whose registers need no room while the kernel runs: stacks are small. */
+/* Not inlined, to save room on the small stacks while the kernel runs. */
 #define STEP static __attribute__((noinline))
 
 /* Sizes of a layer for a kernel, in bytes unless said otherwise. */
 struct plan {
-    uint32_t taps, tap_bytes;         /* pixels of a filter, of the caller's weights for one */
-    uint32_t words, tap_words;        /* of a filter row, and for one pixel of it */
-    uint32_t used_words;              /* of a filter row for all its pixels; zeros follow */
-    uint32_t pixel_bytes, source_bytes; /* of an input pixel in the kernel, and of the caller's */
+    uint32_t taps, tap_bytes;         /* pixels of a filter; bytes of the caller's weights per pixel */
+    uint32_t words, tap_words;        /* words of a filter row, and of one of its pixels */
+    uint32_t used_words;              /* words of a filter row before its padding */
+    uint32_t pixel_bytes, source_bytes; /* bytes of an input pixel for the kernel, and of the caller */
     uint32_t row_stride, buffer_stride;
     uint32_t alternating;             /* rows of a block in a stream */
     uint32_t step, out_pixel;         /* output channels at a time; bytes of an output pixel */
-    uint32_t direct_rows;             /* output rows that the kernel may write in place */
-    uint32_t rest_pixels;             /* pixels that it may not, filled up to whole groups */
+    uint32_t direct_rows;             /* output rows that the kernel may write directly */
+    uint32_t rest_pixels;             /* other output pixels, padded to whole groups */
 };
 
-/* Words in the order of inputs that are cut into parts (lane n*i + j is element i of word j), or widened (lane i of word
-   k is element n*i + k); as many as one such chunk has. */
+/* Reorders the words of a chunk like inputs that are cut into parts (lane n*i + j is element i of word j), or widened
+   (lane i of word k is element n*i + k). */
 static uint32_t even_bytes(uint32_t low, uint32_t high) {
     return (low & 0xFF) | (low >> 8 & 0xFF00) | (high & 0xFF) << 16 | (high & 0xFF0000) << 8;
 }
@@ -70,7 +70,7 @@ static uint32_t some_bytes(const uint8_t *bytes, uint32_t count) {
     return word;
 }
 
-/* A filter row whose pixels are not whole words, or of which words change places. */
+/* Copies a filter row whose pixels are not whole words, or whose words are reordered. */
 static void copy_row(const struct xp_nn_conv_kernel *kernel, const struct plan *plan, const uint8_t *from, uint32_t *to) {
     uint32_t chunk[MOST_PER_CHUNK];
     const uint32_t x_bits = kernel->elements.x_bits, w_bits = kernel->elements.w_bits;
@@ -90,7 +90,7 @@ static void copy_row(const struct xp_nn_conv_kernel *kernel, const struct plan *
     }
 }
 
-/* A filter row of whole words, four at a time so that no store waits for its word. */
+/* Copies a filter row of whole words, four at a time to avoid load-use stalls. */
 static void copy_words(const uint32_t *from, uint32_t *to, uint32_t words, uint32_t step) {
     for (; words >= 4; words -= 4) {
         const uint32_t a = from[0], b = from[1], c = from[2], d = from[3];
@@ -133,7 +133,7 @@ STEP void copy_filters(
     }
 }
 
-/* The input with pixels of whole words. */
+/* Copies the input with pixels of whole words. */
 STEP void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *to) {
     const uint32_t pixels = layer->dim_in_x * layer->dim_in_y, words = plan->pixel_bytes / WORD;
     for (uint32_t pixel = xp_team_core(); pixel < pixels; pixel += xp_team_size()) {
@@ -145,7 +145,7 @@ STEP void copy_input(const struct xp_nn_layer *layer, const struct plan *plan, u
     }
 }
 
-/* Results of a piece of channels to where they belong. */
+/* Copies the results of a piece of channels to the output. */
 STEP void copy_results(
     const struct xp_nn_layer *layer, const struct plan *plan, const uint8_t *from, uint32_t stride, uint32_t offset,
     uint32_t bytes
@@ -193,14 +193,14 @@ static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_lay
     xp_nn_check_shift(elements, layer);
 }
 
-/* Whether the pixels of the input are the rows of the products. */
+/* Returns whether the pixels of the input are the activation rows. */
 static int is_plain(const struct xp_nn_layer *layer) {
     return layer->dim_kernel_x == 1 && layer->dim_kernel_y == 1 && layer->stride_x == 1 && layer->stride_y == 1 &&
            (layer->padding_y_top | layer->padding_x_left) == 0 && layer->dim_out_x == layer->dim_in_x &&
            layer->dim_out_y <= layer->dim_in_y;
 }
 
-/* The rows of the output that may be written in place. */
+/* Returns the output rows that the kernel may write directly. */
 STEP void compute_in_place(
     const struct xp_nn_conv_kernel *kernel, const struct plan *plan, const struct xp_conv_arguments *of
 ) {
@@ -232,7 +232,7 @@ void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer
     uint32_t chunk = layer->ch_out;
     uint8_t *memory = xp_nn_begin(
         layer->name,
-        /* streams are up to a turn of the banks apart */
+        /* each stream is padded by at most 32 words */
         input_bytes + buffers + kernel->streams * (xp_nn_apart(0) + 32 * WORD) + spare,
         row_bytes + channel_words * WORD + xp_nn_up(plan.rest_pixels * y_bits, BYTE_BITS) / BYTE_BITS, plan.step, &chunk
     );

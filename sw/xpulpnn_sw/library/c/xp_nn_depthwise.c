@@ -1,13 +1,13 @@
-/* Depthwise convolutions: filters become rows of whole words, channels that share bytes are taken apart. */
+/* Depthwise convolutions: filters are converted to rows of whole words, channels that share bytes are separated. */
 
 #include "xp_nn.h"
 
 enum { MOST_KEPT = 3, SPARE_BYTES = 32 };
 
-/* Lambda with the bias's share and kappa, or bias, lambda and kappa of 64 bits. */
+/* Writes lambda including the bias and kappa, or the bias, lambda and kappa of 64 bits. */
 static uint32_t channel_words(const struct xp_nn_elements *elements) { return elements->is_wide ? 5 : 2; }
 
-/* Filters as bytes, each row of whole words; those of several channels share bytes, element by element. */
+/* Converts filters, of which several channels share bytes, to bytes with rows of whole words. */
 static void copy_filters(
     const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t pitch, uint8_t *weights,
     uint32_t *parameters
@@ -32,12 +32,12 @@ static void copy_filters(
     }
 }
 
-/* A map whose bytes have an element of several channels becomes a map of bytes for each. */
+/* Converts a map whose bytes hold elements of several channels to a map of bytes for each channel. */
 static void take_apart(const struct xp_nn_elements *elements, const uint8_t *from, uint32_t bytes, uint8_t *to, uint32_t map) {
     const uint32_t bits = elements->x_bits, lanes = BYTE_BITS / bits;
     const uint32_t mask = bits == 4 ? 0x0F0F0F0F : 0x03030303, sign = bits == 4 ? 0x08080808 : 0x02020202;
     const uint32_t above = bits == 4 ? 0x1E : 0x7E;
-    /* what the last word of a map has too much is replaced by the next one */
+    /* the next map overwrites the overrun of the last word */
     for (uint32_t lane = 0; lane < lanes; ++lane) {
         for (uint32_t byte = 0; byte < bytes; byte += WORD) {
             uint32_t part = *(const uint32_t *)(from + byte) >> lane * bits & mask;

@@ -10,14 +10,14 @@ enum { BLOCK = 4, AHEAD_WORDS = 2, MOST_PARAMETERS = 5 * BLOCK, MOST_PARTS = 4 }
 
 typedef void (*kernel_function)(const struct xp_linear_arguments *, uint32_t, uint32_t);
 
-/* What is the same for all neurons of a layer. */
+/* Data common to all neurons of a layer. */
 struct plan {
     const uint8_t *input;
-    uint32_t part_bytes, parts; /* of the input, if it is cut */
+    uint32_t part_bytes, parts; /* bytes of a part of the input, and parts if it is cut */
     uint32_t row_bytes, row_words;
 };
 
-/* The lowest elements of a word narrower: to_bits of each, side by side. */
+/* Packs to_bits bits of each of the lowest elements of a word side by side. */
 static uint32_t narrowed(uint32_t word, uint32_t from_bits, uint32_t to_bits) {
     if (from_bits == 4) {
         word &= 0x33333333;
@@ -33,7 +33,7 @@ static uint32_t narrowed(uint32_t word, uint32_t from_bits, uint32_t to_bits) {
     return (word | word >> 8) & 0xFFFF;
 }
 
-/* As many elements as a word has room for wider, with their signs if they have any. */
+/* Widens as many elements as fit into a word, with sign extension if they are signed. */
 static uint32_t widened(uint32_t word, uint32_t from_bits, uint32_t to_bits, int is_signed) {
     if (from_bits == 2 && to_bits == 8) {
         word &= 0xFF;
@@ -50,7 +50,7 @@ static uint32_t widened(uint32_t word, uint32_t from_bits, uint32_t to_bits, int
     return is_signed ? word | (word & 0x22222222) * 6 : word;
 }
 
-/* A word of a part of the input. */
+/* Returns a word of a part of the input. */
 static uint32_t input_word(
     const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, uint32_t word, uint32_t part
 ) {
@@ -75,7 +75,7 @@ static uint32_t input_word(
     return result;
 }
 
-/* The elements of the input row_bits wide, each part of all of them one after the other, and zeros up to whole words. */
+/* Converts the input to row_bits bits, part by part, padded with zeros to whole words. */
 static void copy_input(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan) {
     const uint32_t words = plan->part_bytes / WORD, cores = xp_team_size(), lanes = WORD_BITS / kernel->row_bits;
     for (uint32_t word = xp_team_core(); word < words; word += cores) {
@@ -93,7 +93,7 @@ static void set_biases(
         words[i] = (uint32_t)xp_nn_channel(elements, layer, first + i * step).bias;
 }
 
-/* The result of a sum of parts. */
+/* Returns the result of a sum of parts. */
 static int32_t result_of(
     const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t neuron, int32_t total
 ) {
@@ -114,7 +114,7 @@ static void set_result(void *output, uint32_t index, uint32_t bits, int32_t valu
         xp_nn_set(output, index, bits, value);
 }
 
-/* The results of four neurons from first on or, if count is 1, of one. */
+/* Computes the results of four neurons from first on or, if count is 1, of one. */
 static void compute(
     const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan, uint32_t first,
     uint32_t count, void *output
@@ -153,7 +153,7 @@ static void compute(
         set_result(output, i, elements->y_bits, result_of(elements, layer, first + i, totals[i]));
 }
 
-/* All neurons block by block; the last block may have some of the one before. */
+/* Computes all neurons block by block; the last block may overlap the one before. */
 static void compute_blocks(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan) {
     const uint32_t outputs = layer->ch_out, y_bits = kernel->elements.y_bits;
     const uint32_t core = xp_team_core(), cores = xp_team_size();
@@ -173,7 +173,7 @@ static void compute_blocks(const struct xp_nn_linear_kernel *kernel, const struc
     }
 }
 
-/* Packed results of a kernel, four of a block side by side, to their quarters: a word has a byte for each. */
+/* Distributes packed results, four of a block side by side, to their quarters. */
 static void copy_results(const struct xp_nn_layer *layer, const uint32_t *results, uint32_t bits) {
     const uint32_t bytes = layer->ch_out / BLOCK * bits / BYTE_BITS;
     uint8_t *const output = layer->output;
@@ -188,7 +188,7 @@ static void copy_results(const struct xp_nn_layer *layer, const uint32_t *result
     }
 }
 
-/* All neurons in one call for each part, in quarters; memory has room for parameters and for results by turns. */
+/* Computes all neurons with one call for each part, in quarters; parameters and results share memory. */
 static void compute_quarters(
     const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer, const struct plan *plan, uint32_t *memory
 ) {
@@ -227,7 +227,7 @@ static void compute_quarters(
         copy_results(layer, results, y_bits);
         return;
     }
-    /* a core writes whole bytes, those of the results of four neurons at least */
+    /* a core writes whole bytes, at least the results of four neurons */
     const uint32_t end = quarter * (core + 1) / cores * BLOCK;
     uint32_t neuron = quarter * core / cores * BLOCK, block = neuron % quarter, lane = neuron / quarter;
     for (; neuron < end; ++neuron) {
@@ -269,7 +269,7 @@ void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_l
         .row_bytes = layer->ch_in * elements->w_bits / BYTE_BITS,
     };
     plan.row_words = xp_nn_up(plan.row_bytes, WORD) / WORD;
-    /* what a row is filled up with is multiplied by what lies behind it */
+    /* weights behind a row are multiplied by the zeros that pad the input */
     const uint32_t words = xp_nn_most(xp_nn_up(plan.row_words, kernel->unrolled), kernel->least_words);
     plan.part_bytes = words * WORD * kernel->row_bits / elements->w_bits;
     const int is_copied = x_bits != kernel->row_bits || plan.part_bytes != layer->ch_in * x_bits / BYTE_BITS ||

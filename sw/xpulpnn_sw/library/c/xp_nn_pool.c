@@ -1,13 +1,13 @@
-/* Pools: the kernels for their windows; others, and pixels that are no whole words, in C. */
+/* Pools: kernels for some windows; other windows, and pixels that are not whole words, in C. */
 
 #include "xp_nn.h"
 
-/* The first arguments of all kernels of pools. */
+/* Common first arguments of the kernels of pools. */
 #define ARGUMENTS(layer, in_bytes, out_bytes)                                                      \
     .input = layer->input, .output = layer->output, .pixel_bytes = in_bytes, .out_pixel_bytes = out_bytes, \
     XP_NN_WINDOWS(layer)
 
-/* Goes on to the kernel of a window and stride, or to the end of the kernels. */
+/* Advances to the kernel of a window and stride, or to the end of the kernels. */
 #define FIND(kernel, layer)                                                                        \
     while (kernel->function != NULL &&                                                             \
            (kernel->kernel_height != layer->dim_kernel_y || kernel->kernel_width != layer->dim_kernel_x || \
@@ -35,7 +35,7 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
     xp_nn_check_window(layer);
 }
 
-/* Whether pixels are whole words for the kernels. */
+/* Returns whether pixels are whole words, as the kernels need. */
 static int is_whole(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
     const uint32_t narrow = xp_nn_narrowest(elements);
     const uintptr_t addresses = (uintptr_t)layer->input | (uintptr_t)layer->output;
@@ -51,7 +51,7 @@ static int32_t average(const struct xp_nn_layer *layer, const struct xp_nn_scale
     return (int32_t)((uint32_t)scaled + (uint32_t)scale->summand) >> layer->out_shift;
 }
 
-/* Windows in C: their greatest elements or, with a scale, their averages. */
+/* Computes windows in C: their maxima or, with a scale, their averages. */
 static void compute(
     const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, const struct xp_nn_scale *scale, int32_t factor
 ) {
@@ -108,7 +108,7 @@ void xp_nn_avgpool(
     const int32_t factor = scale->divides_first ? scale->lambda / area : scale->lambda;
     const struct xp_nn_avgpool_kernel *kernel = kernels;
     FIND(kernel, layer);
-    /* the kernel divides the product by the area, which leaves nothing of a multiple of it */
+    /* the kernel divides the product by the area, exactly if the factor is a multiple of the area */
     const int64_t multiple = scale->divides_first ? (int64_t)factor * area : factor;
     const int64_t most = multiple * area << elements->x_bits;
     if (kernel->function != NULL && is_whole(elements, layer) && multiple >= 0 && most < INT32_MAX) {
@@ -120,7 +120,7 @@ void xp_nn_avgpool(
         };
         if (scale->is_scaled)
             kernel->scaled(&arguments, core, cores);
-        else /* the arguments of which begin the same */
+        else /* whose arguments begin with the same fields */
             kernel->function((const struct xp_avgpool_arguments *)(const void *)&arguments, core, cores);
     } else {
         compute(elements, layer, scale, factor);
