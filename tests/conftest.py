@@ -21,7 +21,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-        # as in the command line
         gc.set_threshold(20_000)
 
 

@@ -216,7 +216,6 @@ def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
     iss = Iss.of(config, 0)
     for vector in vectors:
         state, registers = iss.state, registers_of(vector.insn)
-        # far from the memory of the vector
         state.pc = (vector.rs1 ^ 1 << 31) & ~3
         iss.load(state.pc, [vector.word])
         for address, value in vector.mem.items():
@@ -395,7 +394,6 @@ def test_two_sums_and_every_entry_of_a_pair_are_compared(tmp_path):
     assert check_golden(VectorReader(config).read(path)) == []
     pairs = {name for line in drawn for name in [line["insn"].split(".")[1][:5]] if "duo" in line["insn"]}
     assert pairs == {"mlsdu", "mlduo"}
-    # none of it is an instruction of other cores
     reader = VectorReader(preset("xpulpnn2"))
     path.write_text(json.dumps(PAIR))
     assert (list(reader.read(path)), reader.skipped) == ([], 1)

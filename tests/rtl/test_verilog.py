@@ -217,7 +217,6 @@ def test_system_behaves_like_the_source(tmp_path: Path, reset: str, initial: boo
 def test_bare_modules_become_a_part_of_what_is_around_them():
     emitted = emit(Soc(), "soc", config={}, prefix="my_")
     assert emitted.manifest["hierarchy"] == {"my_soc": "my_soc", "my_soc.around_inside_accumulator": "my_accumulator"}
-    # designs with different prefixes fit into one
     assert re.findall(r"^module (\w+)", emitted.text, re.MULTILINE) == ["my_accumulator", "my_soc"]
 
 
@@ -317,7 +316,6 @@ def test_separator_changes_the_ports_of_the_top_module_only():
     assert renamed == [name.replace("__", "_") for name in names]
     assert "i_payload" in renamed
     top = re.sub(r"\b[io]__\w+|\bvec__\d\b", lambda name: name[0].replace("__", "_"), usual.modules["mixture"])
-    # lines are broken elsewhere
     assert single.modules["mixture"].split() == top.split()
     assert single.modules["lane"] == usual.modules["lane"]
     with pytest.raises(InputError, match=r"^separator must be __ where two ports would be called a_b, not _$"):

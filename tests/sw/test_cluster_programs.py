@@ -65,7 +65,6 @@ def layer_data() -> str:
     image = rng.integers(0, 256, (HEIGHT, WIDTH, CHANNELS))
     filters = rng.integers(-128, 128, (OUTPUTS, KERNEL, KERNEL, CHANNELS))
     sums = layers.conv(image, filters, None, (1, 1), layers.Pads(1, 1, 1, 1)).astype(np.int64)
-    # results in the middle of their range
     bias = (128 << SHIFT) // MULTIPLIER - sums.mean(axis=(0, 1)).astype(np.int64)
     results = np.clip((sums + bias) * MULTIPLIER >> SHIFT, 0, 255)
     assert 10 < results.mean() < 245
@@ -88,7 +87,6 @@ def layer_data() -> str:
 @pytest.mark.parametrize(("kind", "cores", "define"), [("gcc", 4, ("OLDER",)), ("zig", 8, ())])
 def test_programs_in_the_shape_of_public_ones(build: ClusterBuild, tmp_path: Path, kind: str, cores: int, define):
     (tmp_path / "layer_data.h").write_text(layer_data())
-    # public makefiles name the cores too
     names = (*define, f"NUM_CORES={cores}")
     path = build("cluster_layer.c", cores=cores, kind=kind, define=names, include=(tmp_path,))
     cycles = set()

@@ -140,7 +140,6 @@ def test_a_killed_worker_loses_nothing(farm, tmp_path, script):
     assert process.returncode == 0, out + error
     finished, cached = points(tmp_path / "out")
     assert (len(finished), cached) == (4, 0)
-    # one step at most ran twice
     assert len(lines(tmp_path / "diary")) in (8, 9)
     assert run([script, "a,b", *FOUR, "-o", "here"], tmp_path)[0] == 0
     assert points(tmp_path / "here")[0] == finished

@@ -58,7 +58,6 @@ def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
     assert counts(entry)
     ignore_before(time.time() - 5)
     assert not counts(entry)
-    # the same text again is an entry of this run
     with replacing(entry) as file:
         file.write_text("text")
     assert counts(entry)

@@ -144,7 +144,6 @@ def test_a_late_call_is_killed_with_its_tools(tmp_path):
         with pytest.raises(CallError, match=r"must end within 8 s, not be stopped then"):
             late.result()
         assert gone(tool_of(tmp_path))
-        # the killed process is replaced
         assert pool.submit(double, 1).result() == 2
 
 

@@ -47,7 +47,6 @@ def test_step(tmp_path: Path):
     assert wrong([[1, 1], [0, 1]], rule, any_but=()) == [0, 0]
     # where it says something if only invariants must hold there
     assert wrong([[1, 1], [0, 1]], replace(rule, within=1), any_but=()) == [0, 1]
-    # it begins with 0
     assert wrong([[1], [0], [0]], rule, any_but=gates.ports["wrong_small"]) == [0, 1, 0]
 
 

@@ -117,7 +117,6 @@ def run(*options: str) -> int:
         ("if (write) begin", "begin", "count after the clock edge"),
         ("data[6:1]", "data[7:2]", "word"),
         ("            3'b?1?: value = $signed(data) >>> 2;\n", "", "word"),
-        # as it is, with other names than the component
         ("posedge", "posedge", None),
         ("3'b?1?", "3'b01?", None),
         ("3'b?1?", "3'b??1", "word"),
@@ -163,7 +162,6 @@ def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
 
 
 def test_modules_of_a_core(tmp_path: Path):
-    # xpulpnn prove emitter --preset all has every module
     report, modules = tmp_path / "report.json", ["core", "rvfi_tap", "reg_file", "lsu", "decoder"]
     options = "--separator", "_", "--set", "rvfi=true", "--modules", ",".join(modules), "--json", str(report)
     assert run("--preset", "ri5cy", *options) == 0

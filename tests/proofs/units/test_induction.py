@@ -226,7 +226,6 @@ def run(words: list[str]) -> int:
 
 
 def test_command_writes_table_and_records(tmp_path, monkeypatch, capsys):
-    # xpulpnn prove cluster arbiter has all kinds
     monkeypatch.setattr(prove_modules, "PARTS", {"arbiter": lambda config: [ArbiterClaims(config.cores, "fixed")]})
     assert run(["arbiter", "--set", "cores=2", "--json", str(tmp_path / "proofs.json")]) == 0
     assert "refuted, as must be" in capsys.readouterr().out

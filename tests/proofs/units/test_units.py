@@ -54,7 +54,6 @@ def verdicts(claims: Sequence[Claim], *statements: str) -> set[str]:
 def test_booth_multiplier():
     claims = MULTIPLIER.claims(unit("mult"))
     assert {"mul", "p.mac", "p.msu", "mulh", "mulhsu", "mulhu"} < {claim.statement for claim in claims}
-    # all of them are proved by xpulpnn prove units mult
     assert verdicts([claim for claim in claims if claim.statement in ("mul", "p.mac")]) == {EQUAL}
 
 

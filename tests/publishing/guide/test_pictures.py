@@ -43,7 +43,6 @@ def test_a_picture_is_whole_and_follows_light_and_dark(name):
     light, dark = style.groups()
     assert all(f"{variable}:" in light for variable in used)
     assert all(f"{variable}:" in dark for variable in used if "color" in variable)
-    # a page has colours of its own
     assert "<style>" not in picture(name)
     assert "</svg></div>" in picture(name)
 

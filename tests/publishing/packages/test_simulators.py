@@ -238,7 +238,6 @@ def test_fusesoc(generate, tmp_path):
     done = fusesoc(folder, tmp_path, "verilator", "--setup")
     assert done.returncode == 0, done.stdout
     (options,) = tmp_path.rglob("*.vc")
-    # as in test_lint
     command = [f"{verilator_folder()}/bin/verilator", "-f", options.name, "-MAKEFLAGS", "-n"]
     done = finished(command, options.parent, {**os.environ})
     assert done.returncode == 0, done.stdout

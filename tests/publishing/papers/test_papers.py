@@ -105,7 +105,6 @@ def test_records_are_kept_unless_they_are_wrong():
     for _ in range(2):
         assert len(dict(measure_tables([right, wrong], check=True, jobs=1))) == 2
     assert CALLS == ["right", "wrong", "wrong"]
-    # without the check of every instruction it is another record
     assert dict(measure_tables([right], check=False, jobs=1))[right]["checked"] is False
 
 
@@ -133,7 +132,6 @@ def test_models_of_mlperf_tiny(tmp_path, refused):
     assert refused("bench", "--models", tmp_path).startswith(message)
     (tmp_path / f"{names[3]}.tflite").write_bytes(b"")
     (table,) = tables_of(["mlperf-tiny"], tmp_path, None)
-    # eight with a figure beside each of 4 models
     assert len({row.figure for row in table.rows}) == len(table.rows) == 4 * 8
     assert {row.published.where: row.published.value for row in table.rows[-8:]} == {
         "Cortex-M85": 0.255, "Cortex-M7": 0.343, "Cortex-M4": 0.631, "GAP9 with its accelerator": 0.065,
@@ -157,7 +155,6 @@ def test_a_model_on_the_design(tmp_path):
     common = {"model": path, "preset": "xpulpnn-full", "cores": 1, "liberty": None, "contents": ""}
     exact, fast = (ModelRun(is_fast=is_fast, **common).measure(check=True) for is_fast in (False, True))
     assert exact["mismatches"] == fast["mismatches"] == 0
-    # 64 bits in software take longer
     assert exact["cycles"] > fast["cycles"]
 
 

@@ -65,7 +65,6 @@ def test_every_event(run):
 @pytest.mark.parametrize(
     ("source", "counted"),
     [
-        # nothing counts before it is enabled
         ("lw x6, 0(x8); addi x6, x6, 1; lw x6, 0(x8)", {}),
         (f"li x6, 0x42; csrrw x0, 0xcc0, x6; {BODY}; csrrwi x0, 0xcc0, 0", {"instructions": 17, "stores": 4}),
         (f"csrrw x0, 0xcc0, x5; csrrwi x0, 0xcc1, 0; {BODY}", {"cycles": 1, "instructions": 1}),
@@ -83,7 +82,6 @@ def test_only_what_is_enabled_counts(run, source, counted):
             "csrrw x6, pcer, x5; csrrw x7, pcmr, x5; csrrs x9, pcer, x0; csrrwi x0, pcer, 0; csrrs x10, pcmr, x0",
             {6: 0, 7: 3, 9: ALL, 10: 3},
         ),
-        # a written counter keeps the value
         ("csrrwi x0, 0xcc0, 2; csrrwi x0, 0x781, 9; csrrs x6, 0x781, x0; nop; csrrs x7, 0x781, x0", {6: 9, 7: 11}),
         (
             "li x6, 77; csrrw x7, 0x79f, x6; csrrs x9, 0x79f, x0",

@@ -123,7 +123,6 @@ CORNERS = {
         {10: 2, 11: 3, 12: 1},
         {6: START + 8},
     ),
-    # bit 0 is dropped
     "loop registers by CSR": Corner(
         "csrrw x0, lpstart0, x6; csrrw x0, lpend0, x7; csrrwi x0, lpcount0, 5; addi x10, x10, 1; addi x11, x11, 1;"
         "csrrs x12, lpstart0, x0; csrrs x13, lpend0, x0; csrrs x14, lpcount0, x0",

@@ -35,7 +35,6 @@ def test_round_trip(insn: Insn):
     own = [render(insn, word) for word in words]
     assert all(text.split()[0] == insn.mnemonic for text in own)
     assert assemble("\n".join(own)).words == words, seed
-    # written canonically
     canonical = [disassemble(word) for word in words]
     assert assemble("\n".join(canonical), base=0x100).words == words, seed
     if not insn.alias:

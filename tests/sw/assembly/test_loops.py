@@ -251,13 +251,11 @@ def operation(text: str):
         ("pv.mlsdotup.b a0, (a1!), 0", {A0, A1}, {A0}, None, True),
         ("pv.mldotsp.c a0, (a1!), 25", {A1}, {A0, A1}, 4, True),
         ("pv.mldotsp.c a0, (a1!), 1", {A1}, {A0}, None, True),
-        # the sum stays
         ("pv.mldotsp.c a1, (a1!), 25", {A1}, {A1}, None, True),
         ("pv.mlsduoup.b a2, (a1!), 0, 1, 8", {A1, A2, A3}, {A1, A2, A3}, 4, True),
         ("pv.mlduoup.b a2, (a1!), 0, 1, 8", {A1}, {A1, A2, A3}, 4, True),
         ("pv.mlsduoup.b a2, 0, 1", {A2, A3}, {A2, A3}, None, False),
         ("pv.mlsduoup.b zero, (a1!), 0, 1, 8", {A1}, {A1}, 4, True),
-        # the second sum stays
         ("pv.mlduoup.b a0, (a1!), 0, 1, 8", {A1}, {A0, A1}, None, True),
         ("pv.rqld 1, (a1!)", {A1}, {A1}, 4, True),
         ("pv.rqu.b a0, a1, a2, 3", {A0, A1, A2}, {A0}, None, False),
@@ -283,11 +281,9 @@ def change(body: str, **options) -> list[str]:
         ("lw a1,0(a0)\naddi a0,a0,4", ["p.lw a1,4(a0!)"]),
         ("addi a0,a0,-2\nlhu a1,2(a0)", ["p.lhu a1,-2(a0!)"]),
         ("sb a1,0(a0)\naddi a0,a0,1", ["p.sb a1,1(a0!)"]),
-        # other accesses follow the pointer
         ("lw a1,4(a0)\nlw a2,0(a0)\nlw a3,8(a0)\naddi a0,a0,12", ["lw a1,4(a0)", "p.lw a2,12(a0!)", "lw a3,-4(a0)"]),
         ("sw a1,0(a0)\naddi a0,a0,8\nsw a2,-4(a0)", ["p.sw a1,8(a0!)", "sw a2,-4(a0)"]),
         ("lw a1,0(a0)\naddi a2,a0,4\naddi a0,a0,8", ["p.lw a1,8(a0!)", "addi a2,a0,-4"]),
-        # two steps, two accesses
         ("lb a1,0(a0)\naddi a0,a0,1\nlb a2,0(a0)\naddi a0,a0,1", ["p.lb a1,1(a0!)", "p.lb a2,1(a0!)"]),
         # the sum of two registers as an address
         ("add a5,a0,a1\nlw a5,0(a5)", ["p.lw a5,a1(a0)"]),

@@ -221,7 +221,6 @@ def test_both_update_bits_where_the_core_has_them(kind: str, tmp_path: Path, inc
     lines = [disassemble(word).split() for word in words if word & 0x7F == 0x77]
     assert [line[0] for line in lines] == ["pv.mlsdotsp.b", "pv.mldotsup.n", "pv.rqld", "pv.rqs.c"]
     assert [lines[0][-1], lines[1][-1], lines[2][1], lines[3][-1]] == ["24", "31", "1,", "15"]
-    # the same with a core that has none of it
     assert compile_text(kind, text, tmp_path, include).returncode != 0
 
 

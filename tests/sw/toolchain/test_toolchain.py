@@ -326,7 +326,6 @@ def test_a_program_for_another_core_is_refused(compiler: str, written, refused):
         )
     assert cli.main(["iss", "main.elf"]) == 0
     assert simulate("main.elf").exit.ok
-    # one part is enough
     assert cc("-c", main, "--preset", "xpulpnn", "--compiler", compiler) == 0
     assert cc("main.o", "--preset", "ri5cy", "--compiler", compiler) == 0
     assert "core must be xpulpnn, which" in refused("iss", "main.elf", "--preset", "ri5cy")

@@ -79,7 +79,6 @@ def test_parts_get_shares_by_the_roots_of_their_places() -> None:
     assert {mutant.source for mutant in taken} == {""}
     assert chosen_places([*large, *small, *top], 16, 1) == taken
     assert chosen_places([*large, *small, *top], 16, 2) != taken
-    # a clock is no place
     assert len(chosen_places([*large, *small, *top], 500, 1)) == 126
 
 
@@ -183,6 +182,5 @@ def test_programs_find_mutants_of_a_core(tmp_path, capsys, monkeypatch):
     assert result["random"] + result["directed"] + result["costs"] == len(killed)
     assert result["alive"] == 6 - len(killed)
     assert "ri5cy" in capsys.readouterr().out
-    # the table of all campaigns has this one
     assert main(["mutate", "--summary", "-o", "out"]) == 0
     assert f"core-ri5cy-{'-'.join(SMALL).replace('=', '-')}" in capsys.readouterr().out

@@ -34,7 +34,6 @@ def test_the_bench_of_the_control_registers_finds_its_mutants(tmp_path, capsys, 
     assert all(mutant["port"] != "CLK" for mutant in result["mutants"])
     folder = tmp_path / "out" / unit
     verdicts = {path: path.read_text() for path in (folder / "verdicts").iterdir()}
-    # the unit itself is the mutant 0
     assert {path.name for path in verdicts} == {f"{number}.json" for number in range(11)}
     # half of the verdicts are lost: a run that resumes makes them again, and the others stay
     for path in list(verdicts)[:5]:
@@ -87,7 +86,6 @@ def test_what_goes_with_requests_and_answers() -> None:
     # initiators of other benches may have several requests
     assert not handshakes_of("icache", INPUTS, OUTPUTS).exclusive
     runs, words = handshakes_of("axi_bridge", ("port__req", "port__beats", "port__addr"), ("busy",)).always
-    # a run ends in its block
     first, last = ({f"port__addr[{bit}]": {value} for bit in range(3, 8)} for value in (0, 1))
     assert runs[:2] == ({"port__req": {0}}, {**first, "port__beats": {*range(1, 33)}})
     assert runs[-1] == {**last, "port__beats": {1}}

@@ -142,7 +142,6 @@ def test_tfc(nets: Path) -> None:
     results = run_reference(described.network, described.batch(images))[-1].reshape(len(images), -1)
     proto = onnx.load(path)
     for node in proto.graph.node:
-        # of the tool that wrote it
         node.domain = DOMAIN if node.domain else ""
     proto.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     evaluator = ReferenceEvaluator(proto, new_ops=OPERATORS)
@@ -187,7 +186,6 @@ def test_depthwise_separable_with_zero_points(tmp_path: Path) -> None:
     described = check(model, tmp_path, 1.5, rng, zero=20)
     layers = ("conv", "depthwise", "pointwise", "depthwise", "pointwise")
     assert [kind for kind in kinds(described) if kind != "avgpool"] == [*layers, "linear"]
-    # five ends of ranges and the mean
     assert kinds(described).count("avgpool") == 6
     pads = [stage.pad for stage in described.network.stages if stage.multiplies]
     assert [bool(pad) for pad in pads] == [True, True, False, True, False, False]

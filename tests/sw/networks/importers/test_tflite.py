@@ -246,7 +246,6 @@ def test_a_damage_that_is_found(tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks, "write_text", lambda *_: refused("and another\n"))
     assert fault(whole, path).startswith("code 2, and another\nerror: one line")
-    # the weights are there then
     monkeypatch.setattr(networks, "write_text", lambda *_: refused(""))
     assert fault(whole, path) == "files although it failed"
 
