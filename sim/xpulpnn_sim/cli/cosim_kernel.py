@@ -27,14 +27,14 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
 from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sw.kernels.catalogue import KERNELS, USUAL_VARIANTS, find_kernel
-from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, estimate, paper_cycles_per_sdotp, public_cycles
+from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, PUBLIC_CYCLES, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, MapLayer, WindowLayer
 
 
 def _public(record: Mapping[str, Any]) -> int | None:
-    return public_cycles(record["kernel"], record["layer"], record["bits"])
+    return PUBLIC_CYCLES.get((record["kernel"], record["layer"], record["bits"]))
 
 
 _TITLE = "public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows"

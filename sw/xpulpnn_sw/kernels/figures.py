@@ -117,7 +117,3 @@ PUBLIC_CYCLES: Mapping[tuple[str, str, int], int] = {
 The 8-bit depthwise kernel is the special one for this window, the 4-bit kernel the general one. The sizes of the pools
 are not published but inferred: an average pooling that reads each channel's window separately and multiplies, with a
 division before all loops, needs more than 60 cycles per result, hence 2048 results."""
-
-
-def public_cycles(kernel: str, layer: str, bits: int) -> int | None:
-    return PUBLIC_CYCLES.get((kernel, layer, bits))
