@@ -260,7 +260,7 @@ class Kernel:
     uniform: Callable[[int], Precision] = Precision.uniform  # precision of one width for all operands
     # precision of a layer: as given, unless the layer determines its results
     precision: Callable[[Any, Precision], Precision] = lambda _, precision: precision
-    rules: tuple[Rule, ...] = ()  # rules that may turn accumulators into results; empty without accumulators
+    rules: tuple[Rule, ...] = ()  # rules that may turn accumulators into results; empty without a choice
     drawn: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # text of a random layer
     structures: tuple[Structure, ...] = ()  # argument structures of its functions, unless another kernel has them
     # layers that cover all functions of the kernel; pools have a function for each window

@@ -1,12 +1,12 @@
 """Order of the elements in activation rows, and thus in filter rows.
 
-Cores with sub-byte products multiply operands of one width, that of the weights. Inputs of
-another width are converted in the cheapest way, which changes their order:
+Cores with sub-byte products multiply operands of one width, that of the weights. Inputs of another width are converted
+in the cheapest way, which changes their order:
 
 * wider inputs are cut: words ``0..n-1`` exchange parts until each holds one part of all elements. Lane ``n*i + j`` is
   then element ``i`` of word ``j``;
-* narrower inputs are widened: every ``n``-th element of a word from the first on becomes a word, from the second on
-  the next. Lane ``i`` of word ``k`` is element ``n*i + k``.
+* narrower inputs are widened: every ``n``-th element of a word from the first on forms a word, every ``n``-th from the
+  second on the next word. Lane ``i`` of word ``k`` is element ``n*i + k``.
 
 Weights are laid out once, in the order of the activations.
 """

@@ -65,7 +65,8 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
 def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
     """Estimate whether a strip of a group and ``more`` groups below it is copied faster than group by group.
 
-    A pixel has ``words``. Down the columns fewer rows are copied; along the rows wide filters read each word only once.
+    A pixel has ``words`` words. Down the columns fewer rows are copied; along the rows wide filters read each word only
+    once.
     """
     npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
     copied = npx * 2 * width * words

@@ -141,7 +141,7 @@ class Packing:
         return (operands << np.arange(self.lanes) * self.register).sum(axis=2).astype(np.uint32)
 
 
-ISAS = ("rv32im", "xpulpv2")  # instruction sets, the poorer first
+ISAS = ("rv32im", "xpulpv2")  # instruction sets, the smaller first
 
 
 @dataclass(frozen=True, slots=True)
