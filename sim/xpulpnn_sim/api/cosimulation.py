@@ -26,20 +26,20 @@ class CoreChoice:
     """A core for kernels, and another core for variants that the first cannot run."""
 
     config: CoreConfig
-    beyond: CoreConfig | None = None
+    extended: CoreConfig | None = None
 
     def core_for(self, kernel: Kernel, variant: str) -> CoreConfig:
-        """Return the core for a variant: ``beyond`` if only it has the instructions.
+        """Return the core for a variant: ``extended`` if only it has the instructions.
 
-        For Mac&Loads of pairs, ``beyond`` gets the options of XpulpNN 3. Raises :class:`~xpulpnn.errors.LayerError` for
-        an unknown variant.
+        For Mac&Loads of pairs, ``extended`` gets the options of XpulpNN 3. Raises
+        :class:`~xpulpnn.errors.LayerError` for an unknown variant.
         """
-        needed, beyond = kernel.variant(variant).extensions, self.beyond
-        if beyond is None or needed <= self.config.extensions:
+        needed, extended = kernel.variant(variant).extensions, self.extended
+        if extended is None or needed <= self.config.extensions:
             return self.config
-        if Extension.XPULPML_PAIR in needed and beyond.mac_load_nn:
-            beyond = replace(beyond, mac_load_pair=True, mixed_weights=True, requantise_exact=beyond.requantise)
-        return beyond if needed <= beyond.extensions else self.config
+        if Extension.XPULPML_PAIR in needed and extended.mac_load_nn:
+            extended = replace(extended, mac_load_pair=True, mixed_weights=True, requantise_exact=extended.requantise)
+        return extended if needed <= extended.extensions else self.config
 
     def runnable(self, kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:
         """Return the variants that a core can run; if none, all names, so that the caller reports an error."""

@@ -144,16 +144,20 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
             # accumulators need no rule, single bits have one only
             is_open = precision.requantised and precision.y != SIGN_BITS
             for rule in (computing.rules if is_open else ()) or (Rule.BN32,):
-                ways = set[bool]()
+                exactness = set[bool]()
                 for config in searching if rule is Rule.QNT else cores:
                     is_exact = rule in EXACT_RULES and Extension.XPULPRQ_EXACT in config.extensions
-                    if is_exact in ways or (ways and rule not in EXACT_RULES) or level.extensions - config.extensions:
+                    if (
+                        is_exact in exactness
+                        or (exactness and rule not in EXACT_RULES)
+                        or level.extensions - config.extensions
+                    ):
                         continue
                     combination = Combination(
                         kernel=name, precision=precision, variant=variant, rule=rule, config=config
                     )
                     if combination.exists:
-                        ways.add(is_exact)
+                        exactness.add(is_exact)
                         yield combination
 
 

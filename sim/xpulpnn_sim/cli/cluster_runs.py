@@ -27,12 +27,12 @@ _STEPS = (
 def print_tiles(record: Mapping[str, Any]) -> None:
     tiling = record["tiling"]
     unit = tiling["unit"]
-    how = "two buffers for what changes" if tiling["overlap"] else "one buffer each, nothing moved meanwhile"
+    buffers = "two buffers for what changes" if tiling["overlap"] else "one buffer each, nothing moved meanwhile"
     text = (
         f"{record['kernel']} {record['layer']} {record['precision']} {record['variant']} on {record['cores']} cores: "
-        f"{tiling['tiles']} tiles of {tiling['rows']} {unit} and {tiling['channels']} channels, {how}\n"
+        f"{tiling['tiles']} tiles of {tiling['rows']} {unit} and {tiling['channels']} channels, {buffers}\n"
         f"TCDM, {tiling['tcdm_bytes']} bytes: "
-        + ", ".join(f"{place['name']} {place['bytes']} at 0x{place['address']:08x}" for place in tiling["tcdm"])
+        + ", ".join(f"{buffer['name']} {buffer['bytes']} at 0x{buffer['address']:08x}" for buffer in tiling["tcdm"])
         + f"\nDMA: {tiling['loaded']} bytes in, {tiling['stored']} out in {tiling['moving']} cycles, "
         f"{tiling['bytes_per_cycle']:.2f} bytes per cycle; of {record['cycles']} cycles {tiling['computing']} with "
         f"computing, {tiling['waiting']} waiting for DMA alone"

@@ -241,12 +241,14 @@ def quotient(above: float | None, below: float) -> str:
     return f"{above / below:.2f}" if above is not None and below else "-"
 
 
-def run_results(what: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]) -> list[Any]:
+def run_results(
+    description: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]
+) -> list[Any]:
     """Return results of runs, with a progress bar; print reports under the name of their record."""
     collected: list[Any] = []
-    with progress_bar(f"{what}: preparing the first", count) as bar:
+    with progress_bar(f"{description}: preparing the first", count) as bar:
         for result in bar.each(results):
-            bar.describe(what)
+            bar.describe(description)
             collected.append(result)
             for report in result.reports:
                 tell(name(result.record), report, "")

@@ -131,12 +131,12 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
     """
     options.require_fitting()
-    beyond = None if options.preset else _default_core(options)
+    extended = None if options.preset else _default_core(options)
     if not options.preset:
         options = replace(options, preset=BOTH_FORMS)
     cluster = options.cluster if options.cores else None
     config = options.simulated_core if cluster is None else cluster.core
-    kernel, cores = find_kernel(options.kernel), CoreChoice(config, beyond)
+    kernel, cores = find_kernel(options.kernel), CoreChoice(config, extended)
     window = None if options.wave_window is None else Waves.window(options.wave_window)
     if options.random is None:
         cases, footer = _cases(options, kernel, cores), ""

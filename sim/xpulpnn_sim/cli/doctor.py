@@ -123,8 +123,8 @@ def doctor_command(options: DoctorOptions) -> int:
     for column in shown.columns:
         column.overflow, column.no_wrap = "fold", False
     tell(shown)
-    (place, said_by), (files, size) = cache_place(), cache_size()
-    origin = f"set by {said_by}" if said_by != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
+    (place, reason), (files, size) = cache_place(), cache_size()
+    origin = f"set by {reason}" if reason != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
     tell(f"cache: {place} ({origin}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
     records: list[dict[str, Any]] = [
         {

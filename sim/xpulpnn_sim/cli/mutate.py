@@ -116,8 +116,8 @@ def hunt(
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
         for name in names:
 
-            def progress(what: str, done: int, total: int, name: str = name) -> None:
-                bar.describe(f"{name}: {what}")
+            def progress(phase: str, done: int, total: int, name: str = name) -> None:
+                bar.describe(f"{name}: {phase}")
                 bar.reach(done, total)
 
             judged[name] = search(name, progress)
@@ -167,11 +167,11 @@ def _table(results: Mapping[str, Sequence[Judged]]) -> Table:
     return outcome_table("unit", [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]], rows)
 
 
-def outcome_table(what: str, names: Sequence[str], rows: Mapping[str, Mapping[str, int]]) -> Table:
+def outcome_table(heading: str, names: Sequence[str], rows: Mapping[str, Mapping[str, int]]) -> Table:
     shown = [(thing, *(counts.get(name, 0) for name in names)) for thing, counts in rows.items()]
     if len(rows) > 1:
         shown.append(("all", *(sum(counts.get(name, 0) for counts in rows.values()) for name in names)))
-    return table((what, *names), shown)
+    return table((heading, *names), shown)
 
 
 def tell_survivors(results: Mapping[str, Sequence[Judged]]) -> None:

@@ -100,14 +100,14 @@ def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) 
             tell(f"\n{line['address']:08x} <{name}>:")
         source = section.lines.get(line["address"])
         if source is not None and source != before and not options.no_source:
-            tell(f"; {_place(source)}")
+            tell(f"; {_position(source)}")
             before = source
         digits = f"{line['word']:0{2 * line['size']}x}"
         tell(f"{line['address']:08x}:  {digits:8}  {line['text']}")
     tell("")
 
 
-def _place(source: SourceLine) -> str:
+def _position(source: SourceLine) -> str:
     lines = _text_of(source.path)
     text = lines[source.line - 1].strip() if 0 < source.line <= len(lines) else ""
     return f"{source.path}:{source.line}  {text}".rstrip()

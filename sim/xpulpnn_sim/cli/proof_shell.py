@@ -61,12 +61,12 @@ class Result(NamedTuple):
 
     @property
     def is_found(self) -> bool:
-        """Tell if the proof fails, as it must for a fault."""
+        """Return whether the proof fails, as it must for a fault."""
         return self.outcome.verdict in (FAILED, REFUTED)
 
     @property
     def is_good(self) -> bool:
-        """Tell if the claim is proved, or the fault found."""
+        """Return whether the claim is proved, or the fault found."""
         return self.is_found if self.fault else self.outcome.verdict in (PROVED, PASSED, EQUAL)
 
     @property
@@ -101,9 +101,9 @@ class ProofRun:
     results: list[Result] = field(default_factory=list[Result])
     stop: Stop = field(default_factory=Stop)
 
-    def collect(self, what: str, results: Iterable[Result]) -> None:
+    def collect(self, description: str, results: Iterable[Result]) -> None:
         """Collect results with a progress bar until an interrupt; write waveforms of counterexamples."""
-        with progress_bar(what, self.count) as bar, interruptible() as self.stop:
+        with progress_bar(description, self.count) as bar, interruptible() as self.stop:
             for result in bar.each(results, lambda result: result.outcome.name):
                 self.results.append(result)
                 if result.waveform:
@@ -131,5 +131,5 @@ class ProofRun:
         return finish(json, record, good=good, stop=self.stop, done=f"{len(self.results)} of {self.count}")
 
 
-def outcome_record(what: str, outcome: Outcome, **more: object) -> dict[str, Any]:
-    return {what: outcome.name, "verdict": outcome.verdict, "seconds": round(outcome.seconds, 3), **more}
+def outcome_record(subject: str, outcome: Outcome, **more: object) -> dict[str, Any]:
+    return {subject: outcome.name, "verdict": outcome.verdict, "seconds": round(outcome.seconds, 3), **more}

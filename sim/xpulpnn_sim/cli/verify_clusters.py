@@ -87,8 +87,8 @@ def _self_test(options: ClusterPrograms) -> int:
     from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 
     sources, faults = options.sources(), CLUSTER_BRIDGE_FAULTS
-    found = (find_bridge_faults(source, faults, options.instructions, options.seed) for source in sources)
-    return tell_faults(options.json, len(sources) * len(faults), chain.from_iterable(found))
+    results = (find_bridge_faults(source, faults, options.instructions, options.seed) for source in sources)
+    return tell_faults(options.json, len(sources) * len(faults), chain.from_iterable(results))
 
 
 def _tell_failure(run: ProgramRun, options: ClusterPrograms) -> None:

@@ -250,7 +250,7 @@ def flow_steps(options: ExploreOptions) -> list[FlowStep]:
             continue
         cells, keep = library(None if name == "builtin" else options.liberty), top in WHOLE_CLUSTERS
         for script_name in SCRIPTS if script == "both" else (script,):
-            how = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
-            flow = AsicFlow(cells, name, script_name, **how)
+            settings = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
+            flow = AsicFlow(cells, name, script_name, **settings)
             flows.append(ClusterFlow(flow) if keep else flow)
     return [FlowStep(flow, frozenset(map(plain_key, chosen))) for flow in flows]

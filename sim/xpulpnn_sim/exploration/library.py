@@ -37,10 +37,10 @@ class Library:
         self.cells = self.liberty.cells
         usable = [cell for cell in self.cells.values() if not cell.dont_use and cell.area > 0]
 
-        def require(what: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
+        def require(name: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
             suitable = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
             if not suitable:
-                raise ToolError(f"liberty must hold {what}, not none as {source}")
+                raise ToolError(f"liberty must hold {name}, not none as {source}")
             return suitable
 
         def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:

@@ -258,18 +258,18 @@ def _attributed(
     instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 
-    def tell(gate: MappedGate, paths: Iterable[str], what: str) -> None:
+    def attribute(gate: MappedGate, paths: Iterable[str], kind: str) -> None:
         instances[gate] = frozenset(paths)
         if len(instances[gate]) == 1:
-            area[what] += gate.cell.area
+            area[kind] += gate.cell.area
 
     registers = [gate for gate in mapped.gates if gate.cell.sequential]
     for gate in registers:
         names = {part.starts[net] for net in gate.driven}
-        tell(gate, {known.register_path[name] for name in names if name in known.register_path}, "function")
+        attribute(gate, {known.register_path[name] for name in names if name in known.register_path}, "function")
     for gate in part.gates:
         by_function = set[str]().union(*(known.instances.get(_function(values[net]), ()) for net in gate.driven))
-        tell(gate, by_function, "function")
+        attribute(gate, by_function, "function")
     pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
     above: defaultdict[int, set[str]] = defaultdict(set)
     for name, net in mapped.outputs.items():
@@ -284,17 +284,17 @@ def _attributed(
             reading = reading.union(*(instances[reader] for net in gate.driven for reader in readers[net]))
             both = instances[gate] & reading
             if len(both) == 1 or not instances[gate]:
-                tell(gate, both or reading, "readers")
+                attribute(gate, both or reading, "readers")
     drivers = {net: gate for gate in (*part.gates, *registers) for net in gate.driven}
     for gate in part.gates:
         if len(instances[gate]) != 1:
             feeding = set[str]().union(*(instances[drivers[net]] for net in gate.read if net in drivers))
             both = instances[gate] & feeding
             if both or len(feeding) == 1:
-                tell(gate, both or feeding, "readers")
+                attribute(gate, both or feeding, "readers")
     area["shared"] = sum(gate.cell.area for gate in (*part.gates, *registers) if len(instances[gate]) != 1)
     whole = sum(area.values()) or 1.0
-    return instances, {what: part_area / whole for what, part_area in area.items()}
+    return instances, {kind: part_area / whole for kind, part_area in area.items()}
 
 
 def _lowest_above(paths: frozenset[str]) -> str:

@@ -111,10 +111,10 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         row: list[TableCell] = [figure, *ours, *(overhead(*pair) for pair in pairwise(ours)), paper or None]
         rows.append([*row, *authors, overhead(*authors)] if reference else row)
 
-    for (top, what, script), authors in _AUTHORS.items():
-        figure, paper = ("size", _OVERHEADS[top]) if "area" in what else ("delay", "same clock")
+    for (top, quantity, script), authors in _AUTHORS.items():
+        figure, paper = ("size", _OVERHEADS[top]) if "area" in quantity else ("delay", "same clock")
         results = [comparison.flow_of(by_label[f"{name} {top}"], flows.get(script, "")) for name in VARIANTS]
-        add(f"{top}, {what}, {script} script", comparison.of(results, figure), paper, authors)
+        add(f"{top}, {quantity}, {script} script", comparison.of(results, figure), paper, authors)
     if any(point.energies or point.kernels for point in points):
         _add_runs(add, [by_label[f"{name} core"] for name in VARIANTS])
     authors = ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
@@ -134,8 +134,8 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
-    def per_mac(core: PointResult, bits: int, what: tuple[str, str]) -> float | None:
-        return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, what)))
+    def per_mac(core: PointResult, bits: int, workload: tuple[str, str]) -> float | None:
+        return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, workload)))
 
     same = "core with clock gates, energy per cycle on"
     general = [next((energy for energy in core.energies if not energy.macs), None) for core in cores]
@@ -144,8 +144,8 @@ def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
     add(f"{same} general code [pJ]", list(map(comparison.per_cycle_pj, general)), "+2.17 to +3.7")
     add("8-bit MatMul, own kernel, energy [pJ/MAC]", [per_mac(core, 8, OWN_MATMUL) for core in cores])
     for bits in BITS:
-        what = f"layer at {bits} bit, own kernel, energy [pJ/MAC]"
-        add(what, [per_mac(core, bits, LAYER_ROWS) for core in cores])
+        figure = f"layer at {bits} bit, own kernel, energy [pJ/MAC]"
+        add(figure, [per_mac(core, bits, LAYER_ROWS) for core in cores])
     for bits in BITS:
         add(
             f"layer at {bits} bit, own kernel, speed [MAC/cycle]",
@@ -220,7 +220,7 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
     by_label = {point.label: point for point in points}
     names = comparison.flow_names(points)
     rows: list[list[TableCell]] = []
-    for (smaller, larger), (what, paper) in CLUSTERS_COMPARED.items():
+    for (smaller, larger), (change, paper) in CLUSTERS_COMPARED.items():
         for figure in ("area [kGE]", "delay [FO4]", "grant path [FO4]"):
             for name in names:
                 flows = [comparison.flow_of(by_label[label], name) for label in (smaller, larger)]
@@ -228,8 +228,8 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
                 more = overhead(*ours)
                 published = paper if figure == "area [kGE]" else None
                 ratio = more / published if more is not None and published else None
-                rows.append([what, f"{figure}, {name}", *ours, more, published, ratio])
-        rows += [[what, *row] for row in _cluster_energies(by_label[smaller], by_label[larger])]
+                rows.append([change, f"{figure}, {name}", *ours, more, published, ratio])
+        rows += [[change, *row] for row in _cluster_energies(by_label[smaller], by_label[larger])]
     layer, macs = LAYER_ROWS[1], CLUSTER_MATMUL[1]
     return NamedTable(
         title="Table II of the XpulpNN paper, the cluster",
@@ -267,10 +267,10 @@ def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[Ta
     own = [_energy_of(point, _cluster_own(point.label, 8, CLUSTER_MATMUL)) for point in pair]
     add("8-bit MatMul, same program, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, same)), powers.get("same"))
     add("8-bit MatMul, own kernels, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, own)), powers.get("own"))
-    for what, workload in _WORKLOADS.items():
+    for name, workload in _WORKLOADS.items():
         for bits in BITS:
             energies = [_energy_of(point, _cluster_own(point.label, bits, workload)) for point in pair]
-            add(f"{what} at {bits} bit, own kernels, energy [pJ/MAC]", list(map(comparison.per_mac_pj, energies)))
+            add(f"{name} at {bits} bit, own kernels, energy [pJ/MAC]", list(map(comparison.per_mac_pj, energies)))
     for bits in BITS:
         speeds = [_speed_of(point, _cluster_own(point.label, bits, LAYER)) for point in pair]
         add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", speeds)

@@ -262,7 +262,7 @@ class PointResult:
 
 
 class Flow(Protocol):
-    """A synthesis flow."""
+    """A synthesis flow: its tools, and the figures that they report for a design."""
 
     name: str
     script: str
@@ -308,7 +308,7 @@ _Kept = TypeVar("_Kept", FlowOutput, EnergyResult)
 
 
 def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) -> tuple[_Kept, bool]:
-    """Return the cached or newly made result, and if it was cached; unreadable entries are made again."""
+    """Return the cached or new result, and whether it was cached; unreadable entries are made again."""
     cache = cached_results(folder)
     if (values := cache.find(key)) is not None:
         with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -319,6 +319,6 @@ def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) 
 
 
 def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowOutput, bool]:
-    """Return the output of a flow, and if it was cached; raise what :meth:`Flow.run` raises."""
+    """Return the output of a flow, and whether it was cached."""
     key = digest(flow.name, flow.script, flow.settings(), design.module, design.code, design.memories)
     return cached("flows", key, FlowOutput, lambda: flow.run(design))

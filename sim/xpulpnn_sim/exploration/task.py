@@ -212,7 +212,7 @@ def _one_line(error: Exception) -> str:
 
 
 Report = Callable[[str, str, bool], None]
-"""Called with a point's label, a finished step's name, and if its result was cached."""
+"""Called with a point's label, a finished step's name, and whether its result was cached."""
 
 
 Begun = Callable[[str, str], object]

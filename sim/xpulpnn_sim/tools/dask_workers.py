@@ -236,9 +236,9 @@ def _versions_here(versions: bytes) -> Mapping[str, str]:
 
 def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
     own = _versions_here(versions)
-    for what, version in expected.items():
-        if own.get(what) != version:
-            return f"have {what} {version}, not {own.get(what, 'none')}"
+    for name, version in expected.items():
+        if own.get(name) != version:
+            return f"have {name} {version}, not {own.get(name, 'none')}"
     return ""
 
 

@@ -105,8 +105,8 @@ def require_folder(folder: Path, option: str) -> None:
 
 def require_place(folder: Path, option: str) -> None:
     """Raise :class:`InputError` unless ``folder`` is writable or can be made; create nothing."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)) or there.is_relative_to("/proc"):
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK)) or existing.is_relative_to("/proc"):
         raise InputError(f"{option} must be in a writable folder, not {folder}")
 
 

@@ -119,8 +119,8 @@ class WorkerProcess:
                 return self._code
             until = monotonic() + grace_s
             # the pid is not reused before the exit status is collected
-            how = os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
-            while not (ended := os.waitid(*how) is not None) and monotonic() < until:
+            arguments = os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+            while not (ended := os.waitid(*arguments) is not None) and monotonic() < until:
                 sleep(0.01)
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -127,7 +127,7 @@ class Yosys:
 
 
 def find_yosys(choice: str = "") -> Yosys:
-    requested, said_by = (choice, "yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
+    requested, option = (choice, "yosys") if choice else (os.environ.get(VARIABLE, ""), VARIABLE)
     if requested in ("", WHEEL):
         return _wheel()
     if requested == NATIVE:
@@ -137,7 +137,7 @@ def find_yosys(choice: str = "") -> Yosys:
         return _native(program)
     program = shutil.which(requested) if os.sep in requested else None
     if program is None:
-        raise ToolError(f"{said_by} must be {CHOICES}, not {requested}")
+        raise ToolError(f"{option} must be {CHOICES}, not {requested}")
     return _native(str(Path(program).absolute()))
 
 

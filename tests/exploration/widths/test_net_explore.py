@@ -79,7 +79,7 @@ def test_processes_give_what_one_gives(model: Path) -> None:
     assignments = studied.space((4, 8)).uniform()
     with executor(2) as pool:
         studies = list(
-            Evaluation(studied, pool, lambda points, runs: None).each(studied, StudiedModel.study, assignments)
+            Evaluation(studied, pool, lambda points, runs: None).evaluate(studied, StudiedModel.study, assignments)
         )
     assert studies == [studied.study(widths) for widths in assignments]
     assert len({study.layers for study in studies}) == 2

@@ -326,7 +326,7 @@ class Charges:
 
 
 def _of(sums: dict[str, _Sums], path: str) -> _Sums:
-    """Return the sums of the innermost instance on the path that has sums."""
+    """Return the sums of the innermost instance on the path for which there are sums."""
     while path not in sums:
         path = path.rpartition(".")[0]
     return sums[path]

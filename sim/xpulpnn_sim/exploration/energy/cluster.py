@@ -90,8 +90,8 @@ class _Netlists:
 def estimate_cluster(
     case: Case, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per cycle of every instance of a cluster that runs a kernel, text files, and if it was
-    cached.
+    """Return the energy per cycle of every instance of a cluster that runs a kernel, text files, and whether
+    the result was cached.
 
     The kernel runs at register-transfer level with its results checked. A netlist of each module shadows every instance
     of the module, and must have the same outputs in every cycle. For each module, the switching of ``window`` cycles is
@@ -128,9 +128,9 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     for path, instances in together.items():
         module, count = netlists.instances[instances[0]], len(instances)
         bits = np.concatenate([rows[instance] for instance in instances])
-        charges, seen = charged(circuits[module], bits, chunk, library)
+        charges, activity = charged(circuits[module], bits, chunk, library)
         design = netlists.designs[module]
-        named = charges.modules(seen, design.manifest["hierarchy"])
+        named = charges.modules(activity, design.manifest["hierarchy"])
         own = [energy for energy in named if energy.module not in design.apart]
         modules += placed_modules(own, ".".join(filter(None, (netlists.top, path))), count)
         area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
@@ -154,7 +154,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         modules=modules,
         area_kge=area / library.ge_area / 1e3,
         method=METHOD,
-        accesses={what: round(accesses[what] / watched, _DIGITS) for what in _ACCESSES},
+        accesses={kind: round(accesses[kind] / watched, _DIGITS) for kind in _ACCESSES},
         wall_s=round(time.monotonic() - started, 2),
     )
 
@@ -189,12 +189,12 @@ def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> It
 def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
     first = len(circuit.sources) + len(circuit.registers)
     names = (name for name, nets in circuit.outputs.items() for _ in nets)
-    places = {name: number for number, name in enumerate(names, first)}
+    columns = {name: number for number, name in enumerate(names, first)}
     accesses: Counter[str] = Counter()
-    for what, (pattern, writes) in _ACCESSES.items():
-        for name in filter(re.compile(pattern).fullmatch, places):
-            requests = rows[:, places[name]] == 1
+    for kind, (pattern, writes) in _ACCESSES.items():
+        for name in filter(re.compile(pattern).fullmatch, columns):
+            requests = rows[:, columns[name]] == 1
             if writes is not None:
-                requests &= rows[:, places[name.replace("__req", "__we")]] == writes
-            accesses[what] += int(requests.sum())
+                requests &= rows[:, columns[name.replace("__req", "__we")]] == writes
+            accesses[kind] += int(requests.sum())
     return accesses

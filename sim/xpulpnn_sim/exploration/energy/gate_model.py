@@ -47,7 +47,7 @@ class Register:
     data_pin: str
     clock_pin: str
     enable: int  # net of the clock enable; ONE if the register is not gated
-    outputs: list[tuple[str, int, bool]]  # name and net of each output, and if it is inverted
+    outputs: list[tuple[str, int, bool]]  # name and net of each output, and whether it is inverted
 
 
 class Circuit:
@@ -238,8 +238,8 @@ def gate_module(circuit: Circuit) -> str:
     """Return a module with the circuit's ports and a retirement port, whose logic is ``gate_model.cpp``."""
     names = _retirement_ports(circuit)
     lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
-    for way, group in (("input", circuit.inputs), ("output", circuit.outputs)):
-        lines += [f"  {way} wire [{len(nets) - 1}:0] {name};" for name, nets in group.items()]
+    for direction, group in (("input", circuit.inputs), ("output", circuit.outputs)):
+        lines += [f"  {direction} wire [{len(nets) - 1}:0] {name};" for name, nets in group.items()]
     for name, value in names.items():
         lines += [f"  output wire [{XLEN - 1}:0] {name};", f"  assign {name} = {value};"]
     ports = [name for name in circuit.inputs if name != CLOCK]

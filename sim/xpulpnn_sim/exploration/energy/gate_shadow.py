@@ -74,8 +74,8 @@ class ShadowedCluster:
             if (difference := gates.difference(number)) is not None:
                 cycle, sink = difference
                 ports = [name for name, nets in self._circuits[module].outputs.items() for _ in nets]
-                what = ".".join(filter(None, (path, ports[sink])))
-                raise ToolError(f"{what} of the netlist must be what the design has in cycle {cycle}, not another")
+                port = ".".join(filter(None, (path, ports[sink])))
+                raise ToolError(f"{port} of the netlist must be what the design has in cycle {cycle}, not another")
             if not gates.cycles(number):
                 raise ToolError(f"netlist of {path or module} must follow the design, not rest")
         return rows

@@ -45,7 +45,7 @@ def _values(record: Record, names: Sequence[str]) -> tuple[Any, ...]:
 
 
 def clustered(record: Record) -> bool:
-    """Tell if the kernel ran on a cluster."""
+    """Return whether the kernel ran on a cluster."""
     return "arbiter" in record
 
 

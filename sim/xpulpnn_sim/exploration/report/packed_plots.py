@@ -42,7 +42,7 @@ def _pair(record: Record) -> str:
     return f"W{record['weights']}A{record['activations']}"
 
 
-def _way(record: Record) -> str:
+def _line_name(record: Record) -> str:
     if record["kind"] == "library":
         return f"{record['product']} {record['weights']} bit"
     return f"{record['isa']} {record['product' if record['kind'] == 'ulppack' else 'kind']}"
@@ -109,11 +109,11 @@ def _over_bits(records: Sequence[Record]) -> list[Grid]:
     rivals = [record for record in records if record["kind"] in ("bytes", "library")]
     for record in records:
         if record not in rivals:
-            grid.put(_way(record), str(record["weights"]), *_per_mac(record))
+            grid.put(_line_name(record), str(record["weights"]), *_per_mac(record))
     for record in rivals:
         for name in grid.columns:
             if int(name) <= record["weights"]:
-                grid.put(_way(record), name, *_per_mac(record))
+                grid.put(_line_name(record), name, *_per_mac(record))
     return [grid]
 
 
@@ -122,7 +122,7 @@ def _over_length(records: Sequence[Record]) -> list[Grid]:
     grid = Grid("k", f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
     for record in records:
         is_one_of = len(pairs) > 1 and record["kind"] in ("ulppack", "bit-serial")
-        name = f"{_pair(record)} {_way(record)}" if is_one_of else _way(record)
+        name = f"{_pair(record)} {_line_name(record)}" if is_one_of else _line_name(record)
         grid.put(name, record["matmul"].split("x")[1], *_per_mac(record))
     return [grid]
 

@@ -53,7 +53,7 @@ class Evaluation:
     def _unmeasured(self, runnable: Sequence[Assignment]) -> set[str]:
         return {key for widths in runnable for key in self._studies[widths].layers} - {*self._layers}
 
-    def each(
+    def evaluate(
         self,
         model: StudiedModel,
         method: Callable[[StudiedModel, Assignment], _Value],
@@ -75,7 +75,7 @@ class Evaluation:
                 yield widths, cached
             else:
                 new.append(widths)
-        for widths, result in zip(new, self.each(model, method, new), strict=True):
+        for widths, result in zip(new, self.evaluate(model, method, new), strict=True):
             self._cache.keep(keys[widths], result)
             yield widths, result
 
@@ -108,7 +108,7 @@ class Evaluation:
             config = self.model.config
             model_library("cluster" if isinstance(config, ClusterConfig) else "core", config)
         runs: list[NetworkRun] = []
-        for measured in self.each(self.model, StudiedModel.measure, assignments):
+        for measured in self.evaluate(self.model, StudiedModel.measure, assignments):
             self._runs += 1
             self.reports += measured.reports
             for key, cycles, weight_bytes in measured.layers:

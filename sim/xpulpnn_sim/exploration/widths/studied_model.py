@@ -74,7 +74,7 @@ class StudiedModel:
         )
 
     def _same(self, widths: Assignment, number: int, bits: int) -> bool:
-        """Tell if weights of ``bits`` make no difference to the design in a layer."""
+        """Return whether weights of ``bits`` make no difference to the design in a layer."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
             [(str(stage.layer), str(stage.precision)) for stage in self.described(assignment).network.stages]

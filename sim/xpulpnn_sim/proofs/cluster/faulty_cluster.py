@@ -127,9 +127,9 @@ class FaultyCluster(Cluster):
             m.d.comb += event_unit.dma_events.eq(0)
         for number in range(first):
             demux = getattr(m.submodules, f"demux{number}")
-            told = dma.cores[number].rdata
+            rdata = dma.cores[number].rdata
             with m.If(fault == ClusterFault.DMA_STATUS):
                 # a value with zero upper half is an identifier
-                m.d.comb += demux.dma.rdata.eq(Mux(told[16:].any(), told & 0xFFFF_0000, told))
+                m.d.comb += demux.dma.rdata.eq(Mux(rdata[16:].any(), rdata & 0xFFFF_0000, rdata))
             with m.If(fault == ClusterFault.DMA_ENDLESS):
-                m.d.comb += demux.dma.rdata.eq(told | told[16:])
+                m.d.comb += demux.dma.rdata.eq(rdata | rdata[16:])

@@ -151,7 +151,7 @@ class TransportClaims(Obligation):
             m.d.sync += rounds.eq(0)
 
         def behind(number, ticks, count):
-            """Tell if the clock has ticked ``count`` times in round ``number``, or the round is over."""
+            """Return whether the clock has ticked ``count`` times in round ``number``, or the round is over."""
             return (rounds > number) | (rounds == number) & (ticks >= count)
 
         follows = [~first | second for first, second in pairwise(ring)]

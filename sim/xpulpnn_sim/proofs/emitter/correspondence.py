@@ -92,7 +92,7 @@ _CASES = 1 << 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Corresponding ports of both sides, and if the image's port is inverted."""
+    """Corresponding ports of both sides, and whether the image's port is inverted."""
 
     definition: Pin
     image: Pin
@@ -106,7 +106,7 @@ class NetDifference:
     signal: str  # output, or register at the next clock edge
     # values of both sides
     expected: int
-    found: int
+    actual: int
     given: dict[str, int]  # inputs and registers that the signal depends on, by name
     alone: tuple[str, ...] = ()  # registers of the definition without an equal register in the image
 
@@ -251,7 +251,7 @@ class _Induction:
                 name, place = register.names[0]
                 expected, actual = (-1 if bit.start is None else bit.start for bit in (register, image))
                 return NetDifference(
-                    signal=f"initial value of {name}[{place}]", expected=expected, found=actual, given={}
+                    signal=f"initial value of {name}[{place}]", expected=expected, actual=actual, given={}
                 )
         return None
 
@@ -340,7 +340,7 @@ class _Induction:
             )
             given = self._given(gates, word, ones)
             difference = NetDifference(
-                signal=word.signal, expected=expected, found=actual, given=given, alone=tuple(sorted(self._alone()))
+                signal=word.signal, expected=expected, actual=actual, given=given, alone=tuple(sorted(self._alone()))
             )
             if not word.members or any(self._classes[word.members[index]] < 0 for index in wrong):
                 return difference, True

@@ -153,7 +153,7 @@ def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str
             return EQUAL, "", None
         return VACUOUS, "it must have an output or a register, but has none", None
     alone = f" (no register of the Verilog is {', '.join(difference.alone)})" if difference.alone else ""
-    text = f"{difference.signal} is {difference.found:#x}, must be {difference.expected:#x}{alone}"
+    text = f"{difference.signal} is {difference.actual:#x}, must be {difference.expected:#x}{alone}"
     return DIFFERENT, text, difference
 
 

@@ -59,13 +59,13 @@ class AdderGraph(GateGraph):
         return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
 
     def has_majority(self, operands: Iterable[int]) -> bool:
-        """Tell if a node computes the majority of three literals or its inverse."""
+        """Return whether a node computes the majority of three literals or its inverse."""
         x, y, z = sorted(operands)
         flip = x & 1
         return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
 
     def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
-        """Tell if a node is the AND of two non-inverted literals, or of both inverted."""
+        """Return whether a node is the AND of two non-inverted literals, or of both inverted."""
         x, y = sorted(operand & ~1 for operand in operands)
         return (GateKind.AND, (x | inverted, y | inverted)) in self._known
 

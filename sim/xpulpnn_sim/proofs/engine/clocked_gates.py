@@ -63,7 +63,7 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
 
 
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
-    """Return the gates without the modules ``left_out``, whose pins become ports, as do all signals inside."""
+    """Return the gates without the modules ``left_out``; their pins and all other signals become ports."""
     cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
@@ -126,7 +126,7 @@ class ClockedGraph(GateGraph):
     def __init__(self) -> None:
         super().__init__()
         self.latches: dict[int, tuple[int, int]] = {}
-        self._kept: dict[int, int] = {}
+        self._latch_of: dict[int, int] = {}
         self.first = self.register(1)  # literal that is 1 in the first cycle
         self.follow(self.first, FALSE)
 
@@ -136,12 +136,12 @@ class ClockedGraph(GateGraph):
         self.latches[latch] = (FALSE, reset or 0)
         if reset is None:
             value = self.mux(self.first, latch, self.input())
-            self._kept[value] = latch
+            self._latch_of[value] = latch
         return value
 
     def follow(self, register: int, following: int) -> None:
         """Set the next value of a register."""
-        latch = self._kept.get(register, register)
+        latch = self._latch_of.get(register, register)
         self.latches[latch] = (following, self.latches[latch][1])
 
     def constants(self, width: int) -> Word:

@@ -109,7 +109,7 @@ class GateGraph:
         return self.all(self.xor(bit, other) ^ 1 for bit, other in zip(x, y, strict=True))
 
     def is_value(self, word: Iterable[int], value: int) -> int:
-        """Return the literal of a word being equal to a number."""
+        """Return a literal that is 1 if the word has the value."""
         return self.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:

@@ -49,7 +49,7 @@ class Integers:
         self._opaque: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Number] = {}
 
     def is_true(self, number: Sequence[int]) -> int:
-        """Return the literal of a number being nonzero."""
+        """Return a literal that is 1 if the number is not 0."""
         return reduce(self.graph.or_, number, FALSE)
 
     def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:

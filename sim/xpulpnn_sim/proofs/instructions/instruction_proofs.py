@@ -184,7 +184,7 @@ def proof_name(insn: Insn) -> str:
 
 
 def provable(insn: Insn) -> bool:
-    """Tell if this is a 32-bit instruction whose statements can be executed on gates."""
+    """Return whether this is a 32-bit instruction whose statements can be executed on gates."""
     return insn.size == 4 and is_executable(insn)
 
 
@@ -215,7 +215,7 @@ class InstructionProver:
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
     ) -> tuple[str, frozenset[int]]:
-        """Return the verdict on all pairs of literals being equal where their condition and the assumptions hold."""
+        """Return the verdict on pairs being equal where their condition and the assumptions hold, and a case."""
         differs = graph.any(graph.and_(condition, graph.xor(actual, other)) for condition, actual, other in pairs)
         ones, met = None, graph.all(assumed)
         try:

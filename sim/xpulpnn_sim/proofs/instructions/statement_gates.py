@@ -58,7 +58,7 @@ class PriorState:
 
 
 def is_executable(insn: Insn) -> bool:
-    """Tell if the statements can be executed here: without CSRs, traps, effects on the controller, and loops."""
+    """Return whether the statements can be executed here: without CSRs, traps, effects on the controller, and loops."""
     names = {node.id for statement in definition(insn) for node in ast.walk(statement) if isinstance(node, ast.Name)}
     loops = any(isinstance(node, ast.For) for node in definition(insn))
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
@@ -82,7 +82,7 @@ def field_value(token: Token, word: Word) -> Number:
 
 
 def _fits(value: Number, text: str, z: Integers) -> int:
-    """Return the literal of a value matching a bit pattern, highest bit first."""
+    """Return a literal that is 1 if the value matches a bit pattern, highest bit first."""
     bits = low(value, len(text))[::-1]
     return z.graph.all(bit ^ (mark == "0") for bit, mark in zip(bits, text, strict=True) if mark != "-")
 

@@ -231,7 +231,7 @@ class Unrolling:
 
 
 def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that no write to x0 is pending, now or after this cycle."""
+    """Return literals that are 1 if no write to x0 is pending, now or after this cycle."""
     claims: list[int] = []
     for enable, number in _WRITES.items():
         nets = [*frame.register(enable), *frame.register(number)]
@@ -241,7 +241,7 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that loading pair products in EX add a word's bytes to the address, now or after this cycle."""
+    """Return literals that are 1 if a loading pair product in EX increments the address by a word."""
     if not frame.has("ex_pair"):
         return []
     loads = ("ex_pair", "ex_lsu_valid")

@@ -145,7 +145,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
-        """Tell if registers are proved to differ only while they are not observed."""
+        """Return whether registers are proved to differ only while they are not observed."""
         search = UnobservedRegisters(
             gates=self._gates,
             number=number,
@@ -159,7 +159,7 @@ class MutantComparer:
             return False
 
     def _satisfied(self) -> int:
-        """Return the literal of the inputs satisfying one of the cases."""
+        """Return a literal that is 1 if the inputs satisfy the constraints."""
         cases = self._constraints.cases
         some_case = self._graph.any(self._holds(case.values) for case in cases) if cases else TRUE
         return self._graph.and_(some_case, self._always())
@@ -203,7 +203,7 @@ class MutantComparer:
         return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
     def _is_stable(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
-        """Return the literal of inputs being stable during an operation; add registers for it."""
+        """Return a literal that is 1 if inputs are stable during an operation; add monitor registers."""
         graph = self._graph
         went_on = graph.input()
         (during,) = self._word(held.during)
@@ -217,7 +217,7 @@ class MutantComparer:
         return graph.any((same, went_on ^ 1, during ^ 1))
 
     def _answers_request(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
-        """Return the literal of a response having an outstanding request; add a counter for it."""
+        """Return a literal that is 0 for a response without an outstanding request; add a counter."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
         count = graph.inputs(_OUTSTANDING_BITS)
@@ -227,7 +227,7 @@ class MutantComparer:
         return graph.any((answer ^ 1, *count))
 
     def _is_exclusive(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
-        """Return the literal of no request being made while another is outstanding; add a register for it."""
+        """Return a literal that is 0 for a request while another is outstanding; add a monitor register."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
         outstanding = graph.input()
@@ -260,7 +260,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, counterexample=[self._words(ones)], signal=signal)
 
     def _observable(self, bits: Sequence[Bit]) -> int:
-        """Return the literal of an observed difference."""
+        """Return a literal that is 1 for an observed difference."""
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
         if not self._constraints.cases:
@@ -278,7 +278,7 @@ class MutantComparer:
         return graph.and_(seen, self._always())
 
     def _holds(self, values: Mapping[str, Collection[int]]) -> int:
-        """Return the literal of each word having one of its values."""
+        """Return a literal that is 1 if each word has one of its values."""
         return self._graph.all(
             self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(numbers))
             for name, numbers in values.items()

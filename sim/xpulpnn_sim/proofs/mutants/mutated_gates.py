@@ -180,7 +180,7 @@ class MutatedGates:
         return shows
 
     def moves_rows(self, number: int) -> bool:
-        """Tell if the mutation only permutes rows of initially equal memories, by inverting an address bit.
+        """Return whether the mutation only permutes rows of initially equal memories, by inverting an address bit.
 
         The bit must be inverted at all ports of a memory, always or depending on another address bit.
         """

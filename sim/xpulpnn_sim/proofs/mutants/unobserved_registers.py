@@ -32,7 +32,7 @@ class UnobservedRegisters:
     assumed: int  # literal of inputs that reach the unit
     observable: Callable[[Sequence[Bit]], int]  # literal of an observed difference of outputs
     solve: Callable[[int], Collection[int] | None]  # returns inputs that make a literal 1; raises an error on timeout
-    _alike: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with equal registers
+    _equal_step: tuple[list[Bit], dict[int, tuple[int, int]]] = field(init=False)  # a step with equal registers
     _own: dict[int, int] = field(default_factory=dict[int, int])  # literals of the mutant's registers, by the unit's
     _conditions: dict[str, set[_Condition]] = field(default_factory=dict[str, set[_Condition]])
     _rng: Random = field(default_factory=lambda: Random(1))
@@ -41,7 +41,7 @@ class UnobservedRegisters:
         graph, words = self.gates.graph, self.gates.register_words
         of_word = {literal: name for name, word in words.items() for literal in word}
         # outputs and next values while all registers are equal
-        self._alike = self.gates.step(self.number, {})
+        self._equal_step = self.gates.step(self.number, {})
 
         def literals_up_to(bits: int, part: str = "") -> list[int]:
             short = (word for name, word in words.items() if len(word) <= bits and name.startswith(part))
@@ -74,11 +74,14 @@ class UnobservedRegisters:
             others = [register for register in following if register not in self._own]
             stray = [
                 [graph.and_(case, graph.xor(*after[register])) for register in others]
-                for case, after in ((same, self._alike[1]), (unequal, following))
+                for case, after in ((same, self._equal_step[1]), (unequal, following))
             ]
             ones = self._find(*map(graph.any, stray))
             if ones is None:
-                seen = graph.and_(same, self.observable(self._alike[0])), graph.and_(unequal, self.observable(outputs))
+                seen = (
+                    graph.and_(same, self.observable(self._equal_step[0])),
+                    graph.and_(unequal, self.observable(outputs)),
+                )
                 if self._find(*seen) is None:
                     return True
             if unpaired or ones is None:
@@ -96,7 +99,7 @@ class UnobservedRegisters:
         return False
 
     def _find(self, equal: int, unequal: int) -> Collection[int] | None:
-        """Return inputs that make a literal 1; the second one must be 1 without any condition of a word being met."""
+        """Return inputs that make a literal 1, the second literal in a case in which some word meets no condition."""
         ones = self.solve(equal)
         for conditions in self._conditions.values():
             if ones is not None:
@@ -138,7 +141,7 @@ class UnobservedRegisters:
             }
 
         changed = self.gates.changed(self.number)
-        preserved, preserved_equal = kept_by(following), kept_by(self._alike[1])
+        preserved, preserved_equal = kept_by(following), kept_by(self._equal_step[1])
 
         def any_of(name: str, values: Mapping[int, int]) -> int:
             return graph.any(graph.and_(values[literal], values[other]) for literal, other in self._conditions[name])

@@ -42,9 +42,9 @@ def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
     absent = tuple(path for setting, paths in ONLY_WITH.items() if not getattr(config, setting) for path in paths)
     paths_of: dict[str, tuple[str, ...]] = {}
     for name, names in ((name, names) for name, each in parts.items() for names in each):
-        there = next((each for each in names if each in widths), "")
-        if there:
-            paths_of[name] = (*paths_of.get(name, ()), there)
+        existing = next((each for each in names if each in widths), "")
+        if existing:
+            paths_of[name] = (*paths_of.get(name, ()), existing)
         elif not names[0].startswith(absent):
             raise ToolError(f"the emitted core must have {' or '.join(names)}, which is seen as {name}")
     return {name: Probe(sum(widths[path] for path in each), each) for name, each in paths_of.items()}
@@ -100,15 +100,15 @@ def emit_harness(config: CoreConfig, probes: Mapping[str, Probe] | None = None) 
 
 
 def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
-    def there(selection: str) -> bool:
+    def exists(selection: str) -> bool:
         return selection.partition("/")[0] in harness.emitted.modules
 
     first = [
         f"setattr -set init {len(bits)}'b{bits} {selection}"
         for selection, bits in checked.initial.items()
-        if there(selection)
+        if exists(selection)
     ]
-    cutpoints = [f"cutpoint {selection}" for selection in checked.cutpoints if there(selection)]
+    cutpoints = [f"cutpoint {selection}" for selection in checked.cutpoints if exists(selection)]
     others = [name for name in harness.description.parts if name != checked.name]
     outputs = [f"delete -output {MODULE}/w:{kind}_{name}" for name in others for kind in ("wrong", "broken")]
     ties = {"rst": "1'b0", "prompt": f"1'b{checked.prompt:d}", "holds": f"1'b{checked.fixed_memory:d}"}
@@ -126,7 +126,7 @@ def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
 
 
 def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) -> bool:
-    """Tell if a signal is inside a cut instance."""
+    """Return whether a signal is inside a cut instance."""
     inner, places = harness.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
     return any(
         f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in checked.cutpoints

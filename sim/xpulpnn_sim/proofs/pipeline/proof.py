@@ -31,7 +31,7 @@ class PropertyGraph(ClockedGraph):
         self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
     def after_good_cycle(self, literal: int) -> int:
-        """Return the literal of ``literal`` being 1 in a later cycle, after a first cycle without a violation."""
+        """Return a literal that is 1 if ``literal`` is, in a later cycle, after a first cycle without violation."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
         return self.and_(began_well, literal)
@@ -51,8 +51,8 @@ class Prover:
         Without a proof, the property's default depth is searched. Raises :class:`ToolError` if a tool fails.
         """
         folder = self.folder / checked.name
-        ways = xpulpnn_sim.proofs.pipeline, script(checked, harness), repr(checked), depth
-        key = digest([*harness.emitted.modules.values()], ways)
+        inputs = xpulpnn_sim.proofs.pipeline, script(checked, harness), repr(checked), depth
+        key = digest([*harness.emitted.modules.values()], inputs)
         ledger = Ledger(self.folder / "results", self.timeout_s, self.resume)
         if known := ledger.find(checked.name, key):
             return known
@@ -103,7 +103,7 @@ class Prover:
         return Outcome(name=checked.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
     def _retires(self, checked: PipelineProperty, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
-        """Return the last searched cycle, and if an instruction can retire without a trap."""
+        """Return the last searched cycle, and whether an instruction can retire without a trap."""
         graph = PropertyGraph(gates, checked)
         (retires,), (traps,) = (graph.signals[f"rvfi_{name}"] for name in ("valid", "trap"))
         deepest, trace = self._explore("retires", graph, graph.and_(retires, traps ^ 1), folder, depth)

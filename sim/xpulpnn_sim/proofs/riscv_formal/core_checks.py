@@ -100,9 +100,9 @@ class CoreChecks:
     def _key(self, check: Check) -> str:
         parts = [self.suite.text(name) for name in check.files]
         cuts = cut_commands(check.cutpoints, self.design.modules)
-        how = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"
-        ways = xpulpnn_sim.proofs.riscv_formal, top_text(check, self.design.manifest), how
-        return digest(self.design.text, ways, parts)
+        limits = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"
+        inputs = xpulpnn_sim.proofs.riscv_formal, top_text(check, self.design.manifest), limits
+        return digest(self.design.text, inputs, parts)
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:

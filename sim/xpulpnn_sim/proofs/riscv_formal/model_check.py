@@ -74,7 +74,7 @@ def _only(bit: int, word: Sequence[int]) -> list[int]:
 
 
 def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Sequence[int]]) -> tuple[int, int]:
-    """Return literals of a failing check, and of a check whose assertions are enabled."""
+    """Return two literals: the check fails; the check has an enabled assertion."""
     given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
     idle = graph.place(check, {**given, CHECK: [FALSE]}, graph.after_reset(check, RESET))
     looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
@@ -88,7 +88,7 @@ def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Seque
 
 
 def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
-    """Return the literal of all enabled assertions holding."""
+    """Return a literal that is 1 if all enabled assertions hold."""
     return graph.all(graph.or_(claim, made ^ 1) for claim, made in map(cycle.nets, claims))
 
 
@@ -232,7 +232,7 @@ def shared_search(check: Check) -> tuple[object, ...] | None:
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
-    """Tell if Yosys keeps properties as cells with a trigger (version 0.37 or later)."""
+    """Return whether Yosys keeps properties as cells with a trigger (version 0.37 or later)."""
     number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
     return number is None or int(number[1]) >= 37
 
@@ -298,7 +298,7 @@ def search_group(
 
 
 def _last_cycle(searching: CycleSearch, last: int, *, merge_equal: bool) -> tuple[bool, bool]:
-    """Return if a check fails in its last cycle, and if the search was completed."""
+    """Return whether a check fails in its last cycle, and whether the search was completed."""
     outputs = searching.simplify(f"{_READ}iso; " if merge_equal else _READ, SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:

@@ -96,7 +96,7 @@ class Check:
 
     @property
     def triggered(self) -> bool:
-        """Tell if the check examines an instruction that retires in an earlier cycle."""
+        """Return whether the check examines an instruction that retires in an earlier cycle."""
         return self.checker in _TRIGGERED
 
 
@@ -114,7 +114,7 @@ class Suite:
 
     @property
     def masks(self) -> dict[str, int]:
-        """Return the suite's bit masks for the replacement operations of RV32M instructions."""
+        """Return the masks of the operations that riscv-formal expects in place of RV32M instructions."""
         masks: dict[str, int] = {}
         for name in _ALTERNATIVE:
             mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
@@ -225,9 +225,9 @@ def _read(path: Path) -> str:
 
 def find_suite(folder: Path | None) -> Suite:
     """Return the suite in ``folder``, or in the folder named by the environment variable."""
-    said_by = "suite"
+    option = "suite"
     if folder is None:
-        said_by = VARIABLE
+        option = VARIABLE
         named = os.environ.get(VARIABLE, "")
         if not named:
             raise ToolError(
@@ -236,5 +236,5 @@ def find_suite(folder: Path | None) -> Suite:
             )
         folder = Path(named)
     if not (folder / "checks" / "rvfi_macros.vh").is_file() or not (folder / "insns").is_dir():
-        raise InputError(f"{said_by} must be the folder of riscv-formal, with checks and insns, not {folder}")
+        raise InputError(f"{option} must be the folder of riscv-formal, with checks and insns, not {folder}")
     return Suite(folder.absolute())

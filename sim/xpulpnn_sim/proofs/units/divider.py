@@ -54,7 +54,7 @@ class _Division:
         return {name: [following[net] for net in self._words[name]] for name in _REGISTERS}
 
     def shifted(self, places: Word) -> tuple[Word, int]:
-        """Return the divisor shifted by up to 32 places, and the literal of this being exact and above -2**32."""
+        """Return the divisor shifted by up to 32 places, and a literal that is 1 if it did not overflow."""
         graph, z = self.graph, self.z
         number = z.left(self.b, unsigned(places))
         signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in number[_WIDE - 1 :]]
@@ -63,7 +63,7 @@ class _Division:
         return low(number, _WIDE), graph.all([*signs, above_least, few])
 
     def is_bound(self, remainder: Word, divisor: Word) -> int:
-        """Return the literal of ``|r| < |d|`` or ``b = 0``, and ``r`` being 0 or having the dividend's sign."""
+        """Return a literal that is 1 if ``|r| < |d|`` or ``b = 0``, and ``r`` is 0 or has the sign of ``a``."""
         graph, z = self.graph, self.z
         fits = graph.or_(z.less(z.magnitude(remainder), z.magnitude(divisor)), self.by_zero)
         return graph.and_(fits, graph.or_(graph.xor(remainder[-1], self.a[-1]) ^ 1, z.is_true(remainder) ^ 1))

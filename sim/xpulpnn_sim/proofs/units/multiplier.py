@@ -94,11 +94,11 @@ class _Run:
         return self._cycle(self.state, TRUE, take)
 
     def is_done(self, cycle: ClockCycle, value: int = TRUE) -> bool:
-        """Tell if ``done`` has this value; units without ``done`` are always done."""
+        """Return whether ``done`` has this value; units without ``done`` are always done."""
         return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
-        """Tell if all constant bits of the idle state are the same in ``state``."""
+        """Return whether all constant bits of the idle state are the same in ``state``."""
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:

@@ -12,7 +12,7 @@ class SourceLayer(NamedTuple):
     """Folders of one layer, which may import layers below."""
 
     folders: tuple[str, ...]
-    what: str
+    purpose: str
 
 
 LAYERS = (
@@ -42,7 +42,7 @@ LAYERS = (
 
 
 def layers() -> str:
-    rows = ((", ".join(map(html.code, layer.folders)), escape(layer.what)) for layer in LAYERS)
+    rows = ((", ".join(map(html.code, layer.folders)), escape(layer.purpose)) for layer in LAYERS)
     return html.table(("folders; imports go downwards only", "what"), rows)
 
 

@@ -147,7 +147,7 @@ def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
 
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
-    """Tell if lines match; a line ``...`` matches any lines, ``...`` within a line any text."""
+    """Return whether lines match; a line ``...`` matches any lines, ``...`` within a line any text."""
     if not expected:
         return not any(line.strip() for line in printed)
     first, rest = expected[0], expected[1:]

@@ -239,7 +239,7 @@ TABLES = {
     "fields": _fields(),
     "selectors": _selectors(filter(_SELECTOR.accepts, range(_SELECTOR.field.high + 1))),
     "other-selectors": _selectors(range(_BOTH_UPDATES.low, _BOTH_UPDATES.high + 1)),
-    "addresses": html.table(("address", "what"), ((address(base), escape(what)) for base, what in _BLOCKS)),
+    "addresses": html.table(("address", "what"), ((address(base), escape(meaning)) for base, meaning in _BLOCKS)),
     "causes": html.table(
         ("mcause", "event", "mepc"),
         [

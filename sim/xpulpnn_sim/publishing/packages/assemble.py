@@ -212,7 +212,7 @@ def package_files(design: Design) -> dict[str, str]:
 
 
 def has_banks(design: Design) -> bool:
-    """Tell if the TCDM banks are ports for external memories."""
+    """Return whether the TCDM banks are ports for external memories."""
     return "banks__0__req" in design.by_name
 
 

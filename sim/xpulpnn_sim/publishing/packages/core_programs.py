@@ -139,7 +139,7 @@ _COMPUTING = frozenset({InsnClass.ALU, InsnClass.MULTIPLY, InsnClass.MULTIPLY_HI
 
 
 def computes(insn: Insn) -> bool:
-    """Tell if the instruction only computes a register from registers."""
+    """Return whether the instruction only computes a register from registers."""
     return insn.insn_class in _COMPUTING and not insn.uses_nnrf and insn.op != "auipc"
 
 

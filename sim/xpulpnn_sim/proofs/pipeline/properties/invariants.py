@@ -18,7 +18,7 @@ _ROWS = enabled(frozenset(Extension), frozenset(fmt.width for fmt in ElemFmt))
 
 
 def _is_row(raw, chosen):
-    """Tell if a fetched word is one of the chosen instructions."""
+    """Return whether a fetched word is one of the chosen instructions."""
     matches = Const(0, 1)
     for row in filter(chosen, _ROWS):
         fits = raw[: len(row.pattern)].matches(row.pattern)
@@ -36,7 +36,7 @@ def register_field(word, name):
 
 
 def matches_any(word, patterns):
-    """Tell if a word matches one of the patterns, after merging patterns that differ in one bit."""
+    """Return whether a word matches one of the patterns, after merging patterns that differ in one bit."""
     return word.matches(*merged_cover(patterns)) if patterns else Const(0, 1)
 
 
@@ -77,7 +77,7 @@ class Property(NamedTuple):
 
 
 def implies(condition, *claims):
-    """Tell if single-bit claims hold whenever a condition does."""
+    """Return whether single-bit claims hold whenever a condition does."""
     return ~condition | Cat(claims).all()
 
 

@@ -39,12 +39,12 @@ class FixedInstruction:
         return Cat(low, high), Mux(parts[0], self._fails[0], Mux(parts[1], self._fails[1], err))
 
     def is_in(self, place, word, error):
-        """Tell if a fetched word and its error equal the memory's contents."""
+        """Return whether a fetched word and its error equal the memory's contents."""
         data, failed = self.answered(self.parts(place), word, error)
         return (data == word) & (failed == error)
 
     def is_reported(self, insn, trap, cause):
-        """Tell if the retirement record of an instruction at the address is right."""
+        """Return whether the retirement record of an instruction at the address is right."""
         failed = trap & (cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT)
         return (failed == self.fault) & (insn == Mux(self.fault, 0, self.raw))
 
@@ -142,7 +142,7 @@ class _Access:
     def __init__(self, held, address, mask):
         offset = (held.address - address)[:XLEN]
         self.byte = offset[_IN_WORD]
-        self.here = (offset[_WORD] == 0) & mask.bit_select(self.byte, 1)
+        self.accesses = (offset[_WORD] == 0) & mask.bit_select(self.byte, 1)
         self.in_first = held.address[_WORD] == address[_WORD]
         last = Cat(mask[1] & (address[_IN_WORD] == WORD_BYTES - 1), mask[3] & address[_IN_WORD].any())
         self.crosses = last.any()
@@ -163,9 +163,9 @@ def data_property(m, core, seen, started, held):
     half_made = failed & wb.in_first
     with m.If(core.rvfi_valid & half_made):
         m.d.sync += recorded.eq(held.value)
-    with m.Elif(core.rvfi_valid & wb.here & core.rvfi_mem_wmask.any()):
+    with m.Elif(core.rvfi_valid & wb.accesses & core.rvfi_mem_wmask.any()):
         m.d.sync += recorded.eq(held.of(core.rvfi_mem_wdata, wb.byte))
-    loads = wb.here & core.rvfi_mem_rmask.any()
+    loads = wb.accesses & core.rvfi_mem_rmask.any()
     wrong = {"loaded": core.rvfi_valid & loads & (held.of(core.rvfi_mem_rdata, wb.byte) != now)}
 
     access = LsuCtrl(seen["ex_access"])
@@ -177,8 +177,8 @@ def data_property(m, core, seen, started, held):
     stored_wb, stored_ex = held.of(core.rvfi_mem_wdata, wb.byte), held.of(seen["ex_target"], ex.byte)
     wb_stores = core.rvfi_mem_wmask.any()
     accessed = seen["has_wb"] & mask.any()
-    wb_is_made = wb_busy & wb_stores & wb.crosses & wb.here & wb.in_first
-    ex_is_made = made & access.we & ex.here & ex.in_first
+    wb_is_made = wb_busy & wb_stores & wb.crosses & wb.accesses & wb.in_first
+    ex_is_made = made & access.we & ex.accesses & ex.in_first
     unknown = seen["has_wb"] & half_made
     invariants = {
         "a second half is beyond a word boundary": implies(second, seen["lsu_crosses"]),
@@ -192,13 +192,13 @@ def data_property(m, core, seen, started, held):
         "the byte in WB": implies(wb_busy, seen["lsu_wb_byte"] == core.rvfi_mem_addr[_IN_WORD]),
         "what is under way is known to store": implies(outstanding, seen["lsu_fault__store"] == held.stores),
         "WB has asked": implies(
-            wb_busy, held.stores == wb_stores, held.asked == (wb.here & (wb.in_first ^ wb.crosses))
+            wb_busy, held.stores == wb_stores, held.asked == (wb.accesses & (wb.in_first ^ wb.crosses))
         ),
         "WB stores": implies(wb_busy & wb_stores & held.asked, held.stored == stored_wb),
-        "EX has asked": implies(in_ex, held.stores == access.we, held.asked == (ex.here & ex.in_first)),
+        "EX has asked": implies(in_ex, held.stores == access.we, held.asked == (ex.accesses & ex.in_first)),
         "EX stores": implies(in_ex & access.we & held.asked, held.stored == stored_ex),
         "memory is as kept": unknown | (held.value == Mux(wb_is_made, stored_wb, Mux(ex_is_made, stored_ex, now))),
-        "the first half in EX": implies(made & ~access.we & ex.here & ex.in_first, first == now),
-        "the first half in WB": implies(wb_busy & ~wb_stores & wb.crosses & wb.here & wb.in_first, first == now),
+        "the first half in EX": implies(made & ~access.we & ex.accesses & ex.in_first, first == now),
+        "the first half in WB": implies(wb_busy & ~wb_stores & wb.crosses & wb.accesses & wb.in_first, first == now),
     }
     return Property(wrong, invariants)

@@ -29,7 +29,7 @@ class _Reads:
                 m.d.comb += self.fields["rs2"].eq(Cat(Const(1), register_field(word, "rd")[1:]) == register)
 
     def right(self, value, rs1, rs2, rd):
-        """Tell if all reads of the register by this instruction return ``value``."""
+        """Return whether all reads of the register by this instruction return ``value``."""
         read = dict(zip(_FIELDS, (rs1, rs2, rd), strict=True))
         return Cat(~is_read | (read[field] == value) for field, is_read in self.fields.items()).all()
 

@@ -108,13 +108,13 @@ class _Effects:
     def __init__(self, m, prefix, raw, pc, rs1, trap, cause, before, *, in_ex=False):
         self.word = word = InstructionWord(raw)
         named = {name: word.accesses_csr & (word.top12 == csr.address) for name, csr in _REGISTERS.items()}
-        self.reads = {name: there & ~trap for name, there in named.items()}
+        self.reads = {name: is_access & ~trap for name, is_access in named.items()}
         self.after = {name: Signal(XLEN, name=f"{prefix}_{name}") for name in before}
         for name, old in before.items():
             m.d.comb += self.after[name].eq(old)
             if not in_ex:
                 with m.If(self.reads[name] & word.writes_csr):
-                    m.d.comb += self.after[name].eq(_kept(name, word.written(old, rs1)))
+                    m.d.comb += self.after[name].eq(_written(name, word.written(old, rs1)))
         mie, mpie = before["mstatus"][MSTATUS_MIE_BIT], before["mstatus"][MSTATUS_MPIE_BIT]
         with m.If(trap):
             m.d.comb += _enters(self.after, mie, pc, cause[:MCAUSE_CODE_BITS])
@@ -139,7 +139,7 @@ def system_property(m, core, seen, boot_addr, under_way):
     booted, has_ex, has_wb, faulted = (seen[name] for name in ("booted", "has_ex", "has_wb", "faulted"))
     model = {name: Signal(XLEN, name=f"system_{name}") for name in _REGISTERS}
     begins = {name: csr.reset | (boot_addr & MTVEC_BASE if name == "mtvec" else 0) for name, csr in _REGISTERS.items()}
-    now = {name: Mux(booted, _kept(name, value), begins[name]) for name, value in model.items()}
+    now = {name: Mux(booted, _written(name, value), begins[name]) for name, value in model.items()}
     retired = (core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, core.rvfi_trap, core.rvfi_cause)
     wb = _Effects(m, "system_wb", *retired, now)
     later = {name: Signal(XLEN, name=f"system_later_{name}") for name in now}
@@ -225,8 +225,8 @@ def _watch_fence(m, core, seen, under_way):
     m.d.sync += behind.eq(leaves)
     live, drops = seen["fetch_live"], seen["fetch_drops"]
     used = Cat(before & (drops <= index) & (drops + live > index) for index, before in enumerate(old)).any()
-    there = behind & (seen["id_valid"] | (seen["fetch_count"] != 0))
-    return too_early | there | used | (waits & ~(held & seen["fetch_stale"]))
+    present = behind & (seen["id_valid"] | (seen["fetch_count"] != 0))
+    return too_early | present | used | (waits & ~(held & seen["fetch_stale"]))
 
 
 def _fault_invariants(core, seen):
@@ -240,7 +240,7 @@ def _fault_invariants(core, seen):
     }
 
 
-def _kept(name, value):
+def _written(name, value):
     csr = _REGISTERS[name]
     return (value & csr.writable) | (csr.reset & ~csr.writable)
 
@@ -262,5 +262,5 @@ def _status(registers, *, mie, mpie):
 
 def _enters(registers, mie, pc, cause):
     written = {"mepc": pc, "mcause": cause}
-    statements = [registers[name].eq(_kept(name, value)) for name, value in written.items()]
+    statements = [registers[name].eq(_written(name, value)) for name, value in written.items()]
     return [*_status(registers, mie=0, mpie=mie), *statements]

@@ -202,7 +202,7 @@ class Xpulpnn(_Generated):
 
     def config(self) -> ClusterConfig:
         name = self.variant.removesuffix(_DEBUG).replace(_STANDARD, "xpulpnn2")
-        core = next(one for preset, one in PRESETS.items() if _word(preset) == name)
+        core = next(config for preset, config in PRESETS.items() if _word(preset) == name)
         core = replace(core, debug=self.debug)
         return _for_fpga(ClusterConfig(core=core, icache_private=_CACHE_BYTES))
 
@@ -264,5 +264,5 @@ class XpulpnnCluster(_Generated):
         return _CLUSTERS["cluster2" if self.variant == _STANDARD else self.variant]
 
 
-CPUS = {one.name: one for one in (Xpulpnn, XpulpnnCluster)}
+CPUS = {kind.name: kind for kind in (Xpulpnn, XpulpnnCluster)}
 """CPUs by LiteX name."""

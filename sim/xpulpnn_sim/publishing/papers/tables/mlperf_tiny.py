@@ -40,7 +40,7 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
 }
 _SHARED = {"GAP9 with its accelerator": ("0.228", "0.416", "0.176", "0.065")}
 _NEWEST = "xpulpnn3"
-# preset, if sums are requantised in 32 bits, and if energies are estimated
+# preset, whether sums are requantised in 32 bits, and whether energies are estimated
 _TARGETS = ((_NEWEST, False, True), ("xpulpnn2", False, False), ("xpulpnn2", True, True))
 
 
