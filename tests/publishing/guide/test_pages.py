@@ -18,14 +18,7 @@ from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.cli.tree import COMMANDS, commands
 from xpulpnn_sim.publishing.guide import pages
-from xpulpnn_sim.publishing.guide.instructions import (
-    anchor,
-    c_call,
-    encoding,
-    presets_of,
-    records,
-    shown_cycles,
-)
+from xpulpnn_sim.publishing.guide.instructions import anchor, c_call, encoding, presets_of, records, shown_cycles
 from xpulpnn_sim.publishing.guide.machine import TABLES
 from xpulpnn_sim.publishing.guide.pages import expand_page
 from xpulpnn_sw.toolchain.headers.generate import headers

@@ -6,14 +6,7 @@ import pytest
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden import layers as golden
 from xpulpnn_sim.reference.golden import network as binary
-from xpulpnn_sim.reference.golden.layers import (
-    Pads,
-    Window,
-    conv,
-    matmul,
-    quantise_bn,
-    quantise_exactly,
-)
+from xpulpnn_sim.reference.golden.layers import Pads, Window, conv, matmul, quantise_bn, quantise_exactly
 
 SEED = 1618
 
