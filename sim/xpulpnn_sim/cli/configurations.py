@@ -89,7 +89,7 @@ class Exact:
     """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
 
     def simulated(self, config: Target) -> Target:
-        """Return the configuration as models have it (plain adders unless ``exact``)."""
+        """Return the configuration for simulation, with plain adders unless ``exact``."""
         if self.exact:
             return config
         # slow import with optional packages
@@ -141,7 +141,7 @@ class ClusterOptions(Cores, Exact):
 
     @property
     def simulated_target(self) -> CoreConfig | ClusterConfig:
-        """Return the core or cluster as models have it."""
+        """Return the core or cluster for simulation."""
         target = self.target
         if isinstance(target, ClusterConfig):
             return self.simulated(target)
@@ -156,7 +156,7 @@ class ClusterOptions(Cores, Exact):
 class Simulated(Configuration, Exact):
     @property
     def cluster(self) -> ClusterConfig:
-        """Return the cluster of preset and settings as models have it."""
+        """Return the cluster of preset and settings for simulation."""
         for name, option in _SET_OTHERWISE.items():
             if name in self.assignments:
                 raise InputError(f"--set {name} must be left out, for --{option} says it")

@@ -136,7 +136,7 @@ _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs",
 
 
 class Gates:
-    """Netlists in a compiled model that contains ``gate_model.cpp``, and their instances; clears earlier instances."""
+    """Instances of netlists in a compiled model with ``gate_model.cpp``; the constructor removes earlier ones."""
 
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))

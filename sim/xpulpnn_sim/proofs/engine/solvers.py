@@ -1,4 +1,4 @@
-"""Solve with ABC or Yosys' SAT solver if a literal can be 1, in a single case or in cycles from reset.
+"""Decide with ABC or Yosys' SAT solver whether a literal can be 1, in a single case or in cycles from reset.
 
 Graphs with registers are passed as AIGER files; a counterexample consists of inputs of the graph.
 """

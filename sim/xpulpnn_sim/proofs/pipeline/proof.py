@@ -31,7 +31,7 @@ class PropertyGraph(ClockedGraph):
         self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
     def after_good_cycle(self, literal: int) -> int:
-        """Return a literal that is 1 if ``literal`` is, in a later cycle, after a first cycle without violation."""
+        """Return ``literal``, masked in the first cycle, and in all cycles if the first one has a violation."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
         return self.and_(began_well, literal)
