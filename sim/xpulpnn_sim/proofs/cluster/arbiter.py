@@ -11,10 +11,10 @@ from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
 _ARBITER_CLAIMS = {
     "one": "at most one request is granted",
-    "asked": "only what requests is granted",
-    "busy": "with a request one is granted",
+    "asked": "only requesting inputs are granted",
+    "busy": "if there is a request, one is granted",
     "bounded": "a request that stays waits for at most inputs - 1 grants",
-    "valid": "the state is one that resets and grants lead to",
+    "valid": "the state is reachable by resets and grants",
 }
 
 

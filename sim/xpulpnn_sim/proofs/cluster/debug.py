@@ -25,11 +25,11 @@ _PLACES = 2
 _MOST = 7  # maximum of outstanding accesses
 
 _WAY_CLAIMS = {
-    "one": "at most one place is asked, and only for what the hart asks",
-    "right": "it is the one that the address belongs to",
-    "ordered": "a place is asked while the other owes no answer",
-    "counted": "the accesses under way are those granted and not answered, of one place",
-    "passed": "the hart gets every answer, and no other",
+    "one": "at most one target gets a request, and only while the hart requests",
+    "right": "a request goes to the target of its address",
+    "ordered": "a target gets a request only if the other has no outstanding response",
+    "counted": "outstanding accesses are those granted and not answered, of one target",
+    "passed": "the hart gets every response, and no other",
 }
 
 
@@ -62,11 +62,11 @@ class WayClaims(Obligation):
 
 _BUS_CLAIMS = {
     "steady": "a request stays as it is until it is granted",
-    "alone": "nothing is requested while an answer is owed",
-    "busy": "an access is under way until it is answered",
-    "silent": "nothing is requested while an error stands",
-    "told": "an access that fails sets the error",
-    "read": "sbcs says whether one is under way, and the error",
+    "alone": "nothing is requested while a response is outstanding",
+    "busy": "an access is busy until it is answered",
+    "silent": "nothing is requested while the error is set",
+    "told": "a failing access sets the error",
+    "read": "sbcs shows whether an access is busy, and the error",
 }
 
 
@@ -105,10 +105,10 @@ class SystemBusClaims(Obligation):
 
 
 _HALT_CLAIMS = {
-    "ends": "an access that waits is answered in the cycle after the core is to halt",
-    "remembered": "a load that waited for events and was broken off is remembered until the next such load",
-    "once": "that load triggers nothing if it is the same",
-    "all": "every other load is told to what it may trigger",
+    "ends": "a waiting access is answered in the cycle after the halt request",
+    "remembered": "an aborted load that waited for events is remembered until the next such load",
+    "once": "the same load triggers nothing again",
+    "all": "every other load triggers what it addresses",
 }
 
 

@@ -23,8 +23,8 @@ from xpulpnn_sim.proofs.cluster.obligation import Obligation
 _HARTS = 2
 
 _SHARE_CLAIMS = {
-    "one": "a fetch or an access is granted, not both, when the memory grants it, and accesses go first",
-    "whole": "the memory is asked for what is granted, and for nothing else",
+    "one": "with the memory's grant, a fetch or an access is granted, not both; accesses have priority",
+    "whole": "the memory gets a request exactly for what is granted",
     "answered": "each is answered once, in the cycle after its grant",
 }
 
@@ -54,10 +54,10 @@ class ShareClaims(Obligation):
 
 
 _HART_CLAIMS = {
-    "asked": "a hart is asked to halt from the write that says so to the next one that selects it and does not",
-    "halted": "it counts as halted, and haltsum0 says so, from when it says so until it resumes, or is reset",
-    "resumes": "a request to resume stays with a halted hart until it resumes or is reset, and others are none",
-    "acknowledged": "it is acknowledged when the hart resumes, until the next request",
+    "asked": "a halt request stays from the write that sets it to the next write to that hart that does not",
+    "halted": "a hart is shown as halted, also in haltsum0, from its halt until it resumes or is reset",
+    "resumes": "a resume request stays with a halted hart until it resumes or is reset; a running hart has none",
+    "acknowledged": "resumeack is set when the hart resumes, until the next request",
 }
 
 
@@ -102,13 +102,13 @@ class HartClaims(Obligation):
 
 
 _COMMAND_CLAIMS = {
-    "taken": "a command that is written, or begun by an access, is looked at next, unless one is under way or failed",
-    "looked": "then it runs on the hart that is selected, if that has halted, or sets an error",
-    "told": "that hart alone is told to begin, until it has begun",
-    "ends": "the command is under way until the hart halts again, or is reset, and no other begins",
-    "steady": "meanwhile its instructions stay as they are, and only the hart writes data",
-    "refused": "an access that would disturb it sets an error, and errors stay until they are cleared",
-    "read": "abstractcs says whether one is under way, and the error",
+    "taken": "a command written, or started by an access, is examined next, unless one is busy or failed",
+    "looked": "an examined command runs on the selected hart if it is halted, or else sets an error",
+    "told": "only that hart is told to start, until it has started",
+    "ends": "a command is busy until the hart halts again or is reset, and no other command starts",
+    "steady": "during a command its instructions do not change, and only the hart writes data",
+    "refused": "an access that would disturb a command sets an error, and errors stay until cleared",
+    "read": "abstractcs shows whether a command is busy, and the error",
 }
 
 

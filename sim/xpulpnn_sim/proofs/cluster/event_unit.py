@@ -13,15 +13,15 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
 _CORE_CLAIMS = {
-    "kept": "an event is in the buffer until a store clears it or a load that clears tells it",
-    "genuine": "nothing else is in the buffer",
-    "masked": "the event mask is what stores made of it",
-    "waits": "a load that waits for events is answered in the cycle after one is in buffer and mask, with them",
-    "patient": "it is not answered before",
+    "kept": "an event stays in the buffer until a store clears it or a clearing load reads it",
+    "genuine": "the buffer has no other events",
+    "masked": "the event mask is the result of the stores to it",
+    "waits": "a load that waits for events gets them in the cycle after one is buffered and enabled",
+    "patient": "a load that waits for events is not answered earlier",
     "prompt": "a load that does not wait is answered in the next cycle",
-    "honest": "what it waits for is what the last access asked for",
+    "honest": "the event unit waits for what the last access requested",
     "willing": "a request is granted unless an access waits",
-    "orderly": "nothing is granted while an access waits, and nothing answered that was not granted",
+    "orderly": "nothing is granted while an access waits, and only granted accesses are answered",
 }
 
 
@@ -136,9 +136,9 @@ def offset_of(port):
 
 
 _DISPATCH_CLAIMS = {
-    "room": "no core has more words before it than the queue holds",
-    "one": "the lowest core that waits pushes, if there is room, and no other",
-    "waits": "only a core that waits for a word gets one, one that was pushed and that it has not passed",
+    "room": "no core has more unread words than the queue holds",
+    "one": "the lowest waiting core pushes, if there is room, and no other",
+    "waits": "a core gets only a pushed word that it waits for and has not passed",
     "passes": "a core passes the word it gets, and at most one per cycle",
 }
 
@@ -181,9 +181,9 @@ class DispatchClaims(Obligation):
 
 
 _BARRIER_CLAIMS = {
-    "not_early": "an event only when every core of the trigger mask has triggered since the last one",
+    "not_early": "an event occurs only when all cores of the trigger mask have triggered since the last one",
     "not_twice": "no trigger counts for two events",
-    "not_late": "when they have, the event goes to the whole target mask in that cycle",
+    "not_late": "when all have triggered, the event goes to the whole target mask in that cycle",
     "status": "the status names the cores that have triggered",
 }
 
@@ -226,10 +226,10 @@ class BarrierClaims(Obligation):
 
 
 _MUTEX_CLAIMS = {
-    "exclusive": "between two grants there is a store that unlocks",
-    "one": "at most one core, which waits, is granted",
-    "served": "while it is free the lowest core that waits is granted",
-    "free": "it is free until a grant, and from the store that unlocks on",
+    "exclusive": "between two grants, a store unlocks the mutex",
+    "one": "at most one core is granted, which waits",
+    "served": "while the mutex is free, the lowest waiting core is granted",
+    "free": "the mutex is free until a grant, and again from the unlocking store on",
 }
 
 

@@ -59,14 +59,14 @@ class TickingDtm(JtagDtm):
 
 _CLAIMS = {
     "once": "an access is made once, and again only if the module is reset before the port knows",
-    "same": "it is the one that was asked for",
-    "steady": "the port takes no other while the module looks at it",
-    "made": "the port takes it back when it has been made",
-    "prompt": "it is made by the third tick of the module's clock, and taken back by the third of TCK behind that",
-    "refused": "one that is asked for earlier sets the sticky error",
-    "told": "an outcome that is asked for earlier is BUSY, as behind the sticky error, others are SUCCESS",
-    "order": "request, answer and what the other side has seen of them follow each other",
-    "settles": "after a reset of one side they are at rest when both clocks have ticked 15 times",
+    "same": "the access made is the one requested",
+    "steady": "the port accepts no other access while the module reads it",
+    "made": "the port ends an access when it has been made",
+    "prompt": "an access is made by the third tick of the module's clock, and ended by the third tick of TCK after it",
+    "refused": "an access requested earlier sets the sticky error",
+    "told": "a result requested earlier, or after the sticky error, is BUSY; others are SUCCESS",
+    "order": "request, response and their synchronised copies change in turn",
+    "settles": "after a reset of one side, both are idle when both clocks have ticked 15 times",
 }
 
 
