@@ -43,9 +43,7 @@ def test_content(elf):
     assert program.segments == (Segment(CODE, TEXT, 64), Segment(CODE + 0x1000, b"\x01\x02\x03", 0x22))
     assert (program.tohost, program.fromhost) == (CODE + 0x1000, CODE + 0x1008)
     assert windows(program) == ((CODE, 64), (CODE + 0x1000, 0x24))
-
-
-def test_entry_bit_0_is_dropped_and_fromhost_is_optional(elf):
+    # bit 0 of the entry is dropped, and fromhost is optional
     program = load(elf(entry=CODE + 5))
     assert (program.entry, program.fromhost) == (CODE + 4, None)
 
@@ -130,17 +128,15 @@ def test_no_elf_file(tmp_path):
     path = tmp_path / "file"
     assert refused(path) == "must be an existing file, and there is none of this name"
     assert refused(tmp_path) == "must be a file, not a folder"
-    path.write_bytes(b"")
-    assert refused(path) == "must be an ELF file, not empty"
-    path.write_bytes(b"#!/bin/sh\n" * 20)
-    assert refused(path) == "must be an ELF file, not a text, which begins with '#!/bin/sh'"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n")
-    assert refused(path) == "must be an ELF file, not binary data, which begins with the bytes 89 50 4e 47"
-    path.write_bytes(b"!<arch>\n")
-    assert refused(path) == "must be an ELF file, not a library of objects: xpulpnn cc links it"
-    verilog = tmp_path / "core.v"
-    verilog.write_text("module core;")
-    assert refused(verilog) == "must be an ELF file, not Verilog, of which a simulator makes a model, not a program"
+    for name, content, kind in (
+        ("file", b"", "empty"),
+        ("file", b"#!/bin/sh\n" * 20, "a text, which begins with '#!/bin/sh'"),
+        ("file", b"\x89PNG\r\n\x1a\n", "binary data, which begins with the bytes 89 50 4e 47"),
+        ("file", b"!<arch>\n", "a library of objects: xpulpnn cc links it"),
+        ("core.v", b"module core;", "Verilog, of which a simulator makes a model, not a program"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert refused(tmp_path / name) == f"must be an ELF file, not {kind}"
 
 
 @pytest.mark.flow
