@@ -47,7 +47,7 @@ def _any(high: int, low: int = 0) -> str:
 
 _LOOPS = PipelineProperty(
     name="loops",
-    statement="where each instruction goes on, and what is left of the counts, whatever the loops were before",
+    statement="hardware loops set the next address and the remaining counts, for any initial loop registers",
     cutpoints=_cut_but("loaded", "loops"),
     initial={
         f"{register}{loop}": _any(32, int(name != "count"))
@@ -58,14 +58,14 @@ _LOOPS = PipelineProperty(
 
 _MAC_LOAD = PipelineProperty(
     name="mac_load",
-    statement="each factor is what the last older load of its entry brought, each load goes to the entry it names",
+    statement="each factor is the last older load of its NN-RF entry, and each load writes the entry that it names",
     cutpoints=_cut_but("nnrf"),
     initial={NNRF_REGISTERS: _any(32)},
 )
 
 _HALTS = PipelineProperty(
     name="halts",
-    statement="halts, steps and resumptions lose no instruction, repeat none, come in time, and enter no trap",
+    statement="halts, steps and resumptions neither lose nor repeat instructions, come in time, and enter no trap",
     cutpoints=_cut_but("csrs"),
     halts=True,
     depth=20,
@@ -74,7 +74,7 @@ _HALTS = PipelineProperty(
 _COMMON = (
     PipelineProperty(
         name="obi",
-        statement="requests stay until granted, whole words, bytes next to each other, no more under way than allowed",
+        statement="requests stay until granted; aligned words, adjacent bytes, no more outstanding than allowed",
         cutpoints=_cut_but("alu", "loops"),
     ),
     PipelineProperty(
@@ -86,30 +86,31 @@ _COMMON = (
     ),
     PipelineProperty(
         name="interrupts",
-        statement="none late, lost, taken twice or imprecise; mret returns; wfi wakes",
+        statement="interrupts are not late, lost, repeated or imprecise; mret returns; wfi wakes",
         cutpoints=_cut_but("csrs"),
     ),
     PipelineProperty(
         name="registers",
-        statement="each register read, in any of three fields, has what was written there last, through either port",
+        statement="each register read, in any of three fields, returns the last value written through either port",
         cutpoints=_cut_but("operands"),
     ),
     PipelineProperty(
         name="data",
-        statement="each load brings what the last older store put there, whatever sizes and addresses",
+        statement="each load returns the last older store, for all sizes and addresses",
         cutpoints=_cut_but("alu", "loaded"),
         initial={"harness/w:data_value": "x"},
         fixed_memory=True,
     ),
     PipelineProperty(
         name="system",
-        statement="CSRs keep what is written; exceptions, mret and fence.i do what they must, and nothing else does",
+        statement="CSRs keep written values; exceptions, mret and fence.i have their effects, and nothing else has",
         cutpoints=_cut_but("csrs"),
     ),
     PipelineProperty(
         name="progress",
         statement=(
-            f"something retires within {WINDOW} cycles or an interrupt is taken, unless wfi waits or a unit computes"
+            f"an instruction retires or an interrupt is taken within {WINDOW} cycles, "
+            "unless wfi waits or a unit computes"
         ),
         limits="memories that answer in the next cycle",
         cutpoints=_cut_but(),
