@@ -123,7 +123,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
 
 @command("cosim kernel")
 def cosim_kernel_command(options: CosimOptions) -> int:
-    """Run every combination of layer, width and variant; fails if a check does.
+    """Run every combination of layer, width and variant; fail if a check fails.
 
     xpulpnn cosim conv  # the papers' layer: all widths, the variants of the XpulpNN paper
     xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul

@@ -91,7 +91,7 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
 
 @command("cosim ulppack")
 def cosim_ulppack_command(options: UlppackOptions) -> int:
-    """Run the table or the sweeps; fails if a check does.
+    """Run the table or the sweeps; fail if a check fails.
 
     xpulpnn cosim ulppack  # products of packed operands, bit-serial and ordinary ones side by side
     xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
@@ -172,7 +172,7 @@ class Cifar10Options(NetworkRuns, Jobs):
 
 @command("cosim cifar10")
 def cosim_cifar10_command(options: Cifar10Options) -> int:
-    """Run the network for every width or image; fails if a check does.
+    """Run the network for every width or image; fail if a check fails.
 
     xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
     xpulpnn cosim cifar10 --bits 8 --cores 1,8 --report build/net.html  # shared by eight cores; its memory
@@ -234,7 +234,7 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
 
 @command("cosim bnn")
 def cosim_bnn_command(options: BnnOptions) -> int:
-    """Classify an image in every way asked for; fails if a check does.
+    """Classify an image with every requested variant; fail if a check fails.
 
     xpulpnn cosim bnn --popcount hardware --cores 1,8  # the binarised vehicle classifier, then shared by eight cores
     """

@@ -162,7 +162,7 @@ class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
 
 @command("library")
 def library_command(options: LibraryOptions) -> int:
-    """Write library, headers and README.
+    """Write a C library of kernels with headers and README.
 
     xpulpnn library -o build/library  # headers, libxpulpnn.a and a table of its functions
     xpulpnn library --kernel conv+maxpool --precision 8x8x8+4x4x4 --preset ri5cy  # a few of them
@@ -235,7 +235,7 @@ class PackOptions(Requantising, Json):
 
 @command("pack")
 def pack_command(options: PackOptions) -> int:
-    """Pack and write.
+    """Pack a layer's weights, and write them as C or npz.
 
     xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c  # layer.c and layer.h
     xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz  # for scripts

@@ -217,7 +217,7 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
 
 @command("net run")
 def net_run_command(options: NetRunOptions) -> int:
-    """Run the network for every image; fails if a check does.
+    """Run the network for every image; fail if a check fails.
 
     xpulpnn net digits.json  # a network for a random input, on one core
     xpulpnn net run digits.json --images pictures --cores 1,8  # for images with labels, also on eight cores
@@ -269,7 +269,7 @@ class ReferenceOptions(ImageOptions, Json):
 
 @command("net reference")
 def net_reference_command(options: ReferenceOptions) -> int:
-    """Compute the network for every image, and show how many answers are right if there are labels.
+    """Compute the network for every image; with labels, show how many answers are right.
 
     xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right
     """

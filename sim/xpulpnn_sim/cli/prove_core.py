@@ -33,7 +33,7 @@ class PipelineOptions(ProofOptions):
 
 @command("prove pipeline")
 def prove_pipeline_command(options: PipelineOptions) -> int:
-    """Print the table; fails if a property fails or time is up, or a fault is not found.
+    """Print the table; fail if a property fails or time is up, or a fault is not found.
 
     xpulpnn prove pipeline --list  # the properties, and what they leave out
     xpulpnn prove pipeline mac_load --preset xpulpnn2  # one of them
@@ -123,7 +123,7 @@ class RiscvFormalOptions(ProofOptions, Jobs):
 
 @command("prove riscv-formal")
 def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
-    """Print the table; fails if a check fails or time is up, or a fault is not found.
+    """Print the table; fail if a check fails or time is up, or a fault is not found.
 
     xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
     xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out

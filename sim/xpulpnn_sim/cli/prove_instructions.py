@@ -37,7 +37,7 @@ class InstructionOptions(ProofOptions, Jobs):
 
 @command("prove instructions")
 def prove_instructions_command(options: InstructionOptions) -> int:
-    """Print the table; fails unless all chosen instructions are proved, or with ``--self-test`` all faults found.
+    """Print the table; fail unless all chosen instructions are proved, or with ``--self-test`` all faults found.
 
     xpulpnn prove instructions 'pv.add.*'  # the packed additions
     xpulpnn prove instructions --self-test  # whether the proofs find wrong statements and faults

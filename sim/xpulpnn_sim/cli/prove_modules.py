@@ -37,7 +37,7 @@ class ClusterProofOptions(Settings, Timeout, Json):
 
 @command("prove cluster")
 def prove_cluster_command(options: ClusterProofOptions) -> int:
-    """Print the table; fails unless every claim is proved, or refuted where it must be.
+    """Prove the claims; fail unless every claim is proved, or refuted as expected.
 
     xpulpnn prove cluster  # what arbiters and event unit of the 8-core cluster promise
     xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
@@ -121,7 +121,7 @@ class EmitterOptions(Configuration, Timeout, Json):
 
 @command("prove emitter")
 def prove_emitter_command(options: EmitterOptions) -> int:
-    """Print the table; fails unless every module was proved equal.
+    """Print the table; fail unless every module was proved equal.
 
     xpulpnn prove emitter --preset ri5cy  # the emitted Verilog against Amaranth's own
     """

@@ -170,7 +170,7 @@ def _is_shown(result: Result) -> bool:
 
 @command("prove units")
 def prove_units_command(options: UnitOptions) -> int:
-    """Print the table; fails unless every fault was found and every claim proved.
+    """Print the table; fail unless every fault was found and every claim proved.
 
     xpulpnn prove units  # all structures of the dot-product unit against its definition
     """

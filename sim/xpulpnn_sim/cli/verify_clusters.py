@@ -64,7 +64,7 @@ class ClusterPrograms(RandomPrograms):
 
 @command("verify cluster")
 def verify_cluster_command(options: ClusterPrograms) -> int:
-    """Run programs until there are enough instructions; fails if one of them does.
+    """Run programs until there are enough instructions; fail if a program fails.
 
     xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
     """
@@ -148,7 +148,7 @@ class LitmusOptions(ClusterPrograms):
 
 @command("verify litmus")
 def verify_litmus_command(options: LitmusOptions) -> int:
-    """Run every litmus test on every configuration; fails if one finds what must not be, or a check a difference.
+    """Run every litmus test on every configuration; fail for a forbidden outcome or a failed check.
 
     xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
     """

@@ -50,7 +50,7 @@ class CProgramsOptions(Configuration, Seed, Jobs, Json):
 
 @command("verify c")
 def verify_c_command(options: CProgramsOptions) -> int:
-    """Run the programs; fails if a result differs.
+    """Run the programs; fail if a result differs.
 
     xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
     xpulpnn verify c --generator csmith --programs 20 --every  # programs of Csmith, with every compiler and level
@@ -139,7 +139,7 @@ class VectorOptions(Configuration, Seed, Json):
 
 @command("verify vectors")
 def verify_vectors_command(options: VectorOptions) -> int:
-    """Check every file; fails if a vector does.
+    """Check every file; fail if a vector fails.
 
     xpulpnn verify vectors vectors.jsonl.gz  # every vector on the back end
     xpulpnn verify vectors vectors.jsonl --engine golden --json build/vectors.json  # on the reference models
@@ -181,7 +181,7 @@ class CostOptions(Configuration, Json):
 
 @command("verify costs")
 def verify_costs_command(options: CostOptions) -> int:
-    """Print the table; fails if a documented figure is not met.
+    """Print the table; fail if a documented figure is not met.
 
     xpulpnn verify costs  # every cycle cost of the pipeline, measured
     """

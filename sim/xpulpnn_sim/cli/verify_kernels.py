@@ -45,7 +45,7 @@ class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
 
 @command("verify kernels")
 def verify_kernels_command(options: KernelSweepOptions) -> int:
-    """Run all layers; fails if one is wrong.
+    """Run all layers; fail if a layer is wrong.
 
     xpulpnn verify kernels --every 100  # one in a hundred combinations
     xpulpnn verify kernels --kernel pointwise --preset xpulpnn3 --passes 2  # all of a kernel on one core, twice

@@ -108,7 +108,7 @@ class RandomOptions(StressedPrograms, Dask):
 
 @command("verify random")
 def verify_random_command(options: RandomOptions) -> int:
-    """Run programs until there are enough instructions; fails if one of them does.
+    """Run programs until there are enough instructions; fail if a program fails.
 
     xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
     xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
@@ -297,7 +297,7 @@ class CoverageOptions(StressedPrograms, Report):
 
 @command("verify coverage")
 def verify_coverage_command(options: CoverageOptions) -> int:
-    """Run programs until there are enough instructions, and tell what they reach; fails if one of them does.
+    """Run programs until there are enough instructions, and report coverage; fail if a program fails.
 
     xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
     """
