@@ -7,10 +7,11 @@ from tests.programs import encode_line
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.formats import Extension
+from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.table import find
 from xpulpnn_sim.cosimulation.checks import retirements as check
-from xpulpnn_sim.cosimulation.model.schema import NO_GROUP, Action, CsrFlag, InsnKind, Property
+from xpulpnn_sim.cosimulation.model.schema import NO_GROUP, Action, CsrFlag, Property
 from xpulpnn_sim.cosimulation.model.statics import Describer, stream_text
 from xpulpnn_sim.reference.iss.fetched import decoding
 
@@ -128,15 +129,15 @@ def test_groups_are_told_apart_by_what_counts():
 
 def test_a_stream_tells_jumps_and_branches():
     insns = {
-        "addi x1, x2, 4": InsnKind.PLAIN_INSN,
-        "jal x1, pc+8": InsnKind.JUMP_INSN,
-        "jalr x1, 8(x2)": InsnKind.JUMP_INSN,
-        "bne x1, x2, pc+8": InsnKind.BRANCH_INSN,
-        "p.beqimm x1, 2, pc+8": InsnKind.BRANCH_INSN,
+        "addi x1, x2, 4": 0,
+        "jal x1, pc+8": InsnClass.JUMP,
+        "jalr x1, 8(x2)": InsnClass.JUMP,
+        "bne x1, x2, pc+8": InsnClass.BRANCH,
+        "p.beqimm x1, 2, pc+8": InsnClass.BRANCH,
     }
     words = np.array([encode_line(text) for text in insns], np.uint32)
     text = stream_text(words, np.arange(5, dtype=np.uint32) * 4)
-    assert text["kind"].tolist() == list(insns.values())
+    assert text["insn_class"].tolist() == list(insns.values())
     assert text["pc"].tolist() == [0, 4, 8, 12, 16]
 
 

@@ -8,7 +8,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine
-from xpulpnn_sim.cosimulation.model.schema import POKE, InsnKind
+from xpulpnn_sim.cosimulation.model.schema import POKE
 from xpulpnn_sim.cosimulation.model.statics import Describer, stream_text
 from xpulpnn_sim.cosimulation.workloads import workload
 from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
@@ -161,7 +161,7 @@ def test_stream_and_redirects_disagree(sequence, line, check):
 def test_jump_that_the_stream_does_not_have(monkeypatch):
     def plain(words, pcs):
         text = stream_text(words, pcs)
-        text["kind"] = InsnKind.PLAIN_INSN
+        text["insn_class"] = 0
         return text
 
     monkeypatch.setattr(workload, "stream_text", plain)

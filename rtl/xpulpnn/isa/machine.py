@@ -11,7 +11,7 @@ XLEN = 32  # bits of a register, an address and a memory word
 BYTE_BITS = 8
 HALF_BYTES, WORD_BYTES = 2, 4
 HALF_BITS = HALF_BYTES * BYTE_BITS
-HALF_MASK, WORD_MASK = (1 << HALF_BITS) - 1, (1 << XLEN) - 1
+BYTE_MASK, HALF_MASK, WORD_MASK = (1 << BYTE_BITS) - 1, (1 << HALF_BITS) - 1, (1 << XLEN) - 1
 ADDRESS_SPACE = 1 << XLEN
 REGISTERS = 32
 

@@ -1,9 +1,9 @@
-"""Checks what programs read of the counters of a core beside its retirements and the causes of its waits.
+"""Checks the counter values that programs read against retirements and the causes of waits.
 
-Events that retirements tell are counted from these. Cycles follow from the cycle of the reader. A stall is a cycle in
-which ID keeps an instruction, or has none; the bubble that it makes is the wait of the same name, unless something
-older stands still meanwhile, whose cause the wait then is. So the counters of stalls have a least and a greatest value,
-which are the same where nothing older stands still.
+Events that retirements show are counted from them, cycles from the cycle of the reading instruction. A stall is a cycle
+in which ID holds an instruction or is empty. Its bubble is reported as a wait of the same name, or, if an older
+instruction stalls meanwhile, as a wait of that one's cause. So a stall counter has a least and a greatest value, which
+are equal where no older instruction stalls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 from xpulpnn_sim.reference.programs.trace import Records
 
 Sums = dict[str, NDArray[np.int64]]
-"""Number of times an event has happened before each retirement of a block and, one further, behind the last."""
+"""Number of times an event has happened before each retirement of a block, and behind the last one."""
 
 _OPCODE, _SYSTEM, _FUNCT3, _WRITES, _SETS, _CLEARS = 0x7F, 0x73, 12, 1, 2, 3
 _CSR, _RS1, _FIELD, _IMMEDIATE = 20, 15, 31, 1 << 14
@@ -41,7 +41,7 @@ _PARTS = {
     for mode in ("m", "")
     for half in ("", "h")
 }
-"""Machine counters by the registers that show them, and whether it is the upper half."""
+"""Machine counter that each CSR shows, and whether it shows the upper half."""
 _CONTROL = ("mcountinhibit", "pcer", "pcmr", "pccrall")
 _WATCHED = np.zeros(1 << 12, np.bool_)
 _WATCHED[[csr_address(name) for name in (*_PARTS, *_COUNTERS, *_CONTROL)]] = True
@@ -57,50 +57,47 @@ _STALLS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         (*_BLOCKED, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.SLEEP, BEHIND_TRANSFER),
     ),
 }
-"""Waits that are stalls of a kind, and those during which there may be one."""
+"""Causes of waits that are stalls of this kind, and causes that may hide one."""
 
 _FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _DROPPED = {"loads": 3, "stores": 3, "compressed": 2, "instructions": 1, "jumps": 1}
-"""Events at most of an access that faults, and of the instruction dropped behind it; they may have been counted."""
+"""Most events that an access that faults, and the instruction dropped behind it, may have counted."""
 
 
 @dataclass(slots=True)
 class _Counter:
-    """Values that a counter may hold at some point of the program, which its value follows modulo its width."""
+    """Least and greatest value that a counter may hold; its value is one of them modulo its width."""
 
     name: str
     bits: int
     least: int = 0
     most: int = 0
     counts: bool = False
-    known: bool = True  # it may hold anything if not
-    # sums of its events that are in these values
-    seen: tuple[int, int] = (0, 0)
+    known: bool = True  # False: it may hold any value
+    seen: tuple[int, int] = (0, 0)  # least and greatest sum of its events that are counted already
 
     def move(self, sums: tuple[int, int], *, saturates: bool = False) -> None:
-        """Count the events up to these sums, the least and the greatest, if it counts."""
+        """Count the events up to the least and the greatest sum if the counter is enabled."""
         if self.counts:
             self.least += sums[0] - self.seen[0]
             self.most += sums[1] - self.seen[1]
         self.seen = sums
         if saturates:
-            self.least, self.most = (min(one, (1 << self.bits) - 1) for one in (self.least, self.most))
+            self.least, self.most = (min(bound, (1 << self.bits) - 1) for bound in (self.least, self.most))
         elif self.least >> self.bits:
             self.most -= self.least >> self.bits << self.bits
             self.least &= (1 << self.bits) - 1
 
     def forget(self) -> None:
-        """It may hold anything."""
         self.known = False
 
-    def hold(self, value: int) -> None:
-        """It holds a value."""
+    def set(self, value: int) -> None:
         self.least = self.most = value
         self.known = True
 
 
 class _Hart:
-    """The counters of a hart, and its retirements so far."""
+    """Counters of a hart."""
 
     def __init__(self, config: CoreConfig, *, in_cluster: bool) -> None:
         self._in_cluster, self._performance = in_cluster, CsrGroup.PERFORMANCE in config.csr_groups
@@ -113,7 +110,7 @@ class _Hart:
         self._waited: dict[WaitCause, int] = {}
 
     def follow(self, records: Records, waits: U32) -> tuple[int, str, int, int] | None:
-        """The next block; returns its first wrong value: position, register, least and greatest value."""
+        """Check the next block; returns its first wrong value: position, register, least and greatest value."""
         words = records["insn"]
         is_access = (words & _OPCODE == _SYSTEM) & (words >> _FUNCT3 & 3 != 0) & (records["trap"] == 0)
         places = np.flatnonzero(is_access & _WATCHED[words >> _CSR])
@@ -127,14 +124,14 @@ class _Hart:
         return None
 
     def _halted(self, cycles: int) -> None:
-        """Forget all values if the hart has been in debug mode since the last access, where anything may happen."""
+        """Forget all values if the hart has been in debug mode since the last access: a debugger may change them."""
         if cycles != self._debugged:
             for counter in (*self._machine.values(), *self._counters.values()):
                 counter.forget()
         self._debugged = cycles
 
     def _sums(self, records: Records, waits: U32) -> tuple[Sums, Sums]:
-        """Least and greatest number of each event."""
+        """Least and greatest sums of each event."""
         trapped = records["trap"] != 0
         happened: dict[str, NDArray[np.int64]] = {"retired": (~trapped).astype(np.int64)}
         if self._performance:
@@ -181,12 +178,12 @@ class _Hart:
 
     @staticmethod
     def _behind(sums: NDArray[Any]) -> NDArray[np.int64]:
-        """The same with one more for the end, which is that of the last."""
+        """Repeat the last sum for the position behind the last retirement."""
         return np.concatenate([sums, sums[-1:]]).astype(np.int64)
 
     def _events(self, records: Records, waits: U32, trapped: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
         words, which = np.unique(records["insn"], return_inverse=True)
-        found = [self._decode(int(word)) for word in words]
+        decoded = [self._decode(int(word)) for word in words]
 
         def of_words(values: Sequence[int]) -> NDArray[np.int64]:
             return np.array(values, np.int64)[which]
@@ -198,32 +195,32 @@ class _Hart:
             size = np.bitwise_count(records[mask]).astype(np.int64)
             return (size > 0).astype(np.int64) + (records["mem_addr"] % WORD_BYTES + size > WORD_BYTES)
 
-        thresholds = of_words([_thresholds(one) for one in found])
-        branches = flags([one is not None and one.insn.is_branch for one in found])
+        thresholds = of_words([_thresholds(fetched) for fetched in decoded])
+        branches = flags([fetched is not None and fetched.insn.is_branch for fetched in decoded])
         taken = np.zeros(len(records), np.int64)
         for number in np.unique(which[branches > 0]).tolist():
-            one, here = found[number], np.flatnonzero((which == number) & (branches > 0))
-            assert one is not None
-            first, second = (records[f"{name}_rdata"][here] for name in ("rs1", "rs2"))
-            sources = Sources(word=np.full(len(here), one.word, np.uint32), rs1=first, rs2=second)
-            decided = execute(one.insn, sources).taken
+            fetched, positions = decoded[number], np.flatnonzero((which == number) & (branches > 0))
+            assert fetched is not None
+            first, second = (records[f"{name}_rdata"][positions] for name in ("rs1", "rs2"))
+            sources = Sources(word=np.full(len(positions), fetched.word, np.uint32), rs1=first, rs2=second)
+            decided = execute(fetched.insn, sources).taken
             assert decided is not None
-            taken[here] = decided
+            taken[positions] = decided
         return {
             "instructions": (~trapped).astype(np.int64),
             "loads": np.where(thresholds > 0, thresholds, accesses("mem_rmask")) * ~trapped,
             "stores": accesses("mem_wmask") * ~trapped,
-            "jumps": flags([one is not None and one.insn.is_jump for one in found]),
+            "jumps": flags([fetched is not None and fetched.insn.is_jump for fetched in decoded]),
             "branches": branches,
             "taken_branches": taken,
-            "compressed": flags([one is not None and one.length < WORD_BYTES for one in found]),
+            "compressed": flags([fetched is not None and fetched.length < WORD_BYTES for fetched in decoded]),
             "thresholds": thresholds,
-            "elw_stalls": of_words([one is not None and one.insn.mnemonic == "p.elw" for one in found]),
+            "elw_stalls": of_words([fetched is not None and fetched.insn.mnemonic == "p.elw" for fetched in decoded]),
             **dict.fromkeys(CLUSTER_EVENTS, np.zeros(len(records), np.int64)),
         }
 
     def _access(self, record: Records, at: int, least: Sums, most: Sums) -> tuple[str, int, int] | None:
-        """An access of a counter or of what controls them: the value read must be possible, one written stays."""
+        """Check the value that an access reads from a counter, and follow what it writes to counter or control."""
         word = int(record["insn"])
         name, funct3, source = CSR_BY_ADDRESS[word >> _CSR].name, word >> _FUNCT3 & 3, word >> _RS1 & _FIELD
         read = int(record["rd_wdata"]) if record["rd_we"] and record["rd_addr"] else None
@@ -231,7 +228,7 @@ class _Hart:
         writes = funct3 == _WRITES or source != 0
 
         def sums(counter: _Counter, *, behind: int) -> tuple[int, int]:
-            # the retirement itself counts behind it, and its cycle; its waits are before it
+            # behind a retirement its own events and cycle are counted; its waits are counted before it
             event = _COUNTERS.get(counter.name, "retired" if counter.name == "minstret" else "cycles")
             place, more = (at, behind) if event == "cycles" else (at + (behind and event not in _STALLS), 0)
             return int(least[event][place]) + more, int(most[event][place]) + more
@@ -260,11 +257,11 @@ class _Hart:
         if writes:
             if old is None and counter.known and counter.least == counter.most:
                 old = counter.least >> XLEN * high & WORD_MASK
-            # the write wins over what happens in its cycle
+            # the write wins over an event in its cycle
             _write(counter, _written(funct3, old, operand), high=high)
             counter.seen = sums(counter, behind=1)
             if _COUNTERS.get(name) == "fetch_stalls":
-                # what happens in the cycle of the write is lost, and a wait nevertheless
+                # a stall in the cycle of the write is not counted, but reported as a wait
                 counter.least -= 1
         return None
 
@@ -275,7 +272,7 @@ class _Hart:
     def _write_control(self, name: str, value: int) -> None:
         if name == "pccrall":
             for counter in self._counters.values():
-                counter.hold(value)
+                counter.set(value)
                 counter.least -= _COUNTERS[counter.name] == "fetch_stalls"
             return
         if not self._performance and name != "mcountinhibit":
@@ -288,22 +285,22 @@ class _Hart:
         for number, counter in enumerate(self._counters.values()):
             before, counter.counts = counter.counts, bool(enabled >> number & 1)
             if _COUNTERS[counter.name] in _STALLS and before != counter.counts:
-                # a stall in the cycle of the write is behind it
+                # a stall in the cycle of the write is reported behind it
                 counter.most += before
                 counter.least -= counter.counts
             if wrapped and self._saturates and counter.most >> counter.bits:
-                # it may have been on either side of its end when it was made to stay there
+                # it may or may not have wrapped before it was set to saturate
                 counter.forget()
 
 
-def _thresholds(found: Fetched | None) -> int:
-    if found is None or found.insn.op != "pv.qnt" or found.insn.fmt is None:
+def _thresholds(fetched: Fetched | None) -> int:
+    if fetched is None or fetched.insn.op != "pv.qnt" or fetched.insn.fmt is None:
         return 0
-    return 2 * found.insn.fmt.width
+    return 2 * fetched.insn.fmt.width
 
 
 def _written(funct3: int, old: int | None, operand: int) -> int | None:
-    """The value that an access leaves; None if it cannot be known."""
+    """Value that the CSR holds after an access; None if unknown."""
     if funct3 == _WRITES:
         return operand
     if old is None:
@@ -316,7 +313,7 @@ def _word_read(counter: _Counter, read: int | None) -> tuple[int, int] | None:
         return None
     if counter.known and (read - counter.least) % (1 << XLEN) > counter.most - counter.least:
         return counter.least, counter.most
-    counter.hold(read)
+    counter.set(read)
     return None
 
 
@@ -330,7 +327,7 @@ def _half_read(counter: _Counter, read: int | None, *, high: bool) -> tuple[int,
     value = least + (read - least) % (1 << XLEN)
     if value > most:
         return least & WORD_MASK, most & WORD_MASK
-    counter.hold(value)
+    counter.set(value)
     return None
 
 
@@ -338,17 +335,17 @@ def _write(counter: _Counter, value: int | None, *, high: bool) -> None:
     if value is None or (counter.bits > XLEN and not (counter.known and counter.least == counter.most)):
         counter.forget()
     elif counter.bits == XLEN:
-        counter.hold(value)
+        counter.set(value)
     else:
-        kept = counter.least & WORD_MASK if high else counter.least & ~WORD_MASK
-        counter.hold(kept | value << XLEN * high)
+        other_half = counter.least & WORD_MASK if high else counter.least & ~WORD_MASK
+        counter.set(other_half | value << XLEN * high)
 
 
 class CounterCheck(FirstDifference):
-    """Checks the values that each hart of a run reads of its counters, from the first retirement on."""
+    """Checks the values that each hart of a run reads from its counters, from the first retirement on."""
 
     def __init__(self, config: CoreConfig, harts: int, name_of: NameOf, *, in_cluster: bool = False) -> None:
-        # in a cluster nothing here tells when a core sleeps, nor what the events of the surroundings are
+        # in a cluster records show neither when a core sleeps nor the events of the cluster
         self._name_of = name_of
         self._harts = [_Hart(config, in_cluster=in_cluster) for _ in range(harts)]
 

@@ -1,7 +1,7 @@
-"""Judges what the event unit and the timer of a cluster answer, and when, by their golden models.
+"""Checks the responses of a cluster's event unit and timer, and their cycles, against golden models.
 
-The accesses of all cores are put in the order of their grants and handed to the model, cycle by cycle while anything
-is under way in it. Loads that wait are accesses too: the model says in which cycle they must be answered.
+The model takes the accesses of all cores in the order of their grants, cycle by cycle unless it is idle. For loads that
+wait it says in which cycle they must be answered.
 """
 
 from collections import deque
@@ -33,20 +33,20 @@ from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 
 
 class DeviceAccess(NamedTuple):
-    """A load or store of a register."""
+    """A load or store of a device register."""
 
     granted: int  # cycle in which the core's own request was granted
     retired: int  # cycle of the retirement
     core: int
     address: int
-    mask: int  # A bit for each byte
+    mask: int  # a bit for each byte
     write: bool
-    data: int  # what is loaded or stored
-    order: int  # number and address of the instruction
-    pc: int  # number and address of the instruction
+    data: int  # loaded or stored
+    order: int  # number of the retirement
+    pc: int
 
     def where(self, name_of: NameOf) -> str:
-        """The head of a report about it."""
+        """First line of a report about the access."""
         return (
             f"difference at hart {self.core}, retirement {self.order}, cycle {self.retired}, "
             f"pc {place(self.pc, name_of)}"
@@ -77,7 +77,7 @@ def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
 
 
 def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
-    """Event lines in a log of grants: cycle, kind (0 of the DMA engine, 1 as interrupt, 2 of the timers), word."""
+    """Event lines in a log of grants: cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers), word."""
     chosen = grants[grants["hart"] >= LINE_EVENT]
     return zip(
         chosen["cycle"].tolist(), (chosen["hart"] - LINE_EVENT).tolist(), chosen["address"].tolist(), strict=True
@@ -85,18 +85,18 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
 
 
 _KINDS = ((EventLine.DMA,), (EventLine.DMA_INTERRUPT,), (EventLine.TIMER_LOW, EventLine.TIMER_HIGH))
-"""Event lines by the number of their kind behind ``LINE_EVENT``: of a core each, or of all."""
+"""Event lines by kind: one for each core, or one for each timer."""
 
 _TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 _TIMERS = 2  # kind of event line
 
 _SHARED_ANSWER = 2
-"""Cycles between the grant of an access at the shared view's port and its retirement; when the core's own request was
-granted says less, for others may be served first."""
+"""Cycles between the grant at the shared view's port and the retirement; that port may serve others first, so the grant
+of the core's own request does not count."""
 
 
 class _Accessed(NamedTuple):
-    """An access of a core as its record has it, by the cycle in which it was granted."""
+    """An access of a core with its record, ordered by the cycle of its grant."""
 
     granted: int
     core: int
@@ -106,10 +106,7 @@ class _Accessed(NamedTuple):
 
 
 class EventUnitCheck(FirstDifference):
-    """A checker of the accesses of all cores to the event unit.
-
-    Events of DMA engine and timers arrive as the design shows them.
-    """
+    """Checks the accesses of all cores to the event unit; events of DMA engine and timers are taken from the design."""
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnitModel(config)
@@ -124,11 +121,11 @@ class EventUnitCheck(FirstDifference):
         self._open_shared: _Accessed | None = None
 
     def judge(self, block: Block) -> None:
-        """Judge what is certain to have happened by the end of the next block."""
+        """Check the accesses that are complete by the end of the next block."""
         for core in range(len(self._last)):
             self._take(core, block)
-        self._hear(block)
-        # an access that a core has made since it retired last is not known before it is answered
+        self._take_lines(block)
+        # an access after a core's last retirement is not known before it is answered
         end = min(self._last) - _SHARED_ANSWER
         while self._queue and self._queue[0].granted < end:
             at = self._queue[0].granted
@@ -154,16 +151,16 @@ class EventUnitCheck(FirstDifference):
         if not len(records):
             return
         self._last[core] = int(records["cycle"][-1])
-        for one in device_accesses(block, core):
-            private, shared = one.address - PRIVATE_EVENT_UNIT, one.address - EVENT_UNIT
+        for record in device_accesses(block, core):
+            private, shared = record.address - PRIVATE_EVENT_UNIT, record.address - EVENT_UNIT
             is_shared = not 0 <= private < BLOCK_BYTES
             if is_shared and not 0 <= shared < EVENT_UNIT_BYTES:
                 continue
-            access = Access(shared if is_shared else private, one.write, one.data if one.write else 0)
-            at = one.retired - _SHARED_ANSWER if is_shared else one.granted + self._later
-            heappush(self._queue, _Accessed(at, core, is_shared, access, one))
+            access = Access(shared if is_shared else private, record.write, record.data if record.write else 0)
+            at = record.retired - _SHARED_ANSWER if is_shared else record.granted + self._later
+            heappush(self._queue, _Accessed(at, core, is_shared, access, record))
 
-    def _hear(self, block: Block) -> None:
+    def _take_lines(self, block: Block) -> None:
         for cycle, kind, lines in line_events(block.grants):
             raised = _KINDS[kind]
             if len(raised) == 1:
@@ -190,7 +187,7 @@ class EventUnitCheck(FirstDifference):
                 raise self._wrong(accessed)
 
     def _compare(self, answers: list[Answer]) -> None:
-        """Every access must be answered with the value, and in the cycle, that the model answers it."""
+        """Check that accesses are answered with the value and in the cycle of the model's answer."""
         for answer in answers:
             accessed = self._open_shared if answer.core is None else self._open.pop(answer.core, None)
             if accessed is None or answer.error:
@@ -201,7 +198,7 @@ class EventUnitCheck(FirstDifference):
                 raise self._wrong(accessed, answer.data, self._now + 1)
 
     def _wrong(self, accessed: _Accessed, data: int | None = None, cycle: int | None = None) -> DifferenceError:
-        """The report of an access that the model answers with this value in this cycle, or not at all."""
+        """Report of an access that the model answers with this value in this cycle, or not at all."""
         when = "wait" if cycle is None else f"be answered in cycle {cycle}"
         value = "" if data is None else f" with 0x{data:x}"
         got = "" if accessed.access.write else f" with 0x{accessed.record.data:x}"
@@ -214,7 +211,7 @@ class EventUnitCheck(FirstDifference):
 
 
 class TimerCheck(FirstDifference):
-    """A checker of the accesses of all cores to the timer, and of its events."""
+    """Checks the accesses of all cores to the timer, and its events."""
 
     def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
         self._timer = ClusterTimerModel()
@@ -225,34 +222,36 @@ class TimerCheck(FirstDifference):
         self._events = deque[tuple[int, int]]()
 
     def judge(self, block: Block) -> None:
-        """Judge the accesses and events of a block, but for its last cycle."""
+        """Check the accesses and events of a block except its last cycle."""
         last = [int(block.records(core)["cycle"][-1]) for core in self._cores if block.filled[core]]
         if not last:
             return
         for core in self._cores:
-            self._waiting += [one for one in device_accesses(block, core) if TIMER <= one.address < TIMER + BLOCK_BYTES]
-        self._waiting.sort(key=lambda one: one.retired)
+            self._waiting += [
+                access for access in device_accesses(block, core) if TIMER <= access.address < TIMER + BLOCK_BYTES
+            ]
+        self._waiting.sort(key=lambda access: access.retired)
         self._events += [(cycle, word) for cycle, kind, word in line_events(block.grants) if kind == _TIMERS]
         end = max(last) - _TIMER_ANSWER
         while self._waiting and (at := self._waiting[0].retired - _TIMER_ANSWER) < end:
-            one = self._waiting.pop(0)
-            # a store takes effect behind the step of its cycle
-            self._pass(at + one.write)
-            self._access(one)
+            access = self._waiting.pop(0)
+            # a store takes effect after the step of its cycle
+            self._pass(at + access.write)
+            self._access(access)
         self._pass(end)
 
-    def _access(self, one: DeviceAccess) -> None:
-        offset = (one.address - TIMER) // WORD_BYTES * WORD_BYTES
-        shift = BYTE_BITS * (one.address % WORD_BYTES)
-        bits = (1 << BYTE_BITS * one.mask.bit_count()) - 1
+    def _access(self, access: DeviceAccess) -> None:
+        offset = (access.address - TIMER) // WORD_BYTES * WORD_BYTES
+        shift = BYTE_BITS * (access.address % WORD_BYTES)
+        bits = (1 << BYTE_BITS * access.mask.bit_count()) - 1
         word = self._timer.read(offset)
         expected = word >> shift & bits
-        if one.write:
-            self._timer.write(offset, word & ~(bits << shift) | (one.data & bits) << shift)
-        elif expected != one.data:
+        if access.write:
+            self._timer.write(offset, word & ~(bits << shift) | (access.data & bits) << shift)
+        elif expected != access.data:
             raise DifferenceError(
-                f"{one.where(self._name_of)}\n"
-                f"  timer: the load of offset 0x{offset:x} must find 0x{expected:x}, not 0x{one.data:x}"
+                f"{access.where(self._name_of)}\n"
+                f"  timer: the load of offset 0x{offset:x} must find 0x{expected:x}, not 0x{access.data:x}"
             )
 
     def _pass(self, end: int) -> None:
@@ -267,11 +266,11 @@ class TimerCheck(FirstDifference):
             while self._events and self._events[0][0] <= at:
                 got.append(self._events.popleft())
             if got != expected:
-                wanted, found = (
+                expected_text, actual_text = (
                     ", ".join(f"0x{word:x} in cycle {cycle}" for cycle, word in events) or "none"
                     for events in (expected, got)
                 )
                 first = (got or expected)[0][0]
                 raise DifferenceError(
-                    f"difference in cycle {first}: the events of the timer must be {wanted}, not {found}"
+                    f"difference in cycle {first}: the events of the timer must be {expected_text}, not {actual_text}"
                 )

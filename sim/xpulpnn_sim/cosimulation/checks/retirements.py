@@ -1,9 +1,8 @@
 """Checks every retirement of any number of harts, block by block, fast enough for long programs.
 
-Three things together leave nothing unchecked: the compiled chain (``native/hart.hpp``) follows registers, CSRs,
-hardware loops and the next address of each hart from one retirement to the next, and memory in the order of the bus
-grants; the reference models compute the results of all instructions of a row at once from the operands that the
-records claim; the instruction table says what each word is.
+The compiled chain (``native/hart.hpp``) follows registers, CSRs, hardware loops and the next address of each hart from
+one retirement to the next, and memory in the order of the bus grants. The reference models compute the results of all
+instructions of one row of the instruction table at once, from the operands in the records.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +17,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, TRIGGER_STATE, CsrAccess, CsrGroup
+from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.machine import BYTE_MASK, HALF_BYTES, HALF_MASK, REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.cosimulation.model.model import U32, Block, RetirementChain, Windows
 from xpulpnn_sim.cosimulation.model.schema import CSR_STATE, KEPT_ERRORS, BusField, CsrFlag
 from xpulpnn_sim.cosimulation.model.statics import Describer, ResultGroup
@@ -40,7 +41,7 @@ def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:
 
 
 def result_lines(raw: int, expected: int, got: int) -> list[str]:
-    """A wrong value of rd lane by lane, if the instruction ``raw`` makes a packed one."""
+    """A wrong value of rd lane by lane, if the result of the instruction ``raw`` is packed."""
     insn = decode(raw)
     if insn is None or insn.fmt is None or insn.uses_dotp or "extract" in insn.op:
         return []
@@ -65,8 +66,8 @@ Values = dict[str, U32]
 
 _COUNTERS = frozenset(f"{mode}{name}" for mode in ("", "m") for name in ("cycle", "cycleh", "instret", "instreth"))
 _FREE_CSRS = _COUNTERS | {"mip", *TRIGGER_STATE} | {f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS))}
-_STORE_MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF}
-_RS1_FIELD = np.uint32(31 << 15)
+_STORE_MASK = {1: BYTE_MASK, HALF_BYTES: HALF_MASK, WORD_BYTES: WORD_MASK}
+_RS1_FIELD = np.uint32(WORD_FIELDS["rs1"].insert(REGISTERS - 1))
 _RECORD_FIELD = {
     "rd": "rd_wdata",
     "rd2": "rd2_wdata",
@@ -83,7 +84,7 @@ _OPERANDS = {
     "loaded": "mem_rdata",
 }
 _CONSEQUENCES = ("mem_rdata", "mem_wdata", "bus_wdata", "nn_wdata", "rd_wdata", "rd2_wdata", "base_wdata", "pc_wdata")
-"""Fields that are wrong if an operand, the address or the instruction is."""
+"""Fields that follow from operands, address and instruction."""
 
 _NAMES = RETIREMENT.names or ()
 _FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {}).items()} | {
@@ -93,7 +94,7 @@ _FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {})
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A field of a retirement that is not what it must be; ``position`` counts in the block of ``hart``."""
+    """A wrong field of a retirement; ``position`` counts in the block of ``hart``."""
 
     hart: int
     position: int
@@ -103,17 +104,17 @@ class Discrepancy:
 
     @property
     def rank(self) -> int:
-        """Place among the discrepancies of one retirement: causes before consequences."""
+        """Order among the discrepancies of one retirement: causes before consequences."""
         return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Differences that a checker has found in a block."""
+    """Differences in a block."""
 
     count: int = 0
     text: str | None = None  # report of the first
-    position: int | None = None  # number of the retirement it was found at, if it was found at one
+    position: int | None = None  # number of its retirement, if it belongs to one
 
 
 class Checker(ABC):
@@ -124,21 +125,21 @@ class Checker(ABC):
         """Check the next block."""
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """The run has ended well, with this memory and so many retirements of each hart."""
+        """Check the end of a run that passed: its memory and the retirements of each hart."""
         return Findings()
 
 
 class FirstDifference(Checker):
-    """A checker that the first difference ends: what comes after it follows from it."""
+    """A checker that stops at the first difference, of which later ones would be consequences."""
 
     _judges = True
 
     def __call__(self, block: Block) -> Findings:
-        """Judge a block."""
-        return self.found(lambda: self.judge(block))
+        """Check a block."""
+        return self.first_difference(lambda: self.judge(block))
 
-    def found(self, judge: Callable[[], None]) -> Findings:
-        """The difference that ``judge`` raises, if there was none before."""
+    def first_difference(self, judge: Callable[[], None]) -> Findings:
+        """Run ``judge`` unless there was a difference before; returns the difference that it raises."""
         try:
             if self._judges:
                 judge()
@@ -153,9 +154,8 @@ class FirstDifference(Checker):
 
 
 class RetirementCheck(Checker):
-    """Checks the retirements of one run, from the first one on. The cycle and instruction counters and the performance
-    counters, which have a check of their own, and mip may read as anything; so may the words through which program and
-    host talk."""
+    """Checks the retirements of one run from the first one on, except for values read from counters (they have a check
+    of their own), from mip and from the words through which program and host communicate."""
 
     def __init__(
         self,
@@ -178,23 +178,22 @@ class RetirementCheck(Checker):
         self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
         self._checked = [0 for _ in hart_ids]
         self.memory = memory
-        # where there is no such word, an odd address that no word has
+        # an odd address, which no word has, if there is no such word
         tohost, fromhost = (*host_words, 1, 1)[:2]
         settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
         settings |= {"has_front_end": has_front_end, "sparse": sparse, "tcdm_bytes": tcdm_bytes}
         csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
         self._chain = RetirementChain(library, settings, memory, csrs, errors)
-        self._host_words = {address & ~3 for address in host_words}
+        self._host_words = {address // WORD_BYTES * WORD_BYTES for address in host_words}
 
     def __call__(self, block: Block) -> Findings:
-        """Check the next block. With the interrupt lines of the block, where they are known, it is also checked that
-        the most urgent interrupt is taken, and soon."""
+        """Check the next block; outside a cluster also that the most urgent interrupt is taken, and soon."""
         lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
         return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
 
     def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
-        """The same of the retirements of each hart, all granted accesses, and the interrupt lines if they are known."""
-        total, found = 0, list[Discrepancy]()
+        """Check the retirements of each hart, all granted accesses, and interrupts if the interrupt lines are given."""
+        total, discrepancies = 0, list[Discrepancy]()
         for hart in self._harts:
             unknown = self._chain.find(hart, records[hart])
             if len(unknown):
@@ -205,16 +204,19 @@ class RetirementCheck(Checker):
             taken, targets = np.zeros(count, np.bool_), np.zeros(count, np.uint32)
             wrong, results = self._replay(hart, count, taken, targets)
             total += wrong
-            found += results
+            discrepancies += results
             self._chain.transfers(hart, None if lines is None else lines[hart], taken, targets)
         chained, errors = self._chain.check(grants)
         total += chained
         findings = Findings()
         if total:
-            found += [
+            discrepancies += [
                 Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()
             ]
-            first = min(found, key=lambda one: (records[one.hart]["cycle"][one.position], one.rank))
+            first = min(
+                discrepancies,
+                key=lambda discrepancy: (records[discrepancy.hart]["cycle"][discrepancy.position], discrepancy.rank),
+            )
             order = int(records[first.hart]["order"][first.position])
             findings = Findings(total, self._described(records[first.hart], first), order)
         for hart in self._harts:
@@ -222,8 +224,8 @@ class RetirementCheck(Checker):
         return findings
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """The run is over: compare its ``memory`` with the one that the accesses have left, and the retirements of each
-        hart with those that have been checked."""
+        """Compare the final ``memory`` with the one that the accesses have left, and the number of retirements of each
+        hart with the number checked."""
         self._chain.finish()
         if list(retired) != self._checked:
             return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")
@@ -231,19 +233,20 @@ class RetirementCheck(Checker):
         for base, content in memory.items():
             want, got = (array.view(np.uint32) for array in (self.memory[base], content))
             words = np.flatnonzero(want != got).tolist()
-            wrong = [word for word in words if base + 4 * word not in self._host_words]
+            wrong = [word for word in words if base + WORD_BYTES * word not in self._host_words]
             total += len(wrong)
             if wrong and text is None:
                 at = wrong[0]
-                text = f"memory word at 0x{base + 4 * at:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
+                address = base + WORD_BYTES * at
+                text = f"memory word at 0x{address:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
         return Findings(total, text)
 
     def _replay(self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32) -> tuple[int, list[Discrepancy]]:
-        """Compute all results again; also fills in where control is transferred."""
+        """Compute all results again; fills in whether and where control is transferred."""
         groups = self._describer.groups
         starts, values = self._chain.distribute(hart, count, len(groups))
         bounds = starts.tolist()
-        total, kept = 0, list[Discrepancy]()
+        total, recorded = 0, list[Discrepancy]()
         for group, start, stop in zip(groups, bounds[:-1], bounds[1:], strict=True):
             if start == stop:
                 continue
@@ -254,29 +257,29 @@ class RetirementCheck(Checker):
             for name, at, want, got in _differences(group, expected, part):
                 total += len(at)
                 places = part["position"]
-                kept += [
+                recorded += [
                     Discrepancy(hart, int(places[i]), _RECORD_FIELD[name], int(want[i]), int(got[i]))
                     for i in at[:KEPT_ERRORS].tolist()
                 ]
-        return total, kept
+        return total, recorded
 
-    def _described(self, records: Records, found: Discrepancy) -> str:
-        position = found.position
+    def _described(self, records: Records, discrepancy: Discrepancy) -> str:
+        position = discrepancy.position
         record = dict(zip(_NAMES, records[position].tolist(), strict=True))
         pc, raw = record["pc_rdata"], record["insn"]
         operands = "  ".join(f"{name}=0x{record[name]:08x}" for name in _OPERANDS.values())
-        hart = f"hart {found.hart}, " if len(self._harts) > 1 else ""
-        where = f", address 0x{record['mem_addr']:08x}" if found.field.startswith(("mem_", "bus_")) else ""
+        hart = f"hart {discrepancy.hart}, " if len(self._harts) > 1 else ""
+        where = f", address 0x{record['mem_addr']:08x}" if discrepancy.field.startswith(("mem_", "bus_")) else ""
         lines = [
             f"difference at {hart}retirement {record['order']}, cycle {record['cycle']}, pc {place(pc, self._name_of)}",
             f"  instruction: {trace.digits_of(raw)}  {trace.text_of(raw, pc)}",
-            f"  {found.field} must be 0x{found.expected:x}, not 0x{found.got:x}{where}",
-            *(result_lines(raw, found.expected, found.got) if found.field == "rd_wdata" else ()),
+            f"  {discrepancy.field} must be 0x{discrepancy.expected:x}, not 0x{discrepancy.got:x}{where}",
+            *(result_lines(raw, discrepancy.expected, discrepancy.got) if discrepancy.field == "rd_wdata" else ()),
             f"  operands: {operands}",
             *factor_lines(raw, {name: record[field] for name, field in _OPERANDS.items()}),
             "before it, and as the design reports it:",
         ]
-        before = self._before[found.hart]
+        before = self._before[discrepancy.hart]
         shown = np.concatenate([before, records[max(0, position - _HISTORY) : position + 1]])[-_HISTORY - 1 :]
         lines += [f"  {line}" for line in trace.lines(shown)]
         return "\n".join(lines)
@@ -297,7 +300,7 @@ _GIVEN = ("word", "pc", "loaded", "act", "act2", "wgt")  # operands that are no 
 
 
 def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
-    """Results that differ, as (field of the values, where, reference values, values of the design)."""
+    """Results that differ: field of the values, positions, reference values, values of the design."""
 
     def different(
         name: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None
@@ -329,13 +332,13 @@ def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> ND
         flags = CsrFlag.PRESENT
         flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
         flags |= CsrFlag.FREE if csr.name in _FREE_CSRS or (csr.name == "mhartid" and hart_id is None) else 0
-        # what cannot be written, or cannot be read back, keeps its value
+        # only registers that can be written and read back change
         rows.append((csr.address, flags, csrs[csr.name], csr.writable if csr.access is CsrAccess.RW else 0))
     return np.array(rows, CSR_STATE)
 
 
 class Checks:
-    """The checkers of a run, working on one block while the next one is simulated, and what they have found."""
+    """The checkers of a run and their findings; they check one block while the next one is simulated."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self.checkers = checkers
@@ -352,7 +355,7 @@ class Checks:
             self._pending = self._pool.submit(self._check, block)
 
     def note(self, findings: Findings) -> None:
-        """Add what a checker has found."""
+        """Add the findings of a checker."""
         if not self.mismatches:
             self.first, self.position = findings.text, findings.position
         self.mismatches += findings.count
@@ -362,13 +365,13 @@ class Checks:
             self.note(checker(block))
 
     def wait(self) -> None:
-        """Wait for the block under way."""
+        """Wait until the block is checked."""
         if self._pending is not None:
             self._pending.result()
             self._pending = None
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        """The run has ended well: let the checkers look at the whole, up to the first difference."""
+        """Let the checkers check the end of a run that passed, up to the first difference."""
         for checker in self.checkers:
             if not self.mismatches:
                 self.note(checker.finish(memory, retired))

@@ -1,9 +1,9 @@
-"""Single-instruction vectors on the design under test: many of them joined into one instruction stream.
+"""Runs single-instruction vectors on the design under test, many of them joined into one instruction stream.
 
-Around the vector's word the stream loads x10, x11 and x12 from a block of parameters and, if the instruction uses the
-NN-RF, fills it before and reads it afterwards with Mac&Load instructions that keep nothing. No retirement shows a
-parameter of the requantisation, nor both activations of the second pair; of these the write that the vector's
-retirement reports counts. The words of the vector's memory appear just before its instruction accesses them.
+Before a vector's word the stream loads x10, x11 and x12 from a block of parameters. If the instruction uses the NN-RF,
+Mac&Load instructions without a result fill it before and read it afterwards. No retirement shows the parameters of the
+requantisation or both activations of the second pair: of these only the write in the vector's own retirement is
+checked. The words of a vector's memory are written just before its instruction accesses them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,11 +46,11 @@ _Words = list[tuple[Insn, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Instructions before and after a vector's word, and the NN-RF entry each instruction of ``after`` shows."""
+    """Instructions before and after a vector's word."""
 
     before: _Words
     after: _Words
-    shown: list[tuple[str, int, int]]
+    shown: list[tuple[str, int, int]]  # operand, instruction of `after` that reads it, and NN-RF entry
     filled: list[int]  # entries that the first instructions of `before` load
     spare: int = 0  # words that `after` loads
 
@@ -99,7 +99,7 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
         for row in compute_update
         if (row.fmt, row.a_signed, row.b_signed) == (first.fmt, first.a_signed, first.b_signed)
     ]
-    # with the C&U form alone reading an entry also reloads it
+    # Compute&Update reloads every entry that it reads
     ordered = sorted(same, key=lambda row: row.entry or 0)
     products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in ordered]
     shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(ordered))]
@@ -116,15 +116,15 @@ class VectorBench:
         self._with_entries = _frame_with_entries(config)
 
     def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
-        """Mismatches of the vectors, in their order within a kind."""
-        found: list[VectorMismatch] = []
+        """Mismatches of the vectors: those of instructions without NN-RF first."""
+        mismatches: list[VectorMismatch] = []
         for uses_nnrf, group in groupby(sorted(vectors, key=_uses_nnrf), key=_uses_nnrf):
             frame = self._with_entries if uses_nnrf else self._plain
             assert frame is not None
             chosen = list(group)
             for start in range(0, len(chosen), CHUNK):
-                found += self._run(frame, chosen[start : start + CHUNK])
-        return found
+                mismatches += self._run(frame, chosen[start : start + CHUNK])
+        return mismatches
 
     def _run(self, frame: _Frame, vectors: list[Vector]) -> list[VectorMismatch]:
         block = np.array([_block(frame, vector) for vector in vectors], np.uint32)
@@ -132,7 +132,7 @@ class VectorBench:
         words, sequence = _text(frame, vectors, base)
         setup = len(sequence) - frame.length * len(vectors)
         blocks: list[Records] = []
-        # the words follow each other in an order that no program counter would take
+        # the addresses do not matter: the stream says which word is next
         pcs = np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES)
         run_stream(
             ExecutedStream(words, pcs, sequence, {base: block.reshape(-1).view(np.uint8)}),
@@ -158,7 +158,7 @@ def _block(frame: _Frame, vector: Vector) -> list[int]:
 
 
 def _free_base(vectors: list[Vector], size: int) -> int:
-    """An aligned address where no memory of the vectors lies within ``size`` bytes."""
+    """An aligned address with ``size`` bytes behind it that are no memory of the vectors."""
     blocked = {(address + edge) % ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)}
     needed = -(-size // _ALIGNMENT)
     start = 1

@@ -15,6 +15,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import (
     ADDRESS_SPACE,
     BYTE_BITS,
+    BYTE_MASK,
     FIRST_PARAMETER,
     FIRST_WEIGHT,
     NNRF_ENTRIES,
@@ -30,9 +31,8 @@ from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 
 VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}  # numbers in the register fields of every vector's word
-PAIR_REGISTERS = {"rd": 10, "rd2": 11, "rs1": 12}  # those of an instruction with two sums
+PAIR_REGISTERS = {"rd": 10, "rd2": 11, "rs1": 12}  # registers of an instruction with two sums
 
-_BYTE = 0xFF
 _PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
 _WITH_ENTRIES = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
 
@@ -42,21 +42,19 @@ Origin = tuple[str, int]  # file and line
 
 @dataclass(slots=True, kw_only=True)
 class Vector:
-    """One execution of one instruction."""
+    """One execution of one instruction: registers before (``_in``) and after it (``_out``, None: not given)."""
 
-    origin: Origin = "", 0  # file and line
-    insn: Insn  # table row of the word
-    word: int  # instruction and registers before
-    rs1: int  # instruction and registers before
-    rs2: int  # instruction and registers before
-    rd_in: int  # instruction and registers before
-    rd_out: int | None = None  # registers afterwards; None where the vector does not say
-    rs1_out: int | None = None  # registers afterwards; None where the vector does not say
-    rd2_in: int = 0  # second sum before and afterwards, of Mac&Load of two products
-    rd2_out: int = 0  # second sum before and afterwards, of Mac&Load of two products
-    # NN-RF before and after; empty but for Mac&Load and requantisation
-    nnrf_in: list[int] = field(default_factory=list[int])
-    # NN-RF before and after; empty but for Mac&Load and requantisation
+    origin: Origin = "", 0
+    insn: Insn
+    word: int
+    rs1: int
+    rs2: int
+    rd_in: int
+    rd_out: int | None = None
+    rs1_out: int | None = None
+    rd2_in: int = 0  # second sum of Mac&Load of two products
+    rd2_out: int = 0
+    nnrf_in: list[int] = field(default_factory=list[int])  # empty except for Mac&Load and requantisation
     nnrf_out: list[int] = field(default_factory=list[int])
     mem: dict[int, int] = field(default_factory=dict[int, int])  # memory words by byte address
     checks_rd: bool = False  # whether the instruction writes a register other than x0 in field rd
@@ -67,7 +65,7 @@ class VectorMismatch:
     """A value after the instruction that differs from the vector's."""
 
     vector: Vector
-    what: str
+    field: str
     expected: int
     got: int
 
@@ -79,19 +77,19 @@ class VectorMismatch:
             "line": line,
             "insn": self.vector.insn.mnemonic,
             "word": self.vector.word,
-            "field": self.what,
+            "field": self.field,
             "expected": self.expected,
             "got": self.got,
         }
 
 
 def registers_of(insn: Insn) -> dict[str, int]:
-    """Numbers of the registers of a vector by what they hold."""
+    """Numbers of the registers of a vector by operand."""
     return PAIR_REGISTERS if insn.is_pair else VECTOR_REGISTERS
 
 
 def expressible(insn: Insn) -> bool:
-    """Return whether a vector can say all of a row: no control transfer, no store, no state beyond registers."""
+    """Return whether vectors can describe a row: no control transfer, no store, no state except registers."""
     return (
         insn.size == WORD_BYTES
         and insn.op in HANDLERS
@@ -153,7 +151,7 @@ class VectorReader:
             vector.nnrf_in = _entries(entry, "nnrf_in")
             vector.nnrf_out = _entries(entry, "nnrf_out")
         vector.mem = _memory(entry.get("mem", {}))
-        # files repeat few words, so what follows from name and word is found out once
+        # files repeat few words: each is looked up once
         row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word)
         if row is None or id(row) not in self._present:
             self.skipped += 1
@@ -178,7 +176,7 @@ class VectorReader:
         return vector
 
     def _row(self, name: str, word: int) -> Insn | None:
-        """Table row of the word, None if there is no instruction called ``name``; the word must be one of it."""
+        """Table row of the word, which must encode ``name``; None if there is no instruction of that name."""
         named = by_mnemonic(name)
         if not named:
             return None
@@ -222,7 +220,7 @@ _LENGTHS = (NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS, NNRF_WORDS)
 
 
 def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
-    """A core with more than Mac&Load has more entries, which other instructions need not say anything about."""
+    """Check the lengths of the NN-RF; entries that the instruction does not have may be left out."""
     lengths = [length for length in _LENGTHS if fewest <= length <= most]
     for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
         if len(values) not in lengths:
@@ -250,9 +248,9 @@ def _memory(mem: object) -> dict[int, int]:
 def _check_registers(vector: Vector) -> None:
     for name in sorted(vector.insn.reads | ({"rd"} if vector.insn.writes_rd else set())):
         number = register(vector.word, name)
-        wanted = registers_of(vector.insn)[name]
-        if number not in (wanted, 0):
-            raise InputError(f"{name} field of word must be x{wanted}, not x{number}")
+        expected = registers_of(vector.insn)[name]
+        if number not in (expected, 0):
+            raise InputError(f"{name} field of word must be x{expected}, not x{number}")
 
 
 def source(vector: Vector, name: str) -> int:
@@ -270,7 +268,7 @@ def _loaded(vector: Vector, address: int) -> int:
     if address in vector.mem:
         return vector.mem[address]
     held = {
-        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & _BYTE
+        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & BYTE_MASK
         for at, word in vector.mem.items()
         for i in range(WORD_BYTES)
     }
@@ -278,7 +276,7 @@ def _loaded(vector: Vector, address: int) -> int:
 
 
 def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
-    """Mismatches of the reference models, computed a row at a time."""
+    """Mismatches of the reference models, which compute all vectors of a row at once."""
     groups: dict[tuple[str, str], list[Vector]] = {}
     for vector in vectors:
         groups.setdefault(vector.insn.key, []).append(vector)
@@ -287,7 +285,7 @@ def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
 
 
 def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
-    """Results of vectors of one row by the reference models: the fields with ``_out`` in their names."""
+    """Fields ``_out`` of vectors of one row, computed by the reference models."""
     insn = group[0].insn
 
     def column(values: Iterable[int]) -> Any:

@@ -1,4 +1,4 @@
-"""Compiled models of configurations: which top, with which ports."""
+"""Compiled models of configurations: their tops and ports."""
 
 import ctypes
 import hashlib
@@ -50,7 +50,7 @@ _JTAG = Adapter(
 
 
 def _bus(kind: PortKind, prefix: str) -> Adapter:
-    """An OBI port, but for the number of the hart and what is above the low word."""
+    """An OBI port without the number of the hart and upper data words."""
     names = (name for name in (*kind.seen, *kind.driven) if name != "hart" and not name.endswith("_high"))
     return Adapter(kind, {name: f"{prefix}__{name}" for name in names})
 
@@ -61,7 +61,7 @@ def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
 
 
 def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The back end with its retirement port, fed with executed instructions."""
+    """The back end with its retirement port, which executes an instruction stream."""
     ports = dict(_STREAM_PORTS)
     if any(port["name"] == "info__raw" for port in manifest["ports"]):
         ports["word"] += " info__raw"
@@ -84,15 +84,15 @@ def core_debug_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 
 def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The cluster with its banks as ports, its fetch ports and the cores' retirement ports. All cores start at once
-    where the driver says; the cluster has the number 0."""
+    """The cluster with ports for its banks, fetch ports and retirement ports. All cores start together; the cluster has
+    the number 0."""
     names = [port["name"] for port in manifest["ports"]]
     cores = sum(name.startswith("rvfi_") and name.endswith("_valid") for name in names)
     banks = sum(name.startswith("bank_master_") for name in names)
     ext = _bus(DATA, "ext")
     adapters = [replace(ext, ports={**ext.ports, "hart": "ext_hart"})]
     for core in range(cores):
-        # what drives one core's start drives that of all
+        # one start port drives all cores
         start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
         if "debug_mode" in names:
             start["debug_mode"] = f"debug_mode[{core}]"
@@ -131,30 +131,30 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "cluster-wishbone": ("cluster-on-wishbone", cluster_rig),
     "cluster-debug": ("cluster-debug", cluster_rig),
 }
-"""Top and ports of each engine."""
+"""Top and port adapters of each engine."""
 
 
 def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
-    """The design with what a simulation sees of it: its retirements, and the banks of a cluster as ports."""
+    """The design with ports for its retirements and for the banks of a cluster."""
     if isinstance(config, ClusterConfig):
         return replace(config, rvfi=True, memories="ports")
     return replace(config, rvfi=True)
 
 
 def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> str:
-    """The engine that runs programs on a design, with a test access port if they are ``debugged``."""
+    """Engine for programs on a design, with a test access port if ``debugged``."""
     engine = "cluster" if isinstance(config, ClusterConfig) else "core"
     return f"{engine}-debug" if debugged else engine
 
 
 @cache
 def _generator() -> str:
-    """Hash of the sources that this process emits designs with, those of its first look at them."""
-    found = hashlib.sha256(version("amaranth").encode())
+    """Hash of the sources of the design generator."""
+    hasher = hashlib.sha256(version("amaranth").encode())
     around = Path(__file__).parents[2] / "tools/on_wishbone.py"
     for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), around):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()
 
 
 def cached_emission(
@@ -169,7 +169,7 @@ def cached_emission(
         with locked(results.folder / f"{name}.lock"):
             known = results.find(name)
             if known is None:
-                # Amaranth and the generator take longer to import than a cached model to run
+                # importing Amaranth and the generator takes longer than running a cached model
                 from xpulpnn_sim.tools.components import emit_top
 
                 emitted = emit_top(top, config, both_edges=both_edges)
@@ -182,13 +182,12 @@ Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig
 
 
 def simulated(config: Config) -> Config:
-    """``config`` with sums and shifts left to the simulator, one by one, and its register file as an array; of a
-    cluster its core.
+    """``config``, or the core of a cluster, with structures that simulate faster.
 
-    It retires and accesses the same in every cycle; operands of units at rest and data without a request may differ.
-    It is faster: a simulator adds words faster than it evaluates compressors, finds a word in an array faster than in a
-    tree of selections, and computes only the format that is asked for where each has operators of its own.
-    ``xpulpnn prove units`` proves the dot-product structures equal.
+    A simulator adds words faster than it evaluates compressor trees, reads an array faster than a tree of multiplexers,
+    and with operators for each format computes only the requested one. Retirements and bus accesses are the same in
+    every cycle; operands of idle units and data without a request may differ. ``xpulpnn prove units`` proves the
+    dot-product structures equal.
     """
     if isinstance(config, ClusterConfig):
         return replace(config, core=simulated(config.core))
@@ -201,18 +200,17 @@ def simulated(config: Config) -> Config:
 def model_library(
     engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False, covered: bool = False
 ) -> Path:
-    """Shared library simulating ``config`` with its retirement port, compiled if need be; with ``covered`` it counts
-    which lines and bits are used."""
+    """Shared library that simulates ``config`` with its retirement port, compiled if need be; ``covered``: it records
+    covered lines and toggled bits."""
     top, rig = RIGS[engine]
-    # a waveform shows a clock that rises once in a cycle
-    both_edges = not trace
+    both_edges = not trace  # a waveform shows a clock with one rising edge per cycle
     emitted = cached_emission(top, observed(config), both_edges=both_edges)
     return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace, covered=covered)
 
 
 def write_coverage(library: Path, path: Path) -> None:
-    """Write what the model of this library counts that was simulated last, in this thread and not closed yet. Raises
-    :class:`ToolError` for a library that counts nothing."""
+    """Write the coverage of the model of this library that this thread simulated last and has not closed yet. Raises
+    :class:`ToolError` for a library without coverage."""
     try:
         function = ctypes.CDLL(str(library)).write_coverage
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Surroundings of a simulated design: memory, its timing, interrupt lines, waveforms; and designs that run programs."""
+"""Environment of a simulated design: memory and its timing, interrupt lines, waveforms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -20,42 +20,40 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
 
 USUAL_L2_BYTES = 8 << 20  # memory that networks may take unless another size is given
 
-WATCHDOG_CYCLES = 100_000  # cycles without a retirement after which a hart is taken to hang
+WATCHDOG_CYCLES = 100_000  # cycles without a retirement after which a hart counts as stuck
 
 _FULL_SCALE = 1 << 32
-HALT = IRQ_LINES  # Number of the request to halt among interrupt lines.
+HALT = IRQ_LINES  # number of the halt request among the interrupt lines
 ALL_CYCLES = (0, (1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Surroundings of the harts."""
+    """Environment of the harts."""
 
-    ram: tuple[Window, ...] = ()  #: Base and size of memory beside the program's segments.
+    ram: tuple[Window, ...] = ()  #: Base and size of memory in addition to the program's segments.
     #: bus_errors: Base and size, multiples of 4, of addresses that the bus answers with an error.
     bus_errors: tuple[Window, ...] = ()
-    hart_id: int = 0  #: Value of mhartid of the first hart; the others follow. Of a cluster 0.
+    hart_id: int = 0  #: mhartid of a core; 0 for a cluster, whose cores are numbered from 0.
     grant_stalls: float = 0.0  #: Probability in [0, 1) that the data memory withholds a grant in a cycle.
-    response_latency: int = 1  #: Responses take 1 to this many cycles, at random.
-    fetch_grant_stalls: float = 0.0  #: Likewise of the instruction memory.
-    fetch_latency: int = 1  #: Likewise of the instruction memory.
-    #: l2_latency: Cycles that memory outside a cluster takes to answer at least; what ``response_latency`` allows for
-    #:   comes on top. Banks answer in the next cycle.
+    response_latency: int = 1  #: Most cycles of a response of the data memory; the number is random.
+    fetch_grant_stalls: float = 0.0  #: Probability that the instruction memory withholds a grant in a cycle.
+    fetch_latency: int = 1  #: Most cycles of a response of the instruction memory; the number is random.
+    #: l2_latency: Fewest cycles of a response of memory outside a cluster; ``response_latency`` - 1 more at random.
+    #:   Banks answer in the next cycle.
     l2_latency: int = 1
-    #: l2_bytes: Bytes that networks may take for code and data, outside a cluster or in the memory of a core alone.
-    l2_bytes: int = USUAL_L2_BYTES
-    #: irq_rate: Probability per cycle that one of the usable interrupt lines rises, which falls when it is taken.
+    l2_bytes: int = USUAL_L2_BYTES  #: Memory for code and data of networks: L2 of a cluster, or memory of a core.
+    #: irq_rate: Probability per cycle that one of the usable interrupt lines rises; it falls when it is taken.
     irq_rate: float = 0.0
-    #: irqs: Cycle and number of lines that rise; the line HALT is the request to halt of a core with debug mode.
+    #: irqs: Cycle and number of lines that rise; the line ``HALT`` is the halt request of a core with debug mode.
     irqs: tuple[tuple[int, int], ...] = ()
-    halt_rate: float = 0.0  #: Probability per cycle that a core with debug mode is asked to halt.
+    halt_rate: float = 0.0  #: Probability per cycle of a halt request to a core with debug mode.
     #: debugger: Program in the place of the debug module, see :mod:`xpulpnn_sim.reference.bare.debugger`.
     debugger: str = STEPPING
-    reset_after: int = 0  #: Cycles after which a reset comes, behind which the run starts anew.
-    seed: int = 0  #: Of all random choices.
-    max_cycles: int = 1_000_000_000  #: The run is given up after so many.
-    #: max_instructions: Likewise after so many retirements of all harts, or a few more.
-    max_instructions: int = 1 << 40
+    reset_after: int = 0  #: Cycles after which the design is reset and the run starts again.
+    seed: int = 0  #: Seed of all random choices.
+    max_cycles: int = 1_000_000_000  #: Cycles after which the run is aborted.
+    max_instructions: int = 1 << 40  #: Retirements of all harts after which, or a few more, the run is aborted.
 
     def __post_init__(self) -> None:
         for name in ("grant_stalls", "fetch_grant_stalls", "irq_rate", "halt_rate"):
@@ -80,30 +78,30 @@ class Machine:
 
     @classmethod
     def of(cls, options: object, **more: Any) -> "Machine":
-        """The surroundings with the fields that ``options`` has under the same names, and ``more``."""
-        names = (one.name for one in fields(cls) if one.name not in more)
+        """Machine with the settings that ``options`` has as attributes of the same names, and ``more``."""
+        names = (setting.name for setting in fields(cls) if setting.name not in more)
         return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)}, **more)
 
     @property
     def halts(self) -> bool:
-        """Return whether a core is asked to halt."""
+        """Return whether there are halt requests."""
         return self.halt_rate > 0 or any(line == HALT for _, line in self.irqs)
 
     @property
     def failing(self) -> tuple[Window, ...]:
-        """Addresses that the bus answers with an error, those in the place of the debug module included."""
+        """Addresses that the bus answers with an error, including those in the place of the debug module."""
         return (*self.bus_errors, DEBUG_FAILING) if self.halts else self.bus_errors
 
     @property
     def debug_memory(self) -> dict[int, NDArray[np.uint8]]:
-        """Memory in the place of the debug module, by base address; none if no core halts."""
+        """Memory in the place of the debug module, by base address; none without halt requests."""
         if not self.halts:
             return {}
         place = debugger(self.debugger, self.seed)
         return {place.address: np.frombuffer(bytearray(place.data.ljust(place.size, b"\0")), np.uint8)}
 
     def settings(self) -> dict[str, int]:
-        """The same as fields of SETTINGS."""
+        """Values of the fields of ``SETTINGS``."""
         return {
             "grant_stall": int(self.grant_stalls * _FULL_SCALE),
             "response_latency": self.response_latency,
@@ -126,12 +124,12 @@ class Waves:
     """Waveforms of a part of a run, in FST format."""
 
     path: Path
-    first: int = ALL_CYCLES[0]  # clock cycles, or instructions
-    last: int = ALL_CYCLES[1]  # clock cycles, or instructions
-    by_instruction: bool = False  # whether `first` and `last` count instructions of a stream
+    first: int = ALL_CYCLES[0]
+    last: int = ALL_CYCLES[1]
+    by_instruction: bool = False  # whether `first` and `last` count instructions of a stream instead of cycles
 
     def settings(self) -> dict[str, int]:
-        """The same as fields of SETTINGS."""
+        """Values of the fields of ``SETTINGS``."""
         return {"dump_from": self.first, "dump_to": self.last, "dump_instructions": self.by_instruction}
 
     @staticmethod
@@ -144,7 +142,7 @@ class Waves:
 
 
 class Memory:
-    """Byte access to memory given in pieces."""
+    """Byte access to memory that consists of pieces."""
 
     def __init__(self, pieces: dict[int, NDArray[np.uint8]]) -> None:
         self.pieces = pieces
@@ -167,14 +165,14 @@ class Memory:
         return piece.tobytes()
 
     def write(self, address: int, content: bytes) -> None:
-        """Replace bytes that are memory."""
+        """Replace bytes of memory."""
         piece = self._find(address, len(content))
         assert piece is not None
         piece[:] = np.frombuffer(content, np.uint8)
 
 
 def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int, NDArray[np.uint8]]:
-    """The memory of a run with the program in it, by base address."""
+    """Memory of a run with the program loaded, by base address."""
     pieces = {base: np.zeros(size, np.uint8) for base, size in windows(executable, ram)}
     memory = Memory(pieces)
     for segment in executable.segments:
@@ -184,7 +182,7 @@ def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int,
 
 
 def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int, ...]:
-    """The value of mhartid of each core of a design, which ``machine`` must suit."""
+    """mhartid of each core of a design; raises :class:`InputError` if the design lacks what ``machine`` uses."""
     if machine.halts and not (isinstance(config, CoreConfig) and config.debug):
         raise InputError("requests to halt must be left out for a cluster and for a core without debug mode")
     if isinstance(config, CoreConfig):

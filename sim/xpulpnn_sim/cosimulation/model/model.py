@@ -1,4 +1,4 @@
-"""A compiled model as Python sees it: the C interface of ``native/model.cpp``."""
+"""Python bindings of the C interface of compiled models, ``native/model.cpp``."""
 
 import ctypes
 import weakref
@@ -34,8 +34,6 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 Windows = Mapping[int, NDArray[np.uint8]]  # memory by base address; bases and sizes are multiples of 4
 
-Lines = NDArray[np.uint32]  # Interrupt lines of each retirement of a block
-
 U32 = NDArray[np.uint32]
 
 
@@ -51,7 +49,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class _Native:
-    """An object of a library, which has functions for it: they take integers in 64 bits and arrays by their place."""
+    """An object of a shared library; its functions take integers as 64 bits and arrays by address."""
 
     def __init__(self, path: Path, kind: str, *arguments: Any) -> None:
         self._library, self._kind = _load(path), kind
@@ -63,8 +61,8 @@ class _Native:
         call = getattr(self._library, f"{self._kind}_{function}")
         return call(
             *(
-                ctypes.c_uint64(one) if isinstance(one, int) else getattr(one, "ctypes", one)
-                for one in (*self._own, *arguments)
+                ctypes.c_uint64(argument) if isinstance(argument, int) else getattr(argument, "ctypes", argument)
+                for argument in (*self._own, *arguments)
             )
         )
 
@@ -90,15 +88,15 @@ def _windows(memory: Windows, errors: Sequence[tuple[int, int]]) -> NDArray[Any]
 
 
 class Block:
-    """Room for what all harts report between two stops, and for the bus accesses that go with it."""
+    """Buffers for the retirements of all harts between two stops, and for their bus accesses."""
 
     def __init__(self, harts: int, size: int) -> None:
         self.size = size
         self._records = [np.empty(size, RETIREMENT) for _ in range(harts)]
         self._lines = [np.empty(size, np.uint32) for _ in range(harts)]
         self._waits: list[NDArray[Any]] = [np.empty(size, WAITS) for _ in range(harts)]
-        # an access takes at most two grants, or one and the mark of a test&set; those of instructions still under way,
-        # and what fits into a cycle, come on top
+        # an access takes at most two grants, or one and the mark of a test&set; the rest is for instructions in flight
+        # and for the grants of one cycle
         self._grants = np.empty(harts * (2 * size + 64) + 128, GRANT)
         self.filled = [0] * harts
         self.granted = 0
@@ -112,23 +110,22 @@ class Block:
         """The retirements of a hart."""
         return self._records[hart][: self.filled[hart]]
 
-    def lines(self, hart: int = 0) -> Lines:
-        """The interrupt lines at each: at its retirement; of the first instruction of an interrupt handler, when the
-        interrupt was taken."""
+    def lines(self, hart: int = 0) -> U32:
+        """The interrupt lines at each retirement, or, at the first instruction of a handler, when it was entered."""
         return self._lines[hart][: self.filled[hart]]
 
     def waits(self, hart: int = 0) -> U32:
-        """The counts WAITS before each retirement of a hart."""
+        """The counts ``WAITS`` before each retirement of a hart."""
         return self._waits[hart][: self.filled[hart]]
 
     @property
     def grants(self) -> NDArray[Any]:
-        """The accesses, an array of GRANT in the order of the buses."""
+        """The accesses in the order of the buses, an array of ``GRANT``."""
         return self._grants[: self.granted]
 
 
 class Model(_Native):
-    """A simulated design with its memory, interrupt lines and instruction stream."""
+    """A design under simulation with its memory, interrupt lines and instruction stream."""
 
     def __init__(
         self,
@@ -140,10 +137,10 @@ class Model(_Native):
         wave: Path | None = None,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self._kept: list[Any] = [memory]
+        self._buffers: list[Any] = [memory]
         self._status = np.zeros(1, STATUS)
         self.harts = np.zeros(harts, HART_STATUS)
-        windows, rising = _windows(memory, errors), np.array([(*one, 0) for one in sorted(irqs)], INTERRUPT)
+        windows, rising = _windows(memory, errors), np.array([(*irq, 0) for irq in sorted(irqs)], INTERRUPT)
         file = None if wave is None else str(wave).encode()
         super().__init__(path, "model", struct(SETTINGS, **settings), windows, len(windows), rising, len(rising), file)
         if not self._own:
@@ -167,19 +164,19 @@ class Model(_Native):
     def account(self, hart: int, base: int, size: int) -> NDArray[np.uint64]:
         """Count the cycles of a hart: an array of (half words of text and one for everything else, STALLS)."""
         rows = np.zeros((size // HALF_BYTES + 1, len(STALLS)), np.uint64)
-        self._kept.append(rows)
+        self._buffers.append(rows)
         self._call("account", hart, base, size, rows)
         return rows
 
     def set_stream(self, program: NDArray[Any], sequence: U32, pokes: NDArray[Any] | None = None) -> None:
-        """The text of a stream, an array of STREAM_INSN, what is executed of it in which order, and words that change
-        in memory at positions of that, an array of POKE, ascending."""
+        """Set the text of a stream (an array of ``STREAM_INSN``), the order in which it is executed, and the memory
+        words that change at positions of that order (an array of ``POKE``, ascending)."""
         pokes = np.zeros(0, POKE) if pokes is None else pokes
-        self._kept.append(sequence)
+        self._buffers.append(sequence)
         self._call("set_stream", program, len(program), sequence, len(sequence), pokes, len(pokes))
 
     def collect(self, block: Block) -> None:
-        """Record retirements and accesses in ``block`` from now on."""
+        """Record further retirements and accesses in ``block``."""
         self._block = block
         block.filled, block.granted = [0] * len(self.harts), 0
         for hart in range(len(self.harts)):
@@ -193,15 +190,15 @@ class Model(_Native):
         return self.events
 
     def activities(self) -> NDArray[Any]:
-        """When a DMA engine has moved data from or to the memory outside so far: an array of ACTIVITY."""
-        found = np.zeros(self._call("activities", None), ACTIVITY)
-        self._call("activities", found)
-        return found
+        """Transfers of the DMA engine from and to external memory so far: an array of ``ACTIVITY``."""
+        activities = np.zeros(self._call("activities", None), ACTIVITY)
+        self._call("activities", activities)
+        return activities
 
 
 class RetirementChain(_Native):
-    """The compiled checker of the state that retirements leave to later ones, and of the order of memory accesses. For
-    each block and hart :meth:`find`, :meth:`distribute` and :meth:`transfers`; then :meth:`check` follows all."""
+    """The compiled checker of architectural state from one retirement to the next, and of the order of memory accesses.
+    For each block call :meth:`find`, :meth:`distribute` and :meth:`transfers` of every hart, then :meth:`check`."""
 
     def __init__(
         self,
@@ -211,42 +208,42 @@ class RetirementChain(_Native):
         csrs: Sequence[NDArray[Any]],
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self._kept, windows = (memory, csrs), _windows(memory, errors)
+        self._buffers, windows = (memory, csrs), _windows(memory, errors)
         super().__init__(path, "check", struct(CHECK_SETTINGS, **settings), windows, len(windows))
         weakref.finalize(self, self._library.check_destroy, *map(ctypes.c_uint64, self._own))
         for hart, rows in enumerate(csrs):
             self._call("add_csrs", hart, rows, len(rows))
 
     def add(self, insns: NDArray[Any]) -> None:
-        """Make instructions known: an array of CHECK_INSN."""
+        """Describe instructions, an array of ``CHECK_INSN``."""
         assert insns.dtype == CHECK_INSN
         self._call("add_insns", insns, len(insns))
 
     def find(self, hart: int, records: Records) -> U32:
-        """The distinct words of a block that are not known; the block is looked up if there is none."""
+        """Look up the words of a block; returns those that have not been described yet."""
         unknown = np.empty(len(records), np.uint32)
         count = self._call("find", hart, records, len(records), unknown)
         return np.unique(unknown[:count])
 
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
-        """Starts of the groups, and the arrays :data:`VALUE_FIELDS` of the values of ``count`` records by group."""
+        """Sort the values of ``count`` records by group; returns the starts of the groups, and the arrays by name."""
         starts = np.empty(groups + 1, np.uint32)
         values = np.empty((len(VALUE_FIELDS), count), np.uint32)
         self._call("distribute", hart, groups, starts, values)
         return starts, dict(zip(VALUE_FIELDS, values, strict=True))
 
-    def transfers(self, hart: int, lines: Lines | None, taken: NDArray[np.bool_], targets: U32) -> None:
-        """Interrupt lines, and where control is transferred, of each retirement of a block."""
+    def transfers(self, hart: int, lines: U32 | None, taken: NDArray[np.bool_], targets: U32) -> None:
+        """Set interrupt lines and targets of control transfers for each retirement of a block."""
         self._block = [*getattr(self, "_block", []), lines, taken, targets]
         self._call("transfers", hart, lines, taken, targets)
 
     def check(self, grants: NDArray[Any]) -> tuple[int, NDArray[Any]]:
-        """Number of differences, and the first of them as an array of CHECK_ERROR."""
+        """Check the block; returns the number of differences and the first of them, an array of ``CHECK_ERROR``."""
         errors = np.empty(KEPT_ERRORS, CHECK_ERROR)
         count = self._call("block", grants, len(grants), errors)
         self._block = []
         return count, errors[:count]
 
     def finish(self) -> None:
-        """Apply the accesses that belong to no retirement: the run is over."""
+        """Apply the last accesses, which belong to no retirement."""
         self._call("finish")

@@ -1,4 +1,4 @@
-"""Structs, enumerations and constants that Python and the compiled models share, and the C++ header made of them.
+"""Structs, enumerations and constants shared by Python and the compiled models, and their C++ header.
 
 Structs are numpy dtypes; the header declares the same fields in the same order and asserts the same size.
 """
@@ -12,15 +12,16 @@ import numpy as np
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster, csr, machine
 from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
 
-KEPT_ERRORS = 64  # differences of a block whose details are kept
+KEPT_ERRORS = 64  # differences of a block that are recorded with their details
 
 
 class Event(IntFlag):
-    """Why the compiled loop came back."""
+    """Reasons why the compiled loop returned."""
 
     CYCLE_LIMIT = auto()
     RECORDS_FULL = auto()
@@ -32,36 +33,23 @@ class Event(IntFlag):
     STUCK = auto()
     WRONG_REDIRECT = auto()
     STREAM_DONE = auto()
-    BAD_TRANSFER = auto()
-    """Access of a DMA engine outside the memory."""
-    LOST_REQUEST = auto()
-    """A core alone has not kept a request until it was granted."""
-    EARLY_SLEEP = auto()
-    """A core alone says that it sleeps with a request or without an answer."""
-    WRONG_WAKE = auto()
-    """A core alone says that it sleeps while an interrupt waits that it takes next, or takes it as soon as it wakes."""
-    MANY_FETCHES = auto()
-    """A core alone asks for a word while four are under way."""
+    BAD_TRANSFER = auto()  # access of a DMA engine outside the memory
+    # protocol errors, only checked without cluster
+    LOST_REQUEST = auto()  # request dropped before it was granted
+    EARLY_SLEEP = auto()  # core_sleep with a pending request or response
+    WRONG_WAKE = auto()  # core_sleep despite a pending interrupt that is taken next or right after the wake-up
+    MANY_FETCHES = auto()  # fetch request while four are outstanding
     DEBUGGER_CAME = auto()
     DEBUGGER_LEFT = auto()
-    DEBUGGER_RESTS = auto()
-    """All harts are halted, and the debugger has nothing to say for the moment."""
+    DEBUGGER_RESTS = auto()  # all harts are halted, and the debugger is idle
 
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
-"""After these no reference can follow the last instruction of the hart concerned."""
-
-
-class InsnKind(IntEnum):
-    """Instructions of a stream that the driver tells apart."""
-
-    PLAIN_INSN = 0
-    JUMP_INSN = auto()
-    BRANCH_INSN = auto()
+"""Events after which no reference can follow the last instruction of the hart."""
 
 
 class Property(IntFlag):
-    """Properties of an instruction."""
+    """Effects of an instruction on registers, memory and NN-RF."""
 
     READS_RS1 = auto()
     READS_RS2 = auto()
@@ -73,47 +61,38 @@ class Property(IntFlag):
     READS_ACT = auto()
     READS_WGT = auto()
     WRITES_NN = auto()
-    READS_PARAMETERS = auto()
-    """Both parameters of the requantisation."""
-    WRITES_RD2 = auto()
-    """Two sums, of products with both activations of a pair."""
+    READS_PARAMETERS = auto()  # both parameters of the requantisation
+    WRITES_RD2 = auto()  # the second sum of Mac&Load of two products
 
 
 class Action(IntEnum):
     """Effect of an instruction on pc, CSRs and hardware loops."""
 
     NO_ACTION = 0
-    TRANSFER = auto()
-    """Branch or jump; the reference models say whether it is taken and where to."""
-    RAISE = auto()
-    """Always traps, with the cause ``number``."""
+    TRANSFER = auto()  # branch or jump, whose condition and target the reference models compute
+    RAISE = auto()  # always traps, with the cause `number`
     RETURN = auto()
-    CSR_READ = auto()
-    """Value of the CSR ``number``; likewise the next ones."""
+    CSR_READ = auto()  # `number` is the address of the CSR
     CSR_WRITE = auto()
     CSR_SET = auto()
     CSR_CLEAR = auto()
-    SET_LOOP_START = auto()
-    """Value of the hardware loop ``number``; likewise the next ones."""
+    SET_LOOP_START = auto()  # `number` is that of the hardware loop
     SET_LOOP_END = auto()
     SET_LOOP_COUNT = auto()
     SET_LOOP = auto()
-    QUANTISE = auto()
-    """Reads thresholds for codes of ``number`` bits."""
+    QUANTISE = auto()  # reads thresholds for codes of `number` bits
 
 
 class CsrFlag(IntFlag):
     """Properties of a CSR."""
 
     PRESENT = auto()
-    READ_ONLY = auto()
-    """Writing traps."""
-    FREE = auto()
-    """Any value may be read."""
+    READ_ONLY = auto()  # a write traps
+    FREE = auto()  # any value may be read
 
 
 class BusField(IntEnum):
-    """Fields in which an access and the bus may differ; numbered behind the offsets of a record's fields."""
+    """Fields in which an access and the bus may differ, numbered after the offsets of the fields of a record."""
 
     BUS_REQ = RETIREMENT.itemsize
     BUS_ADDR = auto()
@@ -123,40 +102,34 @@ class BusField(IntEnum):
 
 
 class DeviceWait(IntEnum):
-    """Causes of waits in a cluster where the core's own port says no more than GRANT or RESPONSE; go on where
-    :class:`~xpulpnn.isa.retirement.WaitCause` ends."""
+    """Causes of waits of a core in a cluster that its own port reports as GRANT or RESPONSE; numbered after
+    :class:`~xpulpnn.isa.retirement.WaitCause`."""
 
     BANK_CONFLICT = len(WaitCause)
-    """The bank of the TCDM serves another one."""
     BARRIER = auto()
-    """A barrier of the event unit."""
-    EVENT = auto()
-    """Anything else of the event unit: events, mutexes, dispatch."""
-    PERIPHERAL = auto()
-    """Other registers inside the cluster."""
-    EXTERNAL = auto()
-    """Memory outside the cluster."""
+    EVENT = auto()  # event unit without barriers: events, mutexes, dispatch
+    PERIPHERAL = auto()  # other registers inside the cluster
+    EXTERNAL = auto()  # memory outside the cluster
 
 
 DEVICE_ACCESS = 64
-"""In a log of grants what is added to a hart for its accesses to devices, which are logged when they are answered, with
-the cycle of the grant."""
+"""Number of hart 0 in a log of grants for accesses to devices, which are logged when they are answered, with the cycle
+of the grant."""
 
 LINE_EVENT = 128
-"""In a log of grants the number of the first kind of event lines that were high in a cycle: of DMA, DMA as interrupt
-and timers. ``address`` is the word of the lines."""
+"""Number in a log of grants for event lines of the DMA engine that are high in a cycle; the next ones are for lines of
+DMA interrupts and of timers. ``address`` holds the lines."""
 
 WAITED = "halt"
-"""Column of records: a bit for each :class:`WaitCause` met since the retirement before. No core halts for good, so that
-the column is free."""
+"""Column of records with a bit for each :class:`WaitCause` since the retirement before; no core sets ``halt``."""
 
 BEHIND_TRANSFER = len(WaitCause)
-"""Place of one more count beside those of :class:`WaitCause`."""
+"""Index of a count behind those of :class:`WaitCause`."""
 
 WAITS = np.dtype((np.uint32, BEHIND_TRANSFER + 1))
-"""Cycles since reset without a retirement, up to one, by cause; at NONE those in which the hart says that it sleeps.
-FETCH counts those for which nothing but the memory is a reason. It leaves out what is behind a cause of fetching
-elsewhere; what is behind an instruction that another than the next in memory follows counts at BEHIND_TRANSFER."""
+"""Cycles without a retirement from reset to a retirement, by cause; NONE counts cycles with core_sleep.
+FETCH leaves out waits behind a cause that refills the pipeline; waits for the fetch behind an instruction that another
+than the next in memory follows count at BEHIND_TRANSFER."""
 
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
@@ -164,15 +137,15 @@ VALUE_FIELDS = (
     *("rs1", "rs2", "rd_old", "act", "wgt", "act2", "loaded"),
     *("rd", "rd2", "base", "address", "store", "word", "pc", "position"),
 )
-"""Arrays that the compiled checker distributes the values of retirements to: operands, results, and whose they are."""
+"""Arrays to which the compiled checker distributes the values of retirements: operands, results, instruction."""
 
 NO_GROUP = 2**32 - 1  # group of instructions without results to compare
 
 _REFILLS = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.DEBUG)
-"""Waits behind which fetching has started elsewhere."""
+"""Causes that refill the pipeline from another address."""
 
 _CHARGED_BEFORE = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.CSR)
-"""Waits that the instruction before has caused."""
+"""Causes that are charged to the instruction before the wait."""
 
 
 def _dtype(wide: str, words: str) -> np.dtype[np.void]:
@@ -185,47 +158,48 @@ SETTINGS = _dtype(
     "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes "
     "halt_rate debug_halt_addr debug_exception_addr jtag held reset_after",
 )
-"""Parameters of a run. Probabilities count in 2**-32; ``collect``: retirements and grants are recorded; ``sparse``:
-addresses outside every window are memory too, first read as 0; ``dump_*``: cycles or instructions in the waveform;
-``data_latency``: least cycles of a response, which ``response_latency`` - 1 come on top of at random; ``bank_hash``,
-``tcdm_bytes``: of a cluster; ``reset_after``: cycles of a run before the reset behind which this one starts."""
+"""Parameters of a run. Probabilities are in units of 2**-32. ``collect``: record retirements and grants; ``sparse``:
+addresses outside every window are memory too, initially 0; ``dump_*``: cycles or instructions in the waveform;
+``data_latency``: fewest cycles of a response, to which up to ``response_latency`` - 1 are added at random;
+``bank_hash``, ``tcdm_bytes``: of a cluster; ``reset_after``: cycles until the design is reset and starts again."""
 
 STATUS = _dtype(
     "cycles accepted first_offered position",
     "events hart value grants expected got transfer transfer_writes",
 )
-"""State of a run: cycles since reset; instructions accepted from the stream and the cycle the first was offered in;
-events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong redirect;
-address of a transfer outside the memory, and whether it writes."""
+"""State of a run: cycles since reset; instructions accepted from the stream, and the cycle in which the first was
+offered; events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong
+redirect; address of a transfer outside the memory, and whether it writes."""
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
     "pc previous_pc next_pc cause address write mask records lines trap_pc trap_cause resting wait_cause wait_address",
 )
 """State of a hart: pc of the last retirement, of the one before and of the next, its cause; access outside memory;
-records in the buffer; interrupt lines; the last exception, its cause 0 before the first one; the event that keeps it
-from going on, or 0, why it last waited, and the address if for an answer."""
+records in the buffer; interrupt lines; the last exception (cause 0: none yet); the event that stops it, or 0; the last
+cause of a wait, and its address if it waits for a response."""
 
 GRANT = _dtype("cycle", "hart address we be wdata unused")
-"""One granted access of a data bus or bank; ``hart``: who made it, numbers behind those of the harts nobody claims."""
+"""A granted access of a data bus or bank; ``hart``: its master, numbers above those of the harts for DMA and host."""
 
 ACTIVITY = _dtype("first last", "read written")
-"""A while in which a DMA engine moves data from or to the memory outside: first and last cycle of a grant, bytes."""
+"""A burst of a DMA engine from or to external memory: first and last cycle of a grant, bytes."""
 
 WINDOW = _dtype("place", "base size")
-"""Words of memory; ``place`` is where their content is, or 0 if the bus answers them with an error."""
+"""A range of memory; ``place`` is the address of its content on the host, or 0 for bus errors."""
 
 INTERRUPT = _dtype("cycle", "line unused")
-"""A line that rises at a cycle, of hart 0; number IRQ_LINES is the request to halt."""
+"""An interrupt line of hart 0 and the cycle in which it rises; line IRQ_LINES is the halt request."""
 
-STREAM_INSN = _dtype("", "word pc kind")  # one instruction of the text of a stream
+STREAM_INSN = _dtype("", "word pc insn_class")
+"""An instruction of the text of a stream; ``insn_class`` is that of branches and jumps, or 0."""
 
 POKE = _dtype("position", "address word")
-"""A word of memory that changes just before the stream position ``position`` executes."""
+"""A word written to memory just before the stream position ``position`` executes."""
 
 CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse tcdm_bytes")
-"""Parameters of a check; without a front end retirements do not say where they continue; with a TCDM there are its
-other addresses, and devices, as on a cluster."""
+"""Parameters of a check. ``has_front_end``: retirements show the next pc; ``tcdm_bytes``: there are the aliases of the
+TCDM and the devices of a cluster, unless 0."""
 
 CHECK_INSN = np.dtype(
     [
@@ -234,23 +208,23 @@ CHECK_INSN = np.dtype(
     ]
     + [(name, np.uint8) for name in ["length", "rs1", "rs2", "rd", "access", "act", "wgt", "reloaded"]]
 )
-"""An instruction by its word in memory: ``word`` is its 32-bit form. ``access``: bytes loaded or stored; ``offset``:
-from pc to the start or end of a loop; ``group``: of instructions whose results are compared together."""
+"""An instruction. ``raw``: word in memory; ``word``: its 32-bit form; ``access``: bytes loaded or stored; ``offset``:
+distance from pc to the start or end of a loop; ``group``: number of its :class:`ResultGroup`."""
 
 CSR_STATE = _dtype("", "address flags value writable")
-"""A control and status register: value after reset, mask of what can be written."""
+"""A control and status register: value after reset, mask of writable bits."""
 
 CHECK_ERROR = _dtype("", "hart position field expected got")
-"""A difference: hart, retirement in the block, offset of the field in a record or a :class:`BusField`."""
+"""A difference: hart, position in the block, offset of the field in a record or a :class:`BusField`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortKind:
     """A kind of port that the driver serves."""
 
-    name: str  # what its structs are called
-    seen: Sequence[str]  # fields the driver sees at a clock edge
-    driven: Sequence[str]  # fields it drives in the next cycle
+    name: str  # prefix of its structs in C++
+    seen: Sequence[str]  # fields that the driver samples at a clock edge
+    driven: Sequence[str]  # fields that it drives in the next cycle
 
 
 _OBI_DRIVEN = ("gnt", "rvalid", "err", "rdata", "rdata_high")
@@ -272,12 +246,12 @@ BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"
 DMA = PortKind("dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), _OBI_DRIVEN)
 REFILL = PortKind("refill", ("req", "addr"), _OBI_DRIVEN)
 LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
-"""Sources of event lines inside a cluster: of the DMA engine a bit for each core, of the timers one for each."""
+"""Sources of event lines inside a cluster: a bit for each core of the DMA engine, a bit for each timer."""
 
 JTAG = PortKind("jtag", ("tdo", "debug_req"), ("tck", "tms", "tdi", "trst"))
-"""A test access port, and whether what is behind it wants harts to halt. Its inputs may change between clock edges."""
+"""A test access port and the halt request of the debug module. Its inputs may change between clock edges."""
 
-KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES, JTAG)  # in the order in which they travel
+KINDS = (FETCH, DATA, STREAM, HART, RETIRE, BANK, DMA, REFILL, LINES, JTAG)  # in the order of the C++ structs
 
 _STRUCTS = {
     "Retirement": RETIREMENT,
@@ -295,8 +269,10 @@ _STRUCTS = {
     "CsrState": CSR_STATE,
     "CheckError": CHECK_ERROR,
 }
-_ENUMS = (Event, InsnKind, Property, Action, CsrFlag, BusField, WaitCause, DeviceWait, ExceptionCause)
+_ENUMS = (Event, Property, Action, CsrFlag, BusField, WaitCause, DeviceWait, ExceptionCause)
 _CONSTANTS = {
+    "JUMP_INSN": InsnClass.JUMP,
+    "BRANCH_INSN": InsnClass.BRANCH,
     "KEPT_ERRORS": KEPT_ERRORS,
     "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
@@ -344,7 +320,7 @@ def _struct(name: str, dtype: np.dtype[np.void]) -> str:
 
 
 def _ports(counts: Mapping[str, int]) -> Iterator[str]:
-    """Structs of the ports, one of each kind at least so that none is empty."""
+    """Structs of the ports, with at least one port of each kind."""
     for kind in KINDS:
         for direction, fields in (("Out", kind.seen), ("In", kind.driven)):
             if fields:
@@ -360,7 +336,7 @@ def _ports(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
-    """``schema.hpp`` of a design with so many ports of each kind, clocked by both edges or by the rising one."""
+    """``schema.hpp`` of a design with these numbers of ports by kind, clocked by both edges or by the rising one."""
     constants = _CONSTANTS | {
         "FETCH_PORTS": counts["fetch"],
         "DATA_PORTS": counts["data"],

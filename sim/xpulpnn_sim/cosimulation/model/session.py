@@ -1,4 +1,4 @@
-"""A simulation under way, whatever runs on it: advances the model, hands what it records to observer and checks."""
+"""A simulation session: advances the model and passes its records to observer and checks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.exits import Exit, NameOf, Reason, Trapped, fetched_word, waits_for
 from xpulpnn_sim.reference.programs.trace import Records
 
-BLOCK_RETIREMENTS = 1 << 16  # Retirements handed over at a time
+BLOCK_RETIREMENTS = 1 << 16  # retirements of a block
 
-CHUNK_CYCLES = 1 << 20  # cycles between two looks at the progress when nothing is recorded
+CHUNK_CYCLES = 1 << 20  # cycles between two reports of progress when nothing is recorded
 
 RESTING = Event.ENDLESS_LOOP | Event.STUCK
 
@@ -31,7 +31,7 @@ _RULES = {
     Event.WRONG_WAKE: "core_sleep must fall in the cycle of the interrupt, which is taken in a later one",
     Event.MANY_FETCHES: "no more than four words may be under way",
 }
-"""Rules that a core alone keeps at its ports."""
+"""Protocol rules at the ports of a core without cluster."""
 
 _WITHOUT_ANSWER = {
     WaitCause.START: "has not started",
@@ -41,46 +41,45 @@ _WITHOUT_ANSWER = {
 }
 
 Observer = Callable[[Sequence[Records]], None]
-"""Takes the retirements of each hart in a piece of the run, in program order; valid only during the call."""
+"""Callback that takes the next retirements of each hart, in program order; they are valid only during the call."""
 
-Progress = Callable[[int], None]  # Takes the count of cycles, or of instructions of a stream, from time to time
+Progress = Callable[[int], None]  # callback that takes the count of cycles, or of instructions of a stream
 
 
 @dataclass(slots=True)
 class RunResult:
-    """The end, the figures and the memory of a run."""
+    """Outcome, counts and final memory of a run."""
 
-    exit: Exit  # how it ended
-    # clock cycles from the end of reset; of a stream from the first instruction offered to the last retired
-    cycles: int = 0
-    instructions: int = 0  # instructions retired (trapping ones included) and interrupts taken by all harts
-    interrupts: int = 0  # instructions retired (trapping ones included) and interrupts taken by all harts
+    exit: Exit
+    cycles: int = 0  # from the end of reset; of a stream from the first instruction offered to the last retired
+    instructions: int = 0  # instructions retired by all harts, including those that trapped
+    interrupts: int = 0  # interrupts taken by all harts
     wall_s: float = 0.0  # seconds of simulation, without compiling the model
-    mismatches: int = 0  # differences found by checks
-    difference: str | None = None  # the first of them, for people
-    mismatch_position: int | None = None  # number of the retirement it was found at, if it was found at one
-    trapped: Trapped | None = None
-    output: bytes = b""  # what the program printed to its standard output
+    mismatches: int = 0  # differences reported by checks
+    difference: str | None = None  # report of the first of them
+    mismatch_position: int | None = None  # number of its retirement, if it belongs to one
+    trapped: Trapped | None = None  # the last exception
+    output: bytes = b""  # standard output of the program
     # final memory by base address
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])
-    # where the cycles of each hart went, on request
+    # cycles of each hart by instruction and cause, on request
     accounts: list[NDArray[np.uint64]] = field(default_factory=list[NDArray[np.uint64]])
-    # when a DMA engine moved data from or to the memory outside
+    # transfers of a DMA engine from and to external memory
     activities: NDArray[Any] = field(default_factory=lambda: np.zeros(0, ACTIVITY))
 
     @property
     def sim_cycles_per_s(self) -> float:
-        """Simulation speed."""
+        """Simulated cycles per second."""
         return self.cycles / self.wall_s if self.wall_s else 0.0
 
     @property
     def account(self) -> NDArray[np.uint64]:
-        """Causes of the cycles of all harts together."""
+        """Cycles of all harts by instruction and cause."""
         return np.sum(self.accounts, axis=0)
 
     @property
     def stalls(self) -> dict[str, int]:
-        """Cycles without a retirement by cause, of all harts; empty if nothing was counted."""
+        """Cycles of all harts without a retirement by cause; empty if they were not counted."""
         return stalls_of(self.account, devices=len(self.accounts) > 1) if self.accounts else {}
 
     def read(self, address: int, size: int) -> bytes:
@@ -89,14 +88,14 @@ class RunResult:
 
 
 def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
-    """Cycles without a retirement by cause in the account of a hart, with those of a cluster's devices or without."""
+    """Cycles without a retirement by cause in an account; with ``devices`` also causes that only a cluster has."""
     totals = account.sum(axis=0)
     causes = STALLS if devices else tuple(WaitCause)
     return {cause.name.lower(): int(totals[cause]) for cause in causes if cause}
 
 
 class Session:
-    """A model under way: advances it, hands what it records to observer and checks."""
+    """A running model with observer and checks."""
 
     def __init__(
         self,
@@ -134,14 +133,14 @@ class Session:
         self.model.close()
 
     def advance(self, limit: int) -> Event:
-        """Run to an event or the cycle ``limit``; full blocks are handed over."""
+        """Run to an event or the cycle ``limit``; a full block is handed over."""
         events = self.model.advance(limit)
         if Event.RECORDS_FULL in events:
             self.hand_over()
         return events
 
     def hand_over(self) -> None:
-        """Give the block to the checks and go on with the other one."""
+        """Give the block to observer and checks, and continue with the other one."""
         block = self._blocks[0]
         hart = int(self.model.status["hart"])
         if self.model.events & OUTSIDE and block.filled[hart]:
@@ -153,7 +152,7 @@ class Session:
         self.model.collect(self._blocks[0])
 
     def ended(self, name_of: NameOf, line_of: NameOf = lambda pc: "") -> Exit | None:
-        """The end that the last events mean, if they mean one; of several cores with the number of the one it is."""
+        """End of the run if the last events mean one; of several cores its text names the core."""
         if self._together and self.model.events & RESTING and not self.model.events & OUTSIDE:
             return self._at_rest(name_of, line_of)
         end = self._ended(name_of)
@@ -203,17 +202,17 @@ class Session:
         return None
 
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
-        """Check the rest and put the figures together."""
+        """Check the last block; returns the result of the run."""
         checks, harts = self.checks, self.model.harts
         self.hand_over()
         checks.wait()
         if end.reason is Reason.PASS:
             checks.finish(memory, harts["retired"].tolist())
         if checks.mismatches and end.reason in (Reason.PASS, Reason.DIFFERENCE):
-            # where the run has got to meanwhile says nothing
+            # the address reached meanwhile means nothing
             text = f"differences from the reference: {checks.mismatches}"
             end = replace(exits.difference(end.pc, name_of), text=text)
-        last = harts[int(self.model.status["hart"])]  # the one that the last event is about
+        last = harts[int(self.model.status["hart"])]  # hart of the last event
         cause, at = int(last["trap_cause"]), int(last["trap_pc"])
         return RunResult(
             exit=end,

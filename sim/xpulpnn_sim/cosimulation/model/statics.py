@@ -1,4 +1,4 @@
-"""Instructions as the compiled driver and checker see them, derived from the instruction table alone."""
+"""Descriptions of instructions for the compiled driver and checker, derived from the instruction table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.fields import WORD_FIELDS
+from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn.isa.table import INSNS
-from xpulpnn_sim.cosimulation.model.schema import CHECK_INSN, NO_GROUP, STREAM_INSN, Action, InsnKind, Property
+from xpulpnn_sim.cosimulation.model.schema import CHECK_INSN, NO_GROUP, STREAM_INSN, Action, Property
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS
 from xpulpnn_sim.reference.iss.fetched import Fetched
 
-_FIELD_LSB = {"rs1": 15, "rs2": 20, "rd": 7}
+_FIELD_LSB = {name: WORD_FIELDS[name].parts[0][0] for name in ("rs1", "rs2", "rd")}
 _MAJOR = 0x7F
 _EXCEPTIONS = {
     "ecall": ExceptionCause.ENVIRONMENT_CALL,
@@ -29,12 +30,12 @@ _LOOP_OPS = {
 }
 _RD_IS_BASE, _RD_IS_X0 = 1, 2
 
-_REDIRECTS = {
-    insn.match & _MAJOR: InsnKind.BRANCH_INSN if insn.is_branch else InsnKind.JUMP_INSN
+_TRANSFERS = {
+    insn.match & _MAJOR: insn.insn_class
     for insn in INSNS
-    if insn.size == WORD_BYTES and (insn.is_branch or insn.is_jump)
+    if insn.size == WORD_BYTES and insn.insn_class in (InsnClass.BRANCH, InsnClass.JUMP)
 }
-"""Major opcodes of branches and jumps."""
+"""Class of branches and jumps by major opcode."""
 
 
 def register(word: int, name: str) -> int:
@@ -43,17 +44,17 @@ def register(word: int, name: str) -> int:
 
 
 def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[Any]:
-    """Array of STREAM_INSN of 32-bit words at addresses."""
+    """Array of ``STREAM_INSN`` of 32-bit words and their addresses."""
     text = np.zeros(len(words), STREAM_INSN)
     text["word"], text["pc"] = words, pcs
     majors = text["word"] & _MAJOR
-    for major, kind in _REDIRECTS.items():
-        text["kind"][majors == major] = kind
+    for major, insn_class in _TRANSFERS.items():
+        text["insn_class"][majors == major] = insn_class
     return text
 
 
 class ResultGroup:
-    """Instructions whose results are computed together: one row, one length, one set of results that count."""
+    """Instructions whose results are computed together: same row, same length, same results to compare."""
 
     def __init__(self, insn: Insn, registers: int, length: int) -> None:
         self.insn, self.length = insn, length
@@ -61,7 +62,7 @@ class ResultGroup:
 
 
 class Describer:
-    """Describes words in memory for the checker, as ``decode`` takes them apart."""
+    """Describes words in memory for the checker."""
 
     def __init__(self, decode: Callable[[int], Fetched | None]) -> None:
         self._decode = decode
@@ -69,7 +70,7 @@ class Describer:
         self._numbers: dict[tuple[int, int, int], int] = {}
 
     def describe(self, raws: NDArray[np.uint32]) -> NDArray[Any]:
-        """Array of CHECK_INSN; illegal words raise an exception."""
+        """Array of ``CHECK_INSN``; illegal words are described as instructions that trap."""
         rows = [{"raw": raw} | self._described(self._decode(raw)) for raw in raws.tolist()]
         return np.array([tuple(row.get(name, 0) for name in CHECK_INSN.names or ()) for row in rows], CHECK_INSN)
 
@@ -124,7 +125,7 @@ def _properties(fetched: Fetched) -> int:
 
 
 def _action_of(row: Insn, word: int) -> dict[str, int]:
-    """Fields of CHECK_INSN for what an instruction does to pc, CSRs and loops."""
+    """Fields of ``CHECK_INSN`` for the effects of an instruction on pc, CSRs and loops."""
     if row.is_branch or row.is_jump:
         return {"action": Action.TRANSFER}
     if row.op == "mret":

@@ -49,7 +49,7 @@ class LockstepCheck(FirstDifference):
         reference, findings = self._reference, Findings()
         if isinstance(reference, ClusterLockstep):
             nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
-            findings = self.found(lambda: reference.compare(nothing, grants, last=True))
+            findings = self.first_difference(lambda: reference.compare(nothing, grants, last=True))
         compared = [hart.compared for hart in reference.harts]
         if findings.count or compared == list(retired):
             return findings

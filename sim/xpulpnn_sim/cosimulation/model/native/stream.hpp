@@ -27,7 +27,7 @@ class Stream {
     bool edge(uint64_t cycle, const StreamOut& seen, StreamIn& to) {
         const bool taken = valid_ && seen.ready;
         good_ = true;
-        if (seen.jump && !(taken && program[current_].kind == JUMP_INSN)) {
+        if (seen.jump && !(taken && program[current_].insn_class == JUMP_INSN)) {
             fail(status_.accepted, program[current_].pc + INSN_BYTES, seen.jump_target);
         }
         if (seen.branch) branch_taken(seen.branch_target);
@@ -56,11 +56,11 @@ class Stream {
         const bool has_next = status_.accepted + 1 < count_;
         const uint32_t after = insn.pc + INSN_BYTES;
         const uint32_t next_pc = has_next ? program[sequence_[status_.accepted + 1]].pc : after;
-        if (insn.kind == JUMP_INSN) {
+        if (insn.insn_class == JUMP_INSN) {
             const uint32_t got = seen.jump ? seen.jump_target : after;
             if (has_next && got != next_pc) fail(status_.accepted, next_pc, got);
             bubbles_ = 1;
-        } else if (insn.kind == BRANCH_INSN) {
+        } else if (insn.insn_class == BRANCH_INSN) {
             waiting_branch_ = next_pc != after;
             free_branch_ = !has_next;
             branch_pc_ = next_pc;
