@@ -12,7 +12,7 @@ from tests.programs import program_of
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.model.model import Block, Lines
+from xpulpnn_sim.cosimulation.model.model import U32, Block
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import Executable
@@ -51,7 +51,7 @@ class Recording(NamedTuple):
 
     records: Records
     grants: NDArray[Any]
-    lines: Lines
+    lines: U32
 
 
 class Recorder(Checker):

@@ -17,7 +17,7 @@ from tests.designs import PAIR
 from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cosimulation.model import build
-from xpulpnn_sim.cosimulation.model.build import ALIKE_FLAGS, CONTROL_FILE, TOP, Adapter, Rig
+from xpulpnn_sim.cosimulation.model.build import CONTROL_FILE, SHARED_FLAGS, TOP, Adapter, Rig
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, cached_emission, cluster_rig, core_rig
 from xpulpnn_sim.cosimulation.model.model import Block, Model
 from xpulpnn_sim.cosimulation.model.schema import HART, Event
@@ -251,7 +251,7 @@ def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
     for name, text in {"design.v": rig.verilog, **rig.sources()}.items():
         (tmp_path / name).write_text(text)
     root = require_verilator()
-    command = (str(root / "bin" / "verilator"), "--cc", "-O3", *ALIKE_FLAGS, "-Wno-fatal", "-Wno-lint", "-Wno-style")
+    command = (str(root / "bin" / "verilator"), "--cc", "-O3", *SHARED_FLAGS, "-Wno-fatal", "-Wno-lint", "-Wno-style")
     done = subprocess.run(
         (*command, "--top-module", TOP, "-Mdir", "obj", CONTROL_FILE, f"{TOP}.sv", "design.v"),
         cwd=tmp_path,

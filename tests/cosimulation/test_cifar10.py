@@ -94,7 +94,7 @@ def test_every_layer_is_computed_by_the_fastest_variant():
 @pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
     case = replace(cifar10_case(bits), config=preset(name))
-    made = chain(case.computed, case.image, case.variants)
+    made = chain(case.legalised, case.image, case.variants)
     symbols = made.function.image.symbols
     words = made.function.image.view("arguments").view("<u4").tolist()
     assert all(symbols[step.results.symbol].address in words for step in made.steps)

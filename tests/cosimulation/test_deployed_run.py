@@ -50,7 +50,7 @@ EIGHT = ClusterConfig(core=FULL)
 
 
 def planned(case: NetworkCase, memory: int) -> DeployedProgram:
-    return deployed_program(case.computed, case.given, case.variants, cores=case.config.cores, memory=memory)
+    return deployed_program(case.legalised, case.legalised_input, case.variants, cores=case.config.cores, memory=memory)
 
 
 def require_apart(program: DeployedProgram, memory: int) -> None:
@@ -292,7 +292,7 @@ def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first
 def test_layers_of_every_kind(layers, memory, divided):
     case = case_of(layers)
     program = planned(case, memory)
-    names = [stage.name for stage in case.computed.stages]
+    names = [stage.name for stage in case.legalised.stages]
     assert {names[number] for number in program.deployment.tiled} >= divided
     assert sum(wrong_on_the_simulator(case, program)) == 0
 

@@ -67,10 +67,10 @@ def test_an_input_in_several_orders():
         stage("four", "add", "5x6x4", "8xu8x8", "three", NETWORK_INPUT),
     )
     case = case_of(Network(name="orders", stages=stages), np.random.default_rng(2).integers(0, 256, (5, 6, 4)))
-    assert len(input_pieces(case.computed, kernels(case.computed, case.given, case.variants, cores=1))) == 3
+    assert len(input_pieces(case.legalised, kernels(case.legalised, case.legalised_input, case.variants, cores=1))) == 3
     built = build_network(case)
     for image in (case.image, case.image[::-1]):
-        assert built.fed(replace(case, image=image)).run().record["mismatches"] == 0
+        assert built.with_input(replace(case, image=image)).run().record["mismatches"] == 0
 
 
 @pytest.mark.cosim
@@ -149,13 +149,13 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
     first = first_layers(2, FULL, layers=2)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
     expected = [values[0] for values in run_reference(other.network, other.image[np.newaxis])]
-    result = build_network(first).fed(replace(other, expected=expected)).run()
+    result = build_network(first).with_input(replace(other, expected=expected)).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
     assert result.scores.tolist() == expected[-1].reshape(-1).tolist()
     assert result.scores.tolist() != build_network(first).run().scores.tolist()
     expected[1] = expected[1].copy()
     expected[1][3, 4, 5] ^= 1
-    wrong = build_network(first).fed(replace(other, expected=expected)).run()
+    wrong = build_network(first).with_input(replace(other, expected=expected)).run()
     assert [layer["mismatches"] for layer in wrong.record["layers"]] == [0, 1]
     mismatch = f"pool1[3][4][5]: expected {expected[1][3, 4, 5]}, got {expected[1][3, 4, 5] ^ 1} (1 wrong results)"
     assert wrong.reports == [mismatch]

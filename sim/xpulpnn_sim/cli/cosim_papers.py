@@ -193,7 +193,7 @@ def _tasks(options: Cifar10Options) -> list[NetworkTask]:
         if images.samples.shape[1:] != IMAGE:
             sizes = ["x".join(map(str, shape)) for shape in (IMAGE, images.samples.shape[1:])]
             raise InputError(f"images must be {sizes[0]}, not {sizes[1]}, in {options.images}")
-        labels = images.known(CLASSES)
+        labels = images.checked_labels(CLASSES)
         return [
             NetworkTask(
                 network=network, inputs=normalised_images(images.samples), labels=labels, samples=images.samples

@@ -78,7 +78,7 @@ def net_explore_command(options: NetExploreOptions) -> int:
     space = studied.space(bits)
     classes = studied.described(space.uniform()[0]).classes
     for images in (deciding, test):
-        images.known(classes)
+        images.checked_labels(classes)
     floor = 0.0 if options.floor is None else options.floor / _PERCENT
     limits = {"trials": options.trials, "runs": options.verify, "jobs": options.jobs}
     with progress_bar("assignments", min(len(space), options.trials)) as bar:

@@ -249,7 +249,7 @@ def _task(options: NetRunOptions, described: Described) -> NetworkTask:
     return NetworkTask(
         network=described.network,
         inputs=described.batch(images.samples),
-        labels=None if images.labels is None else images.known(described.classes),
+        labels=None if images.labels is None else images.checked_labels(described.classes),
         classes=described.labels,
         samples=images.samples,
     )

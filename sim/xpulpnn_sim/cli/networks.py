@@ -294,7 +294,7 @@ def _inputs(request: NetGenerateOptions, network: Described) -> Inputs:
     return Inputs(
         values=network.batch(images.samples),
         samples=images.samples,
-        labels=None if images.labels is None else images.known(network.classes),
+        labels=None if images.labels is None else images.checked_labels(network.classes),
         scaling=network.scaling,
     )
 

@@ -152,7 +152,7 @@ def verify_vectors_command(options: VectorOptions) -> int:
     for mismatch in report.first:
         file, line = mismatch.vector.origin
         tell(
-            f"{file} line {line}: {mismatch.vector.insn.mnemonic} 0x{mismatch.vector.word:08x}: {mismatch.what} "
+            f"{file} line {line}: {mismatch.vector.insn.mnemonic} 0x{mismatch.vector.word:08x}: {mismatch.field} "
             f"must be 0x{mismatch.expected:08x}, not 0x{mismatch.got:08x}"
         )
     tell(

@@ -43,7 +43,7 @@ def layer_energies(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, LayerEnergy]:
     energies: dict[str, LayerEnergy] = {}
-    total = len(case.computed.stages)
+    total = len(case.legalised.stages)
     for stage, inputs, variant in layers(case):
         if progress is not None:
             progress(stage.name, len(energies), total)
@@ -92,8 +92,8 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
 
 def layers(case: NetworkCase) -> Iterator[tuple[Stage, list[Ints], str]]:
     """Yield each layer of a network with its input maps and its variant."""
-    results = run_reference(case.computed, case.given[np.newaxis])
-    maps = {NETWORK_INPUT: case.given}
-    maps |= {stage.name: values[0] for stage, values in zip(case.computed.stages, results, strict=True)}
-    for number, (stage, variant) in enumerate(zip(case.computed.stages, case.variants, strict=True)):
-        yield stage, [maps[source] for source in case.computed.sources(number)], variant
+    results = run_reference(case.legalised, case.legalised_input[np.newaxis])
+    maps = {NETWORK_INPUT: case.legalised_input}
+    maps |= {stage.name: values[0] for stage, values in zip(case.legalised.stages, results, strict=True)}
+    for number, (stage, variant) in enumerate(zip(case.legalised.stages, case.variants, strict=True)):
+        yield stage, [maps[source] for source in case.legalised.sources(number)], variant

@@ -1,8 +1,8 @@
-"""Compiles a design with its wrapper and driver into a shared library, once per content.
+"""Compiles a design with its wrapper and driver into a shared library.
 
-The library is cached under a hash of everything that determines it. It is built in a private folder and renamed into
-place, so that any number of processes may ask for the same model at the same time. Verilator's run-time library, the
-same for all models with or all without waveforms, is compiled once and kept beside them.
+Libraries are cached under a hash of everything that determines them. Each is built in a private folder and renamed into
+place, so that several processes may build the same model at the same time. Verilator's run-time library is compiled
+once for models with waveforms and once for models without, and cached as well.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _CLOCKING = ("clk", "rst")
 class Adapter:
     """Ports of a design that the driver serves together."""
 
-    kind: PortKind  # what they are
+    kind: PortKind
     ports: Mapping[str, str]  # port of the design by field of the kind, or by field of a record for a retirement port
 
 
@@ -48,12 +48,11 @@ class Rig:
     """A design ready to be simulated: a top and adapters for its ports."""
 
     verilog: str
-    manifest: Mapping[str, Any]  # what `emit` says of it: top and ports
+    manifest: Mapping[str, Any]  # description by the emitter: top and ports
     # one retirement port for each hart, in their order; inputs that no adapter drives are 0
     adapters: tuple[Adapter, ...]
     both_edges: bool = False  # whether every change of the clock is an edge of the design
-    # module of which there are several instances, compiled once for all; empty: everything becomes one function
-    repeated: str = ""
+    repeated: str = ""  # module with several instances that share one compiled function
 
     def __post_init__(self) -> None:
         known = {port["name"] for port in self.manifest["ports"]}
@@ -69,16 +68,16 @@ class Rig:
             )
 
     def sources(self) -> dict[str, str]:
-        """Generated files: the wrapper, what the simulator is told of modules, and the C++ header."""
+        """Generated files: the wrapper, the control file of the simulator, and the C++ header."""
         return {
             f"{TOP}.sv": self._wrapper(),
-            CONTROL_FILE: "\n".join(["`verilator_config", *self._kept_apart(), ""]),
+            CONTROL_FILE: "\n".join(["`verilator_config", *self._no_inline(), ""]),
             "schema.hpp": cpp_header(self._counts(), both_edges=self.both_edges),
         }
 
-    def _kept_apart(self) -> Iterator[str]:
-        """Instructions that make all instances of the repeated module run the same function. It is not merged with what
-        surrounds it, and its inputs are variables of its own: the simulator would replace them by what drives each."""
+    def _no_inline(self) -> Iterator[str]:
+        """Directives that make all instances of the repeated module run the same function: it is not inlined, and its
+        inputs stay variables, which the simulator would otherwise replace by their drivers."""
         if not self.repeated:
             return
         yield f'no_inline -module "{self.repeated}"'
@@ -143,14 +142,14 @@ endmodule
 """
 
     def _fields(self, direction: Literal["seen", "driven"]) -> list[str]:
-        """Ports of the design by word of the struct Observed or Driven, empty where there is none."""
+        """Port of the design for each word of the struct Observed or Driven, empty without one."""
         nothing = Adapter(KINDS[0], {})
         places = [(kind, adapter) for kind in KINDS for adapter in self._of(kind) or [nothing]]
         return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
 
 
 def _concatenation(names: Sequence[str]) -> str:
-    """Words of signals, the first one at the right; 0 where there is no signal."""
+    """Concatenate signals as 32-bit words, the first one in the lowest bits; 0 for an empty name."""
     return ", ".join(f"32'({name})" if name else "32'd0" for name in reversed(names))
 
 
@@ -163,22 +162,22 @@ _VERILATOR_FLAGS = (
     *("--cc", "-Mdir", "obj"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
-ALIKE_FLAGS = ("-fno-dfg", "-fno-table")
-"""For a design with a repeated module: both passes would name variables and tables of each instance differently, which
-makes each a function of its own."""
+SHARED_FLAGS = ("-fno-dfg", "-fno-table")
+"""Flags for a design with a repeated module: with these passes each instance would become a function of its own, since
+they rename variables and tables."""
 
-COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")  # For a model that counts which lines and bits are used
+COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
 
-# Only the evaluation runs every cycle; of the run-time library what writes waveforms does work that lasts. What clang
-# does not optimise it would check.
+# Only the evaluation runs in every cycle, and of the run-time library only the writer of waveforms takes time. Clang
+# instruments unoptimised code with checks unless they are switched off.
 _OPTIMISATION = ("OPT_FAST=-O3", "OPT_GLOBAL=-O0 -fno-sanitize=undefined")
 _WAVES = ("OPT_GLOBAL=-O1", "verilated_fst_c.o")
-# C++20 has larger headers, which take half as long again to read
+# the headers of C++20 take 50 % longer to compile
 _CXX_FLAGS = "-std=c++17 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LINK = ("g++", "-shared", "-pthread")
 _CXX_HEADERS = "CXX_HEADERS"
-"""Variable with the options of :func:`_cxx_headers`, which may change without making a model wrong."""
-# native/lz4.h stands in for the library that Verilator would link to a model with waveforms.
+"""Environment variable with the options of :func:`_cxx_headers`, which are not part of a model's identity."""
+# native/lz4.h replaces the library that Verilator would link to a model with waveforms.
 _TRACE_LIBRARIES = ("-lz",)
 _RUNTIME = "libverilated.a"
 _WHOLE = "whole"
@@ -186,15 +185,15 @@ _UNOPTIMISED = {
     "clang": ("#pragma clang optimize off", "#pragma clang optimize on"),
     "g++": ('#pragma GCC push_options\n#pragma GCC optimize ("O0")', "#pragma GCC pop_options"),
 }
-"""By compiler, what goes around code that runs once, which would take longer to optimise than to run."""
+"""Pragmas by compiler around code that runs once, for which optimisation takes longer than it saves."""
 
 
 _BUILDING = "building-"
-_ABANDONED_S = 3600  # age in seconds of a private folder whose build can no longer be under way
+_ABANDONED_S = 3600  # age in seconds from which on a private folder counts as left over from an aborted build
 
 
 def require_tools() -> None:
-    """Raises :class:`ToolError` naming the first missing build tool and the command that installs it."""
+    """Raise :class:`ToolError` with the first missing build tool and the command that installs it."""
     for tool, command in _INSTALL.items():
         if shutil.which(tool) is None:
             raise ToolError(f"{tool} must be installed to compile the simulation model: {command}")
@@ -211,11 +210,11 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 
 MODEL_COMPILERS = ("clang", "g++")
-"""Compiler of the models: the clang of the zig wheel, whose models are faster, or the system's compiler."""
+"""Compilers of models: the clang of the zig wheel, whose models are faster, and the system's compiler."""
 
 
 def compiler() -> str:
-    """``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is there."""
+    """``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is installed."""
     chosen = os.environ.get(COMPILER_VARIABLE)
     if chosen is None:
         return MODEL_COMPILERS[0] if _zig() is not None else MODEL_COMPILERS[1]
@@ -227,7 +226,7 @@ def compiler() -> str:
 
 
 def _zig() -> Path | None:
-    """The program of the zig wheel, which can be installed without being importable as anything but files."""
+    """The executable of the zig wheel; None if it is not installed."""
     spec = util.find_spec("ziglang")
     return None if spec is None or spec.origin is None else Path(spec.origin).with_name("zig")
 
@@ -236,13 +235,13 @@ def _compiler_command(chosen: str) -> str:
     """The compiler as a shell script that make can call by one name."""
     if chosen == MODEL_COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
-    # zig optimises for the machine it runs on unless told otherwise, and its caches are no part of the model's
+    # without -mcpu zig optimises for the machine that it runs on
     return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline -nostdinc++ ${_CXX_HEADERS} "$@"\n'
 
 
 def _cxx_headers() -> str:
-    """Options with which clang finds the headers of the system's C++ library; zig's own it would have to compile first.
-    They are in the folders that g++ looks into for C++ and not for C."""
+    """Include options for the headers of the system's C++ library, since zig would compile its own library first: the
+    folders in which g++ searches for C++ but not for C."""
     folders: dict[str, list[str]] = {}
     for language in ("c", "c++"):
         command = ["g++", "-E", "-v", "-x", language, os.devnull]
@@ -262,7 +261,7 @@ def _sweep(cache: Path) -> None:
 
 
 def _whole(generated: Sequence[str], chosen: str) -> str:
-    """One source of all the C++ of a model, whose headers take longer to read than most of its files to compile."""
+    """One source with all C++ files of a model: reading the headers takes longer than compiling most of the files."""
     off, on = _UNOPTIMISED[chosen]
     slow = [name for name in generated if name.endswith("Slow.cpp")]
     lines = [f'#include "{name}"' for name in generated if name not in slow]
@@ -293,11 +292,11 @@ def build_model(
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()
     flags = [*_VERILATOR_FLAGS, "--top-module", TOP, "--prefix", f"V{TOP}"]
-    flags += ALIKE_FLAGS if rig.repeated else ()
+    flags += SHARED_FLAGS if rig.repeated else ()
     flags += ["--trace-fst", "--trace-structs"] if trace else []
     flags += COVERAGE_FLAGS if covered else ()
     root = require_verilator()
-    # both parts of a model are to be of the same Verilator, whatever has replaced it in its folder since
+    # the version makes model and run-time library come from the same Verilator
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
     how = (*tools, _CXX_FLAGS, *_OPTIMISATION, *_WAVES)
     identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))

@@ -1,4 +1,4 @@
-"""Networks as plots: what the cores do in every layer, which memory is whose when, what images are taken for."""
+"""Plots of runs of networks: cycles and energy of layers, use of memory, confusion of classes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,10 +9,10 @@ Record = Mapping[str, Any]
 _HEIGHT, _MEMORY_HEIGHT = 430, 520
 _KIB = 1024
 _PERCENT = 100
-_GAP = 0.06  # Between pieces of memory that follow each other, as a part of a step
-_MARGIN = 1.03  # of an axis above what it shows
-_LABELLED = 0.03  # of the axis, from which height on the name of a piece of memory is written into it
-_LONG = 9  # layers from which on headings are turned
+_GAP = 0.06  # between consecutive pieces of memory, as a fraction of a step
+_MARGIN = 1.03  # end of an axis as a multiple of the greatest value
+_LABELLED = 0.03  # smallest height of a piece of memory with its name inside, as a fraction of the axis
+_LONG = 9  # most columns with horizontal names
 _INSTRUCTIONS = "instructions"
 _CAUSES = {
     _INSTRUCTIONS: "#0072b2",
@@ -38,7 +38,7 @@ _BY_ENDING = {
 
 
 def layers_figure(record: Record, *, shares: bool) -> Figure:
-    """Plot of the causes that the cores' cycles of each layer are spent on, in cycles or as ``shares`` in percent."""
+    """Plot of the cores' cycles of each layer by cause, or of their ``shares`` in percent."""
     layers = record["layers"]
     spent = [_spent(layer, record["cores"]) for layer in layers]
     totals = [max(sum(own.values()), 1) for own in spent]
@@ -89,7 +89,7 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
 
 
 def energy_figure(record: Record) -> Figure:
-    """Energy of each layer, switching, cells, clock and leakage."""
+    """Plot of the energy of each layer: switching, cells, clock and leakage."""
     layers = [layer for layer in record["layers"] if "energy_nj" in layer]
     parts = {"switching": "#0072b2", "internal": "#56b4e9", "clock": "#e69f00", "leakage": "#bbbbbb"}
     traces = [
@@ -110,15 +110,15 @@ def energy_figure(record: Record) -> Figure:
 
 
 def memory_figure(record: Record, *, outside: bool = False) -> Figure:
-    """Owner of each memory by step; on one core the steps are the layers.
+    """Plot of the pieces of memory in use by step; on one core the steps are the layers.
 
-    Of a cluster its own memory, or that ``outside``, as far as it is moved.
+    For a cluster the TCDM, or, with ``outside``, the external memory that is transferred.
     """
     plan, steps = record["outside" if outside else "plan"], record.get("steps", record["layers"])
     base = min(piece["address"] for piece in plan)
     limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record and not outside else None
     used = max(piece["address"] + piece["bytes"] - base for piece in plan) / _KIB
-    # where most is free, what is used is worth the room
+    # the axis ends at the used part if most of the memory is free
     top = _MARGIN * (limit if limit is not None and used > limit / 2 else used)
     traces = [
         _pieces(kind, colour, [piece for piece in plan if _kind(piece["name"]) == kind], base, top)
@@ -142,7 +142,7 @@ def memory_figure(record: Record, *, outside: bool = False) -> Figure:
 
 
 def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Figure:
-    """Images by label, from top to bottom, and answer; ``counts[label][answer]``."""
+    """Plot of the images by label, from top to bottom, and answer; ``counts[label][answer]``."""
     own = [f"{name} " for name in names]
     trace = {
         "type": "heatmap",
@@ -168,13 +168,13 @@ def _spent(layer: Record, cores: int) -> dict[str, int]:
     own = dict.fromkeys((*_CAUSES, _OTHERS), 0)
     for cause, cycles in layer["stalls"].items():
         own[cause if cause in _CAUSES else _OTHERS] += cycles
-    # waits at both ends of a step that are no instruction's come out as instructions: a few cycles each
+    # the few cycles of waits at both ends of a step that belong to no instruction count as instructions
     own[_INSTRUCTIONS] = max(cores * layer["cycles"] - sum(own.values()), 0)
     return own
 
 
 def _pieces(kind: str, colour: str, pieces: Sequence[Record], base: int, top: float) -> dict[str, Any]:
-    """The pieces of memory of a kind, each over the steps that need its content."""
+    """Bars of the pieces of memory of a kind, each over the steps that need its content."""
     return {
         "type": "bar",
         "name": kind,
@@ -193,7 +193,7 @@ def _pieces(kind: str, colour: str, pieces: Sequence[Record], base: int, top: fl
 
 
 def _kind(name: str) -> str:
-    # buffers of tiles have numbers, and so has a map that comes back
+    # buffers of tiles and reloaded maps have numbers
     name = name.rstrip("0123456789").removesuffix(".")
     return _BY_ENDING.get(name.rpartition(".")[2], _WEIGHTS if "." in name else _REST)
 

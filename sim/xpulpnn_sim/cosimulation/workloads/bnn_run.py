@@ -1,4 +1,4 @@
-"""The binarised classifier as a workload of one core or of a cluster: its cycles layer by layer, all maps checked."""
+"""The binarised classifier as a workload of one core or of a cluster, with the cycles of every layer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
-    Compared,
+    Comparison,
     Result,
     Workload,
     executable_of,
@@ -29,10 +29,10 @@ from xpulpnn_sw.kernels.layout import Image
 from xpulpnn_sw.kernels.programs.bare import bare_program, cluster_program
 
 HARDWARE, SOFTWARE = "hardware", "software"
-POPCOUNTS = (HARDWARE, SOFTWARE)  # how bits are counted: by `p.cnt`, or by shifts and masks
+POPCOUNTS = (HARDWARE, SOFTWARE)  # population count by `p.cnt`, or by shifts and masks
 
 _OPERATIONS = {"xor": ("xor",), "compare": ("slt", "slti", "sltu", "sltiu")}
-"""Instructions that are counted, as in the paper: words compared, and numbers that become bits."""
+"""Instructions that are counted, as in the paper: products of words, and binarisations of sums."""
 
 _INNER = slice(network.BORDER, network.BORDER + network.POOLED)
 
@@ -43,13 +43,13 @@ class BnnCase:
 
     variant: str = "dense"
     popcount: str
-    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share the work
-    machine: Machine  # its surroundings; its seed is also that of weights and image
+    config: CoreConfig | ClusterConfig  # all cores of a cluster share the work
+    machine: Machine  # its seed is also that of weights and image
     checked: bool = True  # whether every retirement is checked
 
 
 def run_bnn(case: BnnCase) -> Result:
-    """Classify a synthetic image with random weights and compare every layer's results with the golden model's.
+    """Classify a synthetic image with random weights and compare the results of every layer with the golden model's.
     ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0."""
     return BnnWork(case).run()
 
@@ -72,12 +72,12 @@ class BnnWork(Workload):
         executable = executable_of(self.program, function.name, [outside])
         super().__init__(case.config, case.machine, executable, macs=function.macs, checked=case.checked)
 
-    def compared(self, outcome: RunResult) -> list[Compared]:
+    def compared(self, outcome: RunResult) -> list[Comparison]:
         """Compare all maps with those of the golden model."""
-        found = _found(self.case, self.built, outcome.memory[self.program.data_base])
-        return [Compared.of(name, self.expected[name], values) for name, values in found.items()]
+        maps = _decoded_maps(self.case, self.built, outcome.memory[self.program.data_base])
+        return [Comparison.of(name, self.expected[name], values) for name, values in maps.items()]
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record."""
         function = self.built.function
         accounts = function_accounts(outcome, function.function, self.program.text_base)
@@ -106,11 +106,11 @@ class BnnWork(Workload):
 def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
     stages = classify(image, (weights.conv1, weights.conv2), (weights.fc1, weights.fc2, weights.fc3))
     names = ("map1", "map2", "hidden1", "hidden2", "output")
-    found = dict(zip(names, stages, strict=True))
-    return {name: values if name == "output" else (values > 0).astype(np.int64) for name, values in found.items()}
+    layers = dict(zip(names, stages, strict=True))
+    return {name: values if name == "output" else (values > 0).astype(np.int64) for name, values in layers.items()}
 
 
-def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
+def _decoded_maps(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:
     image = run.function.image
 
     def words(name: str) -> NDArray[np.int64]:
@@ -125,7 +125,7 @@ def _found(case: BnnCase, run: Classifier, memory: NDArray[np.uint8]) -> Mapping
                 sums = image.view("map1", memory).view("i1").reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)
                 return (sums > 0).astype(np.int64)
             case "crumbs":
-                # even channels, then odd ones; of a crumb the upper bit is that of the sign
+                # even channels, then odd ones; the upper bit of a crumb is its sign
                 crumbs = words("map1").reshape(MAP_SIDE, MAP_SIDE, 2)[..., np.newaxis]
                 bits = 1 - (crumbs >> np.arange(1, XLEN, 2) & 1)
                 return bits.swapaxes(2, 3).reshape(MAP_SIDE, MAP_SIDE, network.CHANNELS)

@@ -1,4 +1,4 @@
-"""The CIFAR-10 network of the PULP-NN paper: three convolutions, each with ReLU and pooling, and a classifier."""
+"""The CIFAR-10 network of the PULP-NN paper: three convolutions with ReLU and pooling, and a linear classifier."""
 
 from pathlib import Path
 
@@ -29,12 +29,12 @@ _KAPPA = (128, 256)
 
 
 def normalised_images(pixels: NDArray[np.uint8]) -> Ints:
-    """Inputs of the network with signed weights: differences to the mean, halved, rounded, 8 bits."""
+    """Inputs of the network with signed weights: halved differences from the mean, rounded to 8 bits."""
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
 
 def trained(path: Path) -> Network:
-    """The network of signed 8-bit weights in an npz file: see :mod:`xpulpnn_sw.networks.importers.arrays_file`.
+    """The network with the signed 8-bit weights of an npz file, see :mod:`xpulpnn_sw.networks.importers.arrays_file`.
 
     Raises :class:`InputError` for a file without them.
     """
@@ -42,14 +42,13 @@ def trained(path: Path) -> Network:
 
 
 def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
-    """A network of random weights and a random input, for which the results of every layer spread over their range.
+    """A network with random weights and a random input, such that the results of every layer fill their range.
 
-    The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic that of
-    :func:`trained`. With fewer, activations are unsigned, which makes ReLU part of the requantisation by batch
-    normalisation, and the last layer's results are its sums.
+    The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic is that of
+    :func:`trained`. With fewer bits activations are unsigned, so that the requantisation includes ReLU, and the last
+    layer returns its accumulators.
     """
     rng = np.random.default_rng(seed)
-    # an image of patches
     patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
     pixels = ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
     signed = bits == _SIGNED.x
@@ -78,7 +77,7 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
-    """A convolution, and its pooling, with ReLU if the results are signed; the edge cuts windows off."""
+    """A convolution and its pooling, with ReLU if the results are signed; windows are clipped at the edge."""
     side, filters = SIDE >> number, _FILTERS[number]
     convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
@@ -109,7 +108,7 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
 
 
 def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
-    """Random weights, those of a filter with a mean of nearly 0, so that sums do not follow that of the activations."""
+    """Random weights with a mean of nearly 0 in every filter, so that sums do not depend on the mean activation."""
     most = (1 << (bits - 1)) - 1
     count = int(np.prod(shape[1:]))
     half = rng.integers(1, most, (shape[0], count // 2), endpoint=True)
@@ -120,7 +119,7 @@ def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> In
 def _spread(
     activations: Ints, weights: Ints, sums: Ints, precision: Precision, rng: np.random.Generator
 ) -> LayerTensors:
-    """The operands of a layer whose results then spread: two standard deviations of the sums to each side."""
+    """Operands of a layer whose requantisation maps two standard deviations of the sums to the range of the results."""
     channels = weights.shape[0]
     deviation = max(1, int(sums.std()))
     if precision.y_signed:

@@ -1,4 +1,4 @@
-"""Kernels as workloads of a cluster, in the TCDM or in tiles, and when tiles were computed and moved."""
+"""Kernels as workloads of a cluster, in the TCDM or in tiles, with the times of computations and transfers."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import (
-    Compared,
+    Comparison,
     Progress,
     Result,
     executable_of,
@@ -35,13 +35,13 @@ from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.plan import TileStep
 from xpulpnn_sw.kernels.variants import Variant
 
-ENGINE = "cluster"  # what ran a kernel, in its record
+ENGINE = "cluster"  # field `engine` of a record
 
-RELEASED, BEGIN, DONE, READY = range(len(TIMES))  # places of the times in the report of a core
+RELEASED, BEGIN, DONE, READY = range(len(TIMES))  # indices of the times in the report of a core
 
 
 def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> dict[str, Any]:
-    """The record of a division into tiles, from the reports of the cores; its steps lie between two barriers."""
+    """The record of a layer in tiles, from the reports of the cores; each step lies between two barriers."""
     plan = program.plan
     steps = [
         _step(program, number, step, times, moving_cycles(outcome, times[number, 0, RELEASED], step_end(times, number)))
@@ -53,15 +53,14 @@ def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.
         "tiles": len(plan.tiles),
         "rows": len(program.division.rows_of(plan.tiles[0])),  # output rows and channels of a tile
         "channels": plan.channels,
-        "unit": program.division.unit,  # of rows: `pixels` where the input is a row for each of them
-        # what comes first: after a tile the next rows of the same channels, or the other way round
-        "order": "channels" if plan.channels_first else "rows",
-        "overlap": plan.overlap,  # whether data were moved while tiles were computed
+        "unit": program.division.unit,  # of rows: `pixels` if the input has one row for each
+        "order": "channels" if plan.channels_first else "rows",  # of the outer loop over tiles
+        "overlap": plan.overlap,  # whether transfers and computation overlap
         "tcdm_bytes": len(program.data),
         "tcdm": [{"name": name, "address": at.address, "bytes": at.length} for name, at in program.places.items()],
-        "loaded": loaded,  # bytes of operands and results moved
+        "loaded": loaded,  # bytes
         "stored": stored,
-        "moving": moving,  # cycles in which the DMA engine moved data, all cores waited for it, some computed
+        "moving": moving,  # cycles with DMA transfers, with all cores waiting for them, with computation
         "waiting": sum(step["waiting"] for step in steps),
         "computing": sum(step["computed"] - step["begin"] for step in steps if step["tile"] is not None),
         "bytes_per_cycle": round((loaded + stored) / max(moving, 1), 4),
@@ -70,13 +69,13 @@ def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.
 
 
 def moving_cycles(outcome: RunResult, begin: int, end: int) -> int:
-    """Cycles from ``begin`` to before ``end`` in which the DMA engine was moving data."""
+    """Cycles from ``begin`` to before ``end`` with DMA transfers."""
     first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
     return int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum())
 
 
 def step_end(times: NDArray[np.int64], number: int) -> int:
-    """The cycle in which the next step begins; of the last one, in which everything is done."""
+    """Cycle in which the next step begins, or in which everything is done after the last step."""
     return int(times[number + 1, 0, RELEASED] if number + 1 < len(times) else times[number, 0, READY])
 
 
@@ -89,11 +88,11 @@ def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.
     loaded, stored = program.moved[number]
     return {
         "tile": step.work.number if step.work else None,
-        "rows": _ends(program.division.rows_of(tile)) if tile else [],  # first and behind the last
+        "rows": _ends(program.division.rows_of(tile)) if tile else [],  # start and stop (exclusive)
         "channels": _ends(tile.channels) if tile else [],
         "begin": int(own[0, RELEASED] - start),  # when the barrier opened
-        "computed": computed,  # when the last core had its share done
-        "end": max(computed, end),  # when everything was moved as well
+        "computed": computed,  # when the last core had finished its share
+        "end": max(computed, end),  # when the transfers were complete as well
         "compute": int((own[:, DONE] - own[:, BEGIN]).mean()) if tile else 0,  # cycles of a core, on average
         "waiting": max(end - computed, 0),  # cycles that all cores waited for the DMA engine
         "loaded": loaded,
@@ -113,7 +112,7 @@ def cluster_of(case: Case) -> ClusterConfig:
 
 
 def check_cluster_case(case: Case) -> None:
-    """Raise an error unless the cores have the instructions and the TCDM has the room."""
+    """Raise an error unless the cores have the instructions and the program fits into memory."""
     case.check()
     cluster, kernel = cluster_of(case), case_kernel(case, case_tensors(case))
     program = tiles_of(case, kernel) or cluster_program(kernel, cluster.cores)
@@ -122,8 +121,8 @@ def check_cluster_case(case: Case) -> None:
 
 
 def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:
-    """The program that computes the layer in tiles; None if it shall not, and need not. Raises :class:`LayerError` if
-    it needs tiles and cannot have them."""
+    """The program that computes the layer in tiles if they are requested or needed, else None. Raises
+    :class:`LayerError` if the layer needs tiles and cannot be divided."""
     cluster = cluster_of(case)
     if case.tiling is None:
         needed = len(cluster_program(kernel, cluster.cores).data)
@@ -141,23 +140,23 @@ def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:
 
 
 def cluster_executable(case: Case, program: BareClusterProgram | TiledProgram) -> Executable:
-    """The program as the runner takes it."""
+    """The program as an executable."""
     return executable_of(program, case.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
 
 def run_cluster_case(case: Case, progress: Progress | None = None) -> Result:
-    """Run a case, in tiles if they are asked for or needed, and check it.
+    """Run a case, in tiles if they are requested or needed, and check it.
 
-    The memory afterwards is compared with the reference layer, on request every retirement is checked. With instruction
-    caches a kernel that is not in tiles runs twice, and the accounts of a program that runs it once are taken off.
-    ``cycles`` are those from the release of the barrier before the kernel to that of the barrier after it; in tiles
-    from the first command of the DMA engine until all results are in the memory outside.
+    The results are compared with the reference layer; on request every retirement is checked. With instruction caches
+    a kernel without tiles runs twice, and the accounts of the first pass are subtracted. ``cycles`` count from the
+    release of the barrier before the kernel to that of the barrier after it; with tiles from the first DMA command
+    until all results are in external memory.
     """
     return cluster_kernel(case).run(progress)
 
 
 def cluster_kernel(case: Case) -> "ClusterKernel":
-    """The work of a case, in tiles if they are asked for or needed."""
+    """The workload of a case, in tiles if they are requested or needed."""
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     tiles = tiles_of(case, kernel)
@@ -171,11 +170,11 @@ class ClusterKernel(KernelWork):
 
     @abstractmethod
     def span(self, outcome: RunResult) -> tuple[int, int]:
-        """Return the cycles, from the end of reset on, in which what is measured begins and ends."""
+        """Return the cycles, counted from the end of reset, in which the measurement begins and ends."""
 
     def fields(self, outcome: RunResult, cycles: int, shares: list[int]) -> dict[str, Any]:
-        """Return the record from the cycles of all and those that each core worked."""
-        # the function lies before what calls it
+        """Return the record from the cycles of the kernel and the working cycles of each core."""
+        # the account starts with the function
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         cluster = cluster_of(self.case)
         return self.kernel_figures(rows, cycles) | {
@@ -194,7 +193,7 @@ class ClusterWork(ClusterKernel):
     """A kernel that the cores of a cluster share, its operands in the TCDM."""
 
     def __init__(self, case: Case, tensors: LayerTensors, kernel: KernelRun) -> None:
-        # in two passes if instruction caches are to be warm
+        # instruction caches are warm in the second pass
         self.cached = cluster_of(case).icache_private > 0
         self.program = cluster_program(kernel, case.config.cores, passes=1 + self.cached)
         super().__init__(case, tensors, kernel, cluster_executable(case, self.program))
@@ -203,12 +202,12 @@ class ClusterWork(ClusterKernel):
         """Return the TCDM after a run."""
         return outcome.memory[TCDM_BASE]
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
-        """Return the record; the cycles are those from barrier to barrier."""
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+        """Return the record; its cycles count from barrier to barrier."""
         if self.cached and outcome.exit.ok:
             once = cluster_executable(self.case, cluster_program(self.kernel, self.config.cores))
             first = run_program(once, self.config, self.machine, account=True)
-            outcome.accounts = [both - one for both, one in zip(outcome.accounts, first.accounts, strict=True)]
+            outcome.accounts = [both - cold for both, cold in zip(outcome.accounts, first.accounts, strict=True)]
         begin, end = self.span(outcome)
         return self.fields(outcome, end - begin, self.program.shares(self.memory(outcome)))
 
@@ -218,18 +217,18 @@ class ClusterWork(ClusterKernel):
 
 
 class TiledWork(ClusterKernel):
-    """A layer in tiles, its operands in the memory outside."""
+    """A layer in tiles, its operands in external memory."""
 
     def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
         self.tiled = tiles
         super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the memory outside after a run."""
+        """Return the external memory after a run."""
         return image_after(outcome, self.tiled.run.image)
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
-        """Return the record, the figures of the tiles in it."""
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+        """Return the record with the figures of the tiles."""
         times = self._times(outcome)
         begin, end = self.span(outcome)
         working = np.array([step.work is not None for step in self.tiled.steps])
@@ -237,7 +236,7 @@ class TiledWork(ClusterKernel):
         return self.fields(outcome, end - begin, shares) | {"tiling": tiling_figures(self.tiled, outcome, times)}
 
     def span(self, outcome: RunResult) -> tuple[int, int]:
-        """Return the cycles of the first command of the DMA engine and of the last result outside."""
+        """Return the cycles of the first DMA command and of the last result in external memory."""
         times = self._times(outcome)
         return int(times[0, 0, RELEASED]), int(times[-1, 0, READY])
 

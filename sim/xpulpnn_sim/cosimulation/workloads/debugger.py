@@ -1,4 +1,4 @@
-"""A run that a debugger looks at: the socket at which it is served, and when the run ends."""
+"""Runs under a debugger: the socket of the test access port, and the end of the run."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -22,37 +22,37 @@ _HOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Debugger:
-    """OpenOCD's end of a test access port, by its protocol remote_bitbang."""
+    """A connection to OpenOCD by its protocol remote_bitbang."""
 
     listener: socket.socket
-    holds: bool = False  # whether the program starts when the debugger halts it for the first time, and not before
-    tell: Callable[[str], None] | None = None  # takes the end of the program while a debugger looks at it
-    closing: bool = False  # whether the run is to end soon, whatever the program does
-    _here: bool = False
-    _end: Exit | None = None  # what the program has ended with
+    holds: bool = False  # whether the program does not start before the debugger has halted it once
+    tell: Callable[[str], None] | None = None  # reports the end of the program while a debugger is connected
+    closing: bool = False  # whether to end the run as soon as possible
+    _connected: bool = False
+    _end: Exit | None = None  # end of the program
 
     @property
     def port(self) -> int:
-        """Number of the port at which it is served."""
+        """Number of the TCP port."""
         return self.listener.getsockname()[1]
 
     def settings(self, harts: int) -> dict[str, int]:
-        """The same as fields of SETTINGS; a program that is held starts when each of the harts has been asked to halt
-        alone, as debuggers do to look at it, and then all are."""
+        """Fields of ``SETTINGS``. A held program starts after halt requests to each hart alone, by which debuggers
+        examine harts, and then to all of them."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
     def ended(self, events: Event, end: Exit | None) -> Exit | None:
-        """The end of the run, behind an end of the program: that, but not while a debugger is there."""
+        """End of the run: that of the program, but not while a debugger is connected."""
         if Event.DEBUGGER_CAME in events:
-            self._here = True
+            self._connected = True
         if Event.DEBUGGER_LEFT in events:
-            self._here = False
-        if end is not None and self._here and self.tell is not None:
+            self._connected = False
+        if end is not None and self._connected and self.tell is not None:
             self.tell(f"the program has ended: {end.text}")
         self._end = end or self._end
         if self.closing:
             return self._end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
-        return None if self._here else self._end
+        return None if self._connected else self._end
 
 
 def debugged(config: Config) -> Config:
@@ -66,7 +66,7 @@ def debugged(config: Config) -> Config:
 
 @contextmanager
 def serving(port: int, *, holds: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[Debugger]:
-    """Listen at a port of this machine, or at any free one for 0; raises :class:`InputError` if it is taken."""
+    """Listen at a TCP port of this machine, or at any free one for 0; raises :class:`InputError` if it is in use."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

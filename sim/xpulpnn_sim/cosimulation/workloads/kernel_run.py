@@ -1,4 +1,4 @@
-"""Kernels as workloads of one core, as a program or as the stream of their instructions."""
+"""Kernels as workloads of one core, as a program or as an instruction stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,7 +15,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
-    Compared,
+    Comparison,
     ExecutedStream,
     Progress,
     Result,
@@ -43,9 +43,9 @@ _Results = NDArray[np.int32]
 
 
 def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
-    """Return the results of a layer, of the width and sign of the precision."""
+    """Return the results of a layer with the width and sign of the precision."""
     stage = Stage(name=str(layer), layer=layer, precision=precision, tensors=tensors)
-    return stage_results(stage, *(one[np.newaxis] for one in stage.maps))[0]
+    return stage_results(stage, *(operand[np.newaxis] for operand in stage.maps))[0]
 
 
 _WIDTHS = {
@@ -54,33 +54,33 @@ _WIDTHS = {
     "weights": ("w", "w_signed"),
     "second": ("w", "w_signed"),
 }
-"""Operands of any kernel: where a precision has their width and sign."""
+"""Attributes of a precision with the width and sign of each operand."""
 
 
 def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
-    """The same with each operand's elements all the least, all the greatest, or some of both."""
+    """Tensors with every element of the operands at the least or the greatest value of its range."""
     changed: dict[str, Ints] = {}
-    for one in fields(tensors):
-        if one.name in _WIDTHS:
-            width, sign = (getattr(precision, name) for name in _WIDTHS[one.name])
+    for operand in fields(tensors):
+        if operand.name in _WIDTHS:
+            width, sign = (getattr(precision, name) for name in _WIDTHS[operand.name])
             least = -(1 << (width - 1)) if sign else 0
             greatest = least + (1 << width) - 1
             if width == SIGN_BITS:
                 least, greatest = -1, 1
-            shape = getattr(tensors, one.name).shape
+            shape = getattr(tensors, operand.name).shape
             share = float(rng.choice((0, 1 / 2, 1)))
-            changed[one.name] = np.where(rng.random(shape) < share, least, greatest)
+            changed[operand.name] = np.where(rng.random(shape) < share, least, greatest)
     return replace(tensors, **changed)
 
 
-MAX_IRQ_RATE = 0.03  # Interrupts must not come faster than their handler takes
+MAX_IRQ_RATE = 0.03  # with more interrupts their handlers take all the time
 
 ENGINES = ("stream", "core")
-"""Engines of kernels: the back end fed with the executed instructions, or the core with the kernel as a program."""
+"""Engines of kernels: the back end with an instruction stream, or the core with a program."""
 
 
 def short_precision(kernel: str, bits: int) -> Precision:
-    """Return the precision that one width stands for: a ``matmul`` leaves its results in 32 bits."""
+    """Return the precision for one width; results of ``matmul`` have 32 bits."""
     return find_kernel(kernel).uniform(bits)
 
 
@@ -91,18 +91,15 @@ class Case:
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
     variant: str
-    config: CoreConfig | ClusterConfig  # the core, or the cluster all of whose cores share the work
-    # with which memory and interrupts; its seed is also that of the tensors
-    machine: Machine = field(default_factory=Machine)
+    config: CoreConfig | ClusterConfig  # all cores of a cluster share the work
+    machine: Machine = field(default_factory=Machine)  # its seed is also that of the tensors
     checked: bool = True  # whether every retirement is checked
-    specialise: bool = False  # whether the kernel function is for this layer only, its sizes constants
-    # how results below 32 bits come of the accumulators, in kernels that have a choice; of one bit always by a
-    # threshold
-    rule: Rule = Rule.BN32
+    specialise: bool = False  # whether the sizes of the layer are constants in the kernel function
+    rule: Rule = Rule.BN32  # requantisation, in kernels with a choice; results of one bit always take a threshold
     extreme: bool = False  # whether all elements of the operands are at the ends of their ranges
-    placement: Placement = "padded"  # how what the cores of a cluster read side by side lies in the banks
-    # the tiles of a cluster that the layer is computed in, its operands outside; None: none if it fits into the TCDM,
-    # else as it takes least time
+    placement: Placement = "padded"  # layout in the banks of operands that the cores of a cluster read at the same time
+    # tiles of a layer on a cluster, whose operands are in external memory; None: no tiles if it fits into the TCDM,
+    # otherwise the fastest ones
     tiling: Tiling | None = None
 
     @property
@@ -122,7 +119,7 @@ class Case:
         return f"{self.kernel} {self.layer} {self.precision} {self.variant}{where}"
 
     def check(self) -> None:
-        """Raise an error unless the variant has the precision and the core the instructions."""
+        """Raise an error unless the variant supports the precision and the core has the instructions."""
         if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
             raise InputError(
                 f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
@@ -155,11 +152,10 @@ class Case:
 def run_case(
     case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
-    """Run a case on one of :data:`ENGINES` and check it. The memory afterwards is compared with the reference layer in
-    any case. With ``waves`` the same run, cycle by cycle, is repeated on a model that writes waveforms; only a stream
-    has them."""
+    """Run a case on one of :data:`ENGINES` and compare its results with the reference layer. With ``waves``, on a
+    stream only, the model writes waveforms."""
     tensors = case_tensors(case)
-    work = {one.engine: one for one in (KernelStream, KernelProgram)}[engine]
+    work = {work_class.engine: work_class for work_class in (KernelStream, KernelProgram)}[engine]
     return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)
 
 
@@ -176,7 +172,7 @@ class KernelWork(Workload):
         """Return the data memory after a run."""
         return outcome.memory[self.kernel.image.base]
 
-    def compared(self, outcome: RunResult) -> list[Compared]:
+    def compared(self, outcome: RunResult) -> list[Comparison]:
         """Compare the results with the reference layer."""
         return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
 
@@ -218,14 +214,14 @@ class KernelStream(KernelWork):
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
         super().__init__(case, tensors, kernel, kernel_stream(kernel))
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
-        """Return the record; the cycles are those of the function's instructions."""
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+        """Return the record; its cycles are those of the function's instructions."""
         rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         return self.kernel_figures(rows, int(rows.sum()))
 
 
 def kernel_stream(kernel: KernelRun) -> ExecutedStream:
-    """The executed instructions of a call, all of them at once, so that the time of a run is that of the simulation."""
+    """The executed instructions of a call, computed in advance so that a run measures simulation only."""
     call, image = kernel_call(kernel), kernel.image
     sequence = np.concatenate(list(executed(kernel, call, kernel_memory(kernel), products=False)))
     return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
@@ -240,8 +236,8 @@ class KernelProgram(KernelWork):
         self.program = bare_program(kernel)
         super().__init__(case, tensors, kernel, executable_of(self.program, case.name))
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
-        """Return the record; the cycles are those of mcycle around the call."""
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+        """Return the record; its cycles are measured by mcycle around the call."""
         rows = function_accounts(outcome, self.kernel.function, self.program.text_base)
         return self.kernel_figures(rows, self.program.measured(self.memory(outcome)))
 
@@ -254,7 +250,7 @@ def case_tensors(case: Case) -> Any:
 
 
 def case_kernel(case: Case, tensors: Any) -> KernelRun:
-    """The kernel of a case, with room for all cores."""
+    """The kernel of a case for all cores."""
     return kernel_of(case.layer).build(
         case.layer,
         case.precision,
@@ -266,7 +262,7 @@ def case_kernel(case: Case, tensors: Any) -> KernelRun:
     )
 
 
-def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> Compared:
+def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> Comparison:
     """Compare the results in ``memory`` with the reference layer."""
     got = kernel.output.decode(kernel.image, memory)
-    return Compared.of("output", reference(case.layer, tensors, case.precision), got)
+    return Comparison.of("output", reference(case.layer, tensors, case.precision), got)

@@ -1,4 +1,4 @@
-"""Generated functions as workloads of one core, and matrix products of packed operands beside others."""
+"""Generated functions as workloads of one core, and sweeps of matrix products with packed operands."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
-    Compared,
+    Comparison,
     Result,
     Workload,
     executable_of,
@@ -37,7 +37,7 @@ from xpulpnn_sw.toolchain.build_options import core_name
 
 
 class FunctionWork(Workload):
-    """A function with the results it must have; raises :class:`InputError` if the core lacks instructions for it."""
+    """A function with its expected results; raises :class:`InputError` if the core lacks its instructions."""
 
     def __init__(
         self, function: Function, expected: NDArray[np.int64], config: CoreConfig, machine: Machine, *, checked: bool
@@ -50,12 +50,12 @@ class FunctionWork(Workload):
         executable = executable_of(self.program, function.name)
         super().__init__(config, machine, executable, macs=function.macs, checked=checked)
 
-    def compared(self, outcome: RunResult) -> list[Compared]:
+    def compared(self, outcome: RunResult) -> list[Comparison]:
         """Compare the results with those expected."""
         image = self.function.image
-        return [Compared.of("output", self.expected, self.function.output.decode(image, outcome.memory[image.base]))]
+        return [Comparison.of("output", self.expected, self.function.output.decode(image, outcome.memory[image.base]))]
 
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record."""
         text = self.function.function
         (rows,) = function_accounts(outcome, text, self.program.text_base)
@@ -73,17 +73,17 @@ _Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPoint:
-    """A matrix product and the way to compute it."""
+    """A matrix product and the algorithm that computes it."""
 
     layer: MatmulLayer
-    w: int  # bits of a weight and of an activation
-    a: int  # bits of a weight and of an activation
-    plan: PackedPlan | None = None  # how operands are packed; None: bit-serial, unless there is a `variant`
-    variant: str | None = None  # the library's kernel to be compared with; of equal, signed weights, `w` = `a` bits
+    w: int  # bits of a weight
+    a: int  # bits of an activation
+    plan: PackedPlan | None = None  # packing of the operands; None: bit-serial, unless there is a `variant`
+    variant: str | None = None  # kernel of the library to compare with; its weights are signed and `w` = `a`
     signed: bool = False  # whether weights are signed
-    extreme: bool = False  # whether all operands are as large as they can be instead of random
-    sweep: str = "table"  # what the point is part of
-    facts: dict[str, int] = field(default_factory=dict[str, int])  # what the record holds besides
+    extreme: bool = False  # whether all operands have their greatest value instead of random ones
+    sweep: str = "table"  # name of the sweep
+    facts: dict[str, int] = field(default_factory=dict[str, int])  # further fields of the record
 
     @property
     def kind(self) -> str:
@@ -111,7 +111,7 @@ class SweepPoint:
 
     @property
     def way(self) -> _Record:
-        """The way to compute it, under the names of the record."""
+        """Fields of the record that describe the algorithm."""
         if self.variant is not None:
             block = self.variant.split("_")[-1]
             return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}
@@ -143,8 +143,8 @@ class SweepPoint:
 
 
 def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
-    """Run a point on the whole core; with ``check`` every retirement is checked, the results always are. The record's
-    ``cycles`` leave the packing of the activations out, which ``packing_cycles`` holds."""
+    """Run a point on the core and compare its results; with ``check`` every retirement is checked too. ``cycles`` of
+    the record exclude the packing of activations, ``packing_cycles``."""
     if point.variant is not None:
         return _library(point, config, machine, check=check)
     weights, activations = point.operands(machine.seed)
@@ -172,9 +172,9 @@ def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: 
 
 
 def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
-    """The record of a point from that of its function, of whose cycles ``packing`` are no part of the product."""
-    layer, plan, found = point.layer, point.plan, result.record
-    cycles = found["cycles"] - packing
+    """The record of a point from that of its function, ``packing`` of whose cycles pack activations."""
+    layer, plan, measured = point.layer, point.plan, result.record
+    cycles = measured["cycles"] - packing
     record = {
         "kernel": "ulppack",
         "kind": point.kind,
@@ -192,9 +192,9 @@ def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
         "cycles_per_mac": round(cycles / layer.macs, DIGITS),
         "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, DIGITS),
         "estimated_cycles": None if plan is None else plan.cycles,
-        **{name: found[name] for name in ("instructions", "stalls", "mismatches")},
+        **{name: measured[name] for name in ("instructions", "stalls", "mismatches")},
         **point.facts,
-        **{name: found[name] for name in ("wall_s", "sim_cycles_per_s")},
+        **{name: measured[name] for name in ("wall_s", "sim_cycles_per_s")},
     }
     return replace(result, record=record)
 
@@ -202,8 +202,8 @@ def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
 def run_sweep_points(
     points: Sequence[SweepPoint], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
 ) -> Iterator[Result]:
-    """Run points on ``jobs`` processes, results in order; the model is compiled first. What was asked for twice, or in
-    several sweeps, runs once."""
+    """Run points on ``jobs`` processes, results in order; the model is compiled first. Equal points, also of different
+    sweeps, run once."""
     same: dict[str, SweepPoint] = {}
     names = [repr(replace(point, sweep="", facts={})) for point in points]
     for name, point in zip(names, points, strict=True):
@@ -214,5 +214,5 @@ def run_sweep_points(
             model_library("core", config)
         results, done = pool.map(run_one, same.values()), dict[str, Result]()
         for point, name in zip(points, names, strict=True):
-            found = done[name] = done[name] if name in done else next(results)
-            yield replace(found, record=found.record | {"sweep": point.sweep, **point.facts})
+            result = done[name] = done[name] if name in done else next(results)
+            yield replace(result, record=result.record | {"sweep": point.sweep, **point.facts})

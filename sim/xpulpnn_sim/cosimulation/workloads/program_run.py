@@ -1,4 +1,4 @@
-"""Runs programs on the whole core until they end: exit and output channel, checks, counts."""
+"""Runs programs on a core or cluster, with their exit and output channel, checks and profile."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ class LockstepCheck(FirstDifference):
             raise difference
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """Compare what is left, and the number of retirements of each hart with those compared."""
+        """Compare the remaining accesses, and the number of retirements of each hart with those compared."""
         reference, findings = self._reference, Findings()
         if isinstance(reference, ClusterLockstep):
             nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
@@ -73,10 +73,9 @@ def run_program(
     also: Sequence[Checker] = (),
     debugger: Debugger | None = None,
 ) -> RunResult:
-    """Run a program on the core, or on all cores of a cluster, until it ends, with checkers ``also`` of the caller and
-    in the hands of a ``debugger``.
-    Raises :class:`InputError` for a program or surroundings that do not fit, :class:`ToolError` if the model cannot be
-    built."""
+    """Run a program on the core, or on all cores of a cluster, until it ends, with further checkers ``also`` and under
+    a ``debugger``. Raises :class:`InputError` for a program or machine that does not suit the design,
+    :class:`ToolError` if the model cannot be built."""
     machine = machine or Machine()
     harts, cluster = hart_ids(config, machine), config if isinstance(config, ClusterConfig) else None
     require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
@@ -139,7 +138,7 @@ def run_program(
 def retirement_check(
     executable: Executable, config: CoreConfig | ClusterConfig, machine: Machine, library: Path
 ) -> RetirementCheck:
-    """The check of every retirement of a program."""
+    """The checker of every retirement of a program."""
     hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
     return RetirementCheck(
         library,
@@ -155,7 +154,7 @@ def retirement_check(
 
 
 def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:
-    """The checks of what the peripherals of a cluster answer and do."""
+    """The checkers of the peripherals of a cluster."""
     name_of = executable.symbol_at
     checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
     if cluster.dma:
@@ -165,7 +164,7 @@ def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machi
 
 
 def text_window(executable: Executable) -> Window:
-    """First address and size of what holds the program's functions and its entry."""
+    """First address and size of the segments with functions and entry of the program."""
     starts = {executable.entry, *(function.address for function in executable.functions)}
     spans = [
         (segment.address, segment.address + segment.size)
@@ -177,7 +176,7 @@ def text_window(executable: Executable) -> Window:
 
 
 class _Host:
-    """The other end of the program's exit and output channel."""
+    """The host side of the program's exit and output channel."""
 
     def __init__(
         self,
@@ -191,7 +190,7 @@ class _Host:
         self.printed = bytearray()
 
     def served(self) -> Exit | None:
-        """Serve what the program has written to ``tohost``; the end if that is what it means."""
+        """Serve a word written to ``tohost``; returns the end of the program if the word means one."""
         model = self._session.model
         if Event.TOHOST not in model.events or model.events & OUTSIDE:
             return None
@@ -244,7 +243,7 @@ MEANING = {
 
 
 class Profile:
-    """The counts of a run, put together for people."""
+    """The cycles of a run by instruction and by function."""
 
     def __init__(self, executable: Executable, account: NDArray[np.uint64]) -> None:
         self._executable = executable
@@ -255,14 +254,14 @@ class Profile:
         self.cycles = int(account.sum())
 
     def by_instruction(self) -> Iterator[dict[str, Any]]:
-        """Each instruction that took cycles by address; its cycles, retirements, and stalls by cause."""
+        """Instructions that took cycles in the order of addresses: cycles, retirements, and stalls by cause."""
         for slot in np.flatnonzero(self._rows.any(axis=1)).tolist():
             pc = self._base + HALF_BYTES * slot
             symbol = self._executable.symbol_at(pc)
             yield {"pc": pc, "symbol": symbol, "text": text_of(self._word(pc), pc)} | self._row(self._rows[slot])
 
     def by_function(self, outside: str) -> list[dict[str, Any]]:
-        """Functions with their cycles, the largest first; code of no function is called ``outside``."""
+        """Functions by decreasing cycles; code outside functions is called ``outside``."""
         members: dict[tuple[str, int | None], NDArray[np.uint64]] = {}
         if self._rest.any():
             members[outside, None] = self._rest.copy()

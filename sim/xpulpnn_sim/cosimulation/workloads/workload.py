@@ -1,14 +1,14 @@
-"""Workloads, everything that runs on a design: how it is run, how its results are judged, what its record says.
+"""Workloads: programs with expected results and records of their runs.
 
-A workload names a program and the design it runs on; after the run it finds its results in memory beside those that the
-golden models expect, and puts its own figures together. All else is the same for kernels, functions and networks.
+A workload names a program and a design; after the run it compares results in memory with those of the golden models and
+returns its figures. Everything else is common to kernels, functions and networks.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,9 @@ from xpulpnn_sw.kernels.programs.bare import BareProgram
 class ExecutedStream:
     """A stream of executed instructions with its data."""
 
-    words: U32  # the text
-    pcs: U32  # addresses of its words
-    sequence: U32  # numbers of the executed instructions, in their order
+    words: U32  # text
+    pcs: U32  # addresses of the words
+    sequence: U32  # indices of the executed instructions in the text, in order
     memory: dict[int, NDArray[np.uint8]] = field(default_factory=dict[int, NDArray[np.uint8]])  # changed by the run
 
 
@@ -55,7 +55,7 @@ def run_stream(
     waves: Waves | None = None,
     library: Path | None = None,
 ) -> RunResult:
-    """Run an instruction stream on the back end to its end, or to the first error after which it cannot go on."""
+    """Run an instruction stream on the back end to its end, or to the first error that stops it."""
     library = library or model_library("stream", config, trace=waves is not None)
     memory, pcs = stream.memory, stream.pcs
     for base, content in memory.items():
@@ -83,14 +83,14 @@ def _no_name(pc: int) -> str:
 
 
 def _stream_end(session: Session, progress: Progress | None) -> Exit | None:
-    """Run to the end of the stream, or to what ends it before."""
-    model, told = session.model, 0
+    """Run the stream; returns why it ended early, if it did."""
+    model, reported = session.model, 0
     while True:
         events = session.advance(min(session.limit, model.cycles + CHUNK_CYCLES))
         status = model.status
         if progress is not None:
-            progress(int(status["accepted"]) - told)
-            told = int(status["accepted"])
+            progress(int(status["accepted"]) - reported)
+            reported = int(status["accepted"])
         if Event.WRONG_REDIRECT in events:
             position = int(status["position"])
             expected, got = int(status["expected"]), int(status["got"])
@@ -111,15 +111,15 @@ DIGITS = 4  # digits of fractions in records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """Results beside those expected: how many are wrong, and a line about the first of these."""
+class Comparison:
+    """Outcome of comparing results with expected ones: number of wrong ones, and a report of the first."""
 
     wrong: int
     report: str | None
 
     @classmethod
-    def of(cls, name: str, expected: NDArray[Any], got: NDArray[Any], counts: NDArray[Any] | None = None) -> "Compared":
-        """Compare elements, those alone where ``counts`` is not 0."""
+    def of(cls, name: str, expected: NDArray[Any], got: NDArray[Any], counts: NDArray[Any] | None = None) -> Self:
+        """Compare elements, only those with ``counts`` other than 0 if it is given."""
         different = got != expected
         wrong = np.argwhere(different if counts is None else different & (counts != 0))
         if not len(wrong):
@@ -136,26 +136,26 @@ class Result:
 
     record: dict[str, Any]  # figures as JSON types
     reports: list[str]  # the first mismatches
-    mismatch_position: int | None = None  # number of the instruction of the very first
+    mismatch_position: int | None = None  # number of the first retirement that differs
 
 
-_START, _OF_A_BYTE, _OF_A_MAC, _INTERRUPTED = 1_000_000, 200, 50, 8
+_START_CYCLES, _CYCLES_PER_BYTE, _CYCLES_PER_MAC, _INTERRUPT_FACTOR = 1_000_000, 200, 50, 8
 
 
 def most_cycles(machine: Machine, executable: Executable | ExecutedStream, macs: int) -> int:
-    """Cycles after which a program of so many multiplications is given up, some ten times what the slowest takes."""
+    """Cycles after which a program with ``macs`` multiplications is aborted: about ten times those of the slowest."""
     if isinstance(executable, ExecutedStream):
         size = sum(content.size for content in executable.memory.values())
     else:
         size = sum(segment.size for segment in executable.segments)
     latency = max(machine.l2_latency, machine.response_latency, machine.fetch_latency)
     slowness = latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
-    slowness *= _INTERRUPTED if machine.irq_rate else 1
-    return int((_START + _OF_A_BYTE * size + _OF_A_MAC * macs) * slowness)
+    slowness *= _INTERRUPT_FACTOR if machine.irq_rate else 1
+    return int((_START_CYCLES + _CYCLES_PER_BYTE * size + _CYCLES_PER_MAC * macs) * slowness)
 
 
 class Workload(ABC):
-    """A program made for a design, with what it must compute."""
+    """A program for a design, with its expected results."""
 
     def __init__(
         self,
@@ -166,42 +166,40 @@ class Workload(ABC):
         macs: int,
         checked: bool,
     ) -> None:
-        # with ``checked`` every retirement is checked, not only the results; ``macs`` are the multiplications of these
+        # `checked`: check every retirement, not only the results
         self.config, self.executable, self.checked = config, executable, checked
         self.machine = replace(machine, max_cycles=min(machine.max_cycles, most_cycles(machine, executable, macs)))
 
     @abstractmethod
-    def compared(self, outcome: RunResult) -> Iterable[Compared]:
+    def compared(self, outcome: RunResult) -> Iterable[Comparison]:
         """Compare the results with those expected."""
 
     @abstractmethod
-    def figures(self, outcome: RunResult, compared: Sequence[Compared]) -> dict[str, Any]:
-        """Put the record together, but for mismatches, seconds and speed, which every run has."""
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+        """Return the record without mismatches, seconds and speed, which every run has."""
 
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> Result:
-        """Run it and compare its results with those expected; with ``waves`` a model runs it that writes waveforms."""
+        """Run the program and compare its results with those expected; with ``waves`` the model writes waveforms."""
         options: dict[str, Any] = {"check": self.checked, "account": True, "progress": progress, "waves": waves}
         if isinstance(self.executable, ExecutedStream):
             outcome = run_stream(self.executable, self.config.core, self.machine, **options)
         else:
             outcome = run_program(self.executable, self.config, self.machine, **options)
         compared = list(self.compared(outcome))
-        mismatches = outcome.mismatches + sum(one.wrong for one in compared)
+        mismatches = outcome.mismatches + sum(comparison.wrong for comparison in compared)
         record = self.figures(outcome, compared) | {
             "mismatches": mismatches if outcome.exit.ok else max(mismatches, 1),
             "wall_s": round(outcome.wall_s, DIGITS),
             "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
         }
-        texts = (outcome.difference, *(one.report for one in compared), None if outcome.exit.ok else outcome.exit.text)
-        return Result(
-            record=record,
-            reports=[text for text in texts if text],
-            mismatch_position=outcome.mismatch_position,
-        )
+        texts = [outcome.difference, *(comparison.report for comparison in compared)]
+        texts += [] if outcome.exit.ok else [outcome.exit.text]
+        reports = [text for text in texts if text]
+        return Result(record=record, reports=reports, mismatch_position=outcome.mismatch_position)
 
 
 def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()) -> Executable:
-    """The program as the runner takes it, with the images of memory that are not in its data."""
+    """The program as an executable, with further images of memory."""
     pieces = [(program.data_base, program.data), (program.text_base, program.text)]
     pieces += [(image.base, image.data.tobytes()) for image in outside]
     return Executable(

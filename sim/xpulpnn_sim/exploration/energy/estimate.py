@@ -22,7 +22,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
     reference,
 )
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.cosimulation.workloads.workload import Compared, executable_of, run_stream
+from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
 from xpulpnn_sim.exploration.energy.gate_model import Circuit, GateModel
 from xpulpnn_sim.exploration.library import (
@@ -100,7 +100,7 @@ def kernel_on_core(name: str, kernel: KernelRun, expected: NDArray[Any], config:
 
 def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArray[np.uint8]) -> None:
     got = kernel.output.decode(kernel.image, memory)
-    if wrong := Compared.of(name, expected.reshape(got.shape), got).report:
+    if wrong := Comparison.of(name, expected.reshape(got.shape), got).report:
         raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
 
 

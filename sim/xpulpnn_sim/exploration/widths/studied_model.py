@@ -99,7 +99,7 @@ class StudiedModel:
     def right(self, widths: Assignment) -> int:
         """Return the number of images that the reference classifies correctly."""
         described = self.described(widths)
-        labels = self.images.known(described.classes)
+        labels = self.images.checked_labels(described.classes)
         scores = run_scores(described.network, described.batch(self.images.samples))
         return int((scores.argmax(axis=1) == labels).sum())
 
@@ -125,7 +125,7 @@ class StudiedModel:
         return NetworkRun(cycles=result.record["cycles"], layers=layers, reports=tuple(result.reports))
 
     def _keys(self, case: NetworkCase) -> list[str]:
-        keys = [_key(stage, variant) for stage, variant in zip(case.computed.stages, case.variants, strict=True)]
+        keys = [_key(stage, variant) for stage, variant in zip(case.legalised.stages, case.variants, strict=True)]
         return [*keys, f"around {keys[0]} {keys[-1]}"] if isinstance(self.config, ClusterConfig) else keys
 
     @cached_property
