@@ -228,9 +228,9 @@ class Clocked:
         reset: Sig | None = None
         resets: list[Assign] = []
         event = self._event(cell)
-        if statements and (found := _reset(statements[-1], width)):
+        if statements and (async_reset := _reset(statements[-1], width)):
             del statements[-1]
-            reset, value = found
+            reset, value = async_reset
             resets.append(Assign(Slice(register, 0, width), value))
             wire = self._nets.whole(reset)
             if wire is not None and self._nets.is_inverted(wire):

@@ -224,7 +224,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
             tasks = all_ask(env, *request) if request else programs_of_all(env, rng, 9)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
             # until a transfer has ended, or the first word of a command is written
-            while (number % 4 == 2 and not any(env.model.to_tell)) or (number % 4 == 3 and env.model.begun != 1):
+            while (number % 4 == 2 and not any(env.model.next_notified)) or (number % 4 == 3 and env.model.begun != 1):
                 await RisingEdge(dut.clk)
             await pulse_reset(dut, 1)
             for task in tasks:

@@ -104,9 +104,9 @@ def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None
             if private.look_up(address):
                 continue
             if whole(code, address):
-                private.keep(address)
+                private.fill(address)
             if shared is not None and not shared.look_up(address) and whole(code, address):
-                shared.keep(address)
+                shared.fill(address)
         hits, misses = hits + private.hits, misses + private.misses
     return hits, misses
 
@@ -172,9 +172,9 @@ async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
             await fetch_all(dut, rng, code, [stream * 2], PROMPT, first=core)
             for line in stream * 2:
                 if not private.look_up(line):
-                    private.keep(line)
+                    private.fill(line)
                     if not shared.look_up(line):
-                        shared.keep(line)
+                        shared.fill(line)
     expected = [
         (sum(level_counts.hits for level_counts in own), sum(level_counts.misses for level_counts in own)),
         (shared.hits, shared.misses),

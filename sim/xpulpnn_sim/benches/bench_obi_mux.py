@@ -20,7 +20,7 @@ from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset,
 from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data
-from xpulpnn_sim.reference.golden.tcdm import Queue
+from xpulpnn_sim.reference.golden.tcdm import ArbiterModel
 
 _TRANSFERS = 40
 _WORDS = 12
@@ -91,7 +91,7 @@ class MuxChecker(Agent):
     def __init__(self, dut: Dut, managers: Sequence[str]) -> None:
         super().__init__(dut)
         data, self._board = bench_data(), Scoreboard()
-        self.queue, self._limit = Queue("counter", len(managers)), data["outstanding"]
+        self.queue, self._limit = ArbiterModel("counter", len(managers)), data["outstanding"]
         # sets of managers that requested together, with the manager whose turn it was
         self.requested_together: set[tuple[int, frozenset[int]]] = set()
         self._answered = deque[set[int]]([set()] * (data["latency"] - 2))

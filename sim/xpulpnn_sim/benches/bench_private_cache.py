@@ -169,7 +169,7 @@ def asked_lines(
                 cache.flush_address(address)
             last_line, fresh = None, False
         elif cycle == answered and last_line is not None and not failed:
-            cache.keep(last_line)
+            cache.fill(last_line)
     return requested
 
 

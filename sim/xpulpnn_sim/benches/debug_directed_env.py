@@ -37,7 +37,7 @@ class DirectedHart(DebuggedHart):
     def resume(self) -> None:
         self.resume_ack, self.resuming = False, self.resuming or self.halted
 
-    def forget(self) -> None:
+    def clear_requests(self) -> None:
         self.halt_request = self.resume_ack = self.resuming = False
 
 

@@ -57,10 +57,10 @@ def test_npz(tmp_path):
 def test_the_first_of_them_and_their_classes(mnist):
     images = read_images(mnist)
     few = images.first(2)
-    assert (len(few.samples), few.known(8).tolist()) == (2, [7, 0])
+    assert (len(few.samples), few.checked_labels(8).tolist()) == (2, [7, 0])
     assert len(images.first(None).samples) == len(images.first(9).samples) == 3
     with pytest.raises(InputError, match=r"^labels of images must be 0\.\.6, not 7, in "):
-        images.known(7)
+        images.checked_labels(7)
 
 
 def require_refused(path, message):

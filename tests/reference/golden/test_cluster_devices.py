@@ -10,7 +10,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE, Dma, DmaCommand, Timer, TimerConfig
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import Access, DmaModel, Moves, accesses, moves, word_count
-from xpulpnn_sim.reference.golden.dma_ports import Answer, PortsModel, Seen
+from xpulpnn_sim.reference.golden.dma_ports import Answer, PortOutputs, PortsModel
 from xpulpnn_sim.reference.golden.tcdm import Request
 
 INCREMENT, IN = int(DmaCommand.INCREMENT), int(DmaCommand.FROM_EXTERNAL)
@@ -86,11 +86,11 @@ def test_command_ports_by_cycles():
         words = {port: Request(Dma.COMMAND, 1, 0, word) for port in (0, 1, 2)}
         assert model.cycle(words if word != command else {0: words[0], 1: words[1]}, 0).granted == {0}
     model.cycle({}, 0, [0])
-    assert model.cycle({}, 1) == Seen(set(), {}, (0, 0), busy=True)
-    assert model.to_tell == (1, 0)
+    assert model.cycle({}, 1) == PortOutputs(set(), {}, (0, 0), busy=True)
+    assert model.next_notified == (1, 0)
     model.cycle({2: Request(Dma.STATUS, 1, 0, 1)}, 0)
     seen = model.cycle({2: Request(Dma.STATUS, 0, 0, 0)}, 0)
-    assert (seen.told, seen.busy) == ((1, 0), False)
+    assert (seen.notified, seen.busy) == ((1, 0), False)
     assert dict(seen.answers) == {1: Answer(0, failed=False), 2: Answer(0, failed=False)}
 
 

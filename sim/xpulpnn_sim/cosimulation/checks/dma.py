@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
-from xpulpnn.isa.cluster import BLOCK_BYTES, DMA, NO_MASTER, PRIVATE_DMA, TCDM_BASE, Dma, DmaCommand
+from xpulpnn.isa.cluster import BLOCK_BYTES, DMA, NO_MASTER, PRIVATE_DMA, TCDM_BASE, Dma
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, device_accesses, line_events
 from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
-from xpulpnn_sim.reference.golden.dma import moves, word_count
+from xpulpnn_sim.reference.golden.dma import moves, notified_cores, word_count
 from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf
 
 _ANSWER = 1  # cycles between the grant of an access at a command port and its retirement
@@ -172,10 +172,7 @@ class DmaCheck(FirstDifference):
         for source in sources:
             content, base = self._window(source)
             allowed[source] = bytes(1) if content is None else content[source - base].tobytes()
-        everybody = (1 << self._cores) - 1
-        receivers = everybody if words[0] & DmaCommand.BROADCAST else 1 << port & everybody
-        notifies = [receivers if words[0] & flag else 0 for flag in (DmaCommand.EVENT, DmaCommand.INTERRUPT)]
-        ended = None if pending else cycle
+        notifies, ended = [*notified_cores(words[0], port, self._cores)], None if pending else cycle
         self._transfers.append(_Transfer(self._given.get(port, 0), notifies, pending, allowed, ended))
 
     def _wrapped(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:

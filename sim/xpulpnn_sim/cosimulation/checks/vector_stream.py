@@ -23,7 +23,10 @@ from xpulpnn.isa.machine import (
     NNRF_ENTRIES,
     NNRF_PARAMETERS,
     NNRF_WORDS,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
     SECOND_PAIR,
+    WEIGHT_SELECT_LSB,
     WORD_BYTES,
     WORD_MASK,
 )
@@ -31,7 +34,6 @@ from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.cosimulation.model.schema import POKE
 from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
-from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.reference.programs.trace import Records
 
 CHUNK = 8192  # Vectors per stream
@@ -170,7 +172,7 @@ def _free_base(vectors: list[Vector], size: int) -> int:
 def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     low = (base + _LOW // 2) % _LOW - _LOW // 2
     lui, addi = find("lui"), find("addi")
-    setup: _Words = [(lui, lui.match | _POINTER << 7 | ((base - low) & WORD_MASK))]
+    setup: _Words = [(lui, lui.encode(rd=_POINTER, uimm20=((base - low) & WORD_MASK) >> _LOW_BITS))]
     setup.append((addi, addi.encode(rd=_POINTER, rs1=_POINTER, imm12=low)))
     fixed = [word for _, word in (*setup, *frame.before, *frame.after)]
     sequence = np.empty((len(vectors), frame.length), np.uint32)

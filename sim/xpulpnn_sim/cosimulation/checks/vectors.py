@@ -17,18 +17,16 @@ from xpulpnn.isa.machine import (
     BYTE_BITS,
     BYTE_MASK,
     FIRST_PARAMETER,
-    FIRST_WEIGHT,
     NNRF_ENTRIES,
     NNRF_PARAMETERS,
     NNRF_WORDS,
-    SECOND_PAIR,
     WORD_BYTES,
 )
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
 from xpulpnn_sim.cosimulation.model.statics import register
-from xpulpnn_sim.reference.golden.dotp import ACTIVATION_SELECT, WEIGHT_SELECT, WEIGHT_SELECT_LSB
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
+from xpulpnn_sim.reference.iss.fetched import Fetched
 
 VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}  # numbers in the register fields of every vector's word
 PAIR_REGISTERS = {"rd": 10, "rd2": 11, "rs1": 12}  # registers of an instruction with two sums
@@ -298,7 +296,7 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
         rd=column(source(v, "rd") for v in group),
     )
     if insn.is_mac_load or insn.requantises:
-        entries = [factor_entries(vector) for vector in group]
+        entries = [_factor_entries(vector) for vector in group]
         sources.act = column(v.nnrf_in[first] for v, (first, _) in zip(group, entries, strict=True))
         sources.wgt = column(v.nnrf_in[second] for v, (_, second) in zip(group, entries, strict=True))
         if insn.is_pair:
@@ -322,17 +320,12 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
         yield after
 
 
-def factor_entries(vector: Vector) -> tuple[int, int]:
-    """NN-RF indices of the (first) activation and the weight, or of the factor and the summand (guide, "Mac&Load")."""
+def _factor_entries(vector: Vector) -> tuple[int, int]:
+    """NN-RF indices of the (first) activation and the weight, or of the factor and the summand."""
     if vector.insn.requantises:
         return FIRST_PARAMETER, FIRST_PARAMETER + 1
-    if vector.insn.is_pair:
-        operands = vector.insn.decode(vector.word)
-        return SECOND_PAIR * operands["p"], FIRST_WEIGHT + operands["w"]
-    if vector.insn.entry is not None:
-        return 0, FIRST_WEIGHT + vector.insn.entry
-    selector = register(vector.word, "rs2")
-    return selector & ACTIVATION_SELECT, FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+    fetched = Fetched(vector.word, vector.insn, vector.word, WORD_BYTES)
+    return fetched.nn_activation or 0, fetched.nn_weight or 0
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:

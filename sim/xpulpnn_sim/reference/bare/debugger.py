@@ -1,14 +1,15 @@
-"""Programs in the place of a debug module: what a core executes when it halts."""
+"""Programs that halted cores execute instead of a debug module."""
 
+from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Segment
 from xpulpnn_sw.assembly.asm import assemble
 
-BASE, SIZE = 0x1A11_0000, 0x1000  # Memory of a debug module in the PULP platforms
+BASE, SIZE = DEBUG_BASE, DEBUG_BYTES
 HALT, EXCEPTION = BASE + 0x800, BASE + 0x808
-"""Addresses to go to when a core halts, and for exceptions in debug mode. Below them is memory for data."""
+"""Entry addresses for halts, and for exceptions in debug mode. Below them is memory for data."""
 
-FAILING = (BASE + 0x7F0, 16)  # Address and size of data that the bus answers with an error
+FAILING = (BASE + 0x7F0, 16)  # address and size of data with bus errors
 
 STEPPING = """
     # a word at random, after some of which all begins again by ebreak
@@ -49,13 +50,13 @@ STEPPING = """
     csrrs zero, dcsr, a2
     resumes: lw a2, 0x20(a0); csrrs a1, dscratch1, zero; csrrs a0, dscratch0, zero; dret
 """
-"""Steps a few instructions, or none, and goes on; what it does in between must not show."""
+"""Steps over a few instructions, or none, and resumes; its actions must not affect the program."""
 
 
 def debugger(text: str, seed: int = 0) -> Segment:
-    """The memory in the place of a debug module: a program with the label ``failed`` for exceptions, and data.
+    """Memory instead of a debug module: a program with the label ``failed`` for exceptions, and data.
 
-    The first word of the data is ``seed``, or another number if that is 0.
+    The first word of the data is ``seed``, or 1 if that is 0.
     """
     head = "jal zero, halted\n.word 0\njal zero, failed\nhalted:\n"
     code = assemble(head + text.replace(";", "\n"), HALT).to_bytes()

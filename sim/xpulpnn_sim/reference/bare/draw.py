@@ -1,4 +1,4 @@
-"""Random instructions of table rows, as assembly text."""
+"""Draws random instructions of table rows, as assembly text."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,18 +16,18 @@ from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOTS, SP
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
-_XPULPV2_WIDTH = 8  # Narrowest element of XpulpV2
-_RECENT_CHANCE = 0.35  # how often a source is the register written last
+_XPULPV2_WIDTH = 8  # narrowest element of XpulpV2
+_RECENT_CHANCE = 0.35  # probability that a source is the last written register
 _RARE_CHANCE, _ZERO_CHANCE = 0.06, 0.06
 _CORNER_CHANCE = 0.35
-_IGNORED_CHANCE = 0.1  # how often bits without meaning are set
-_SHIFT_CHANCE = 0.85  # how often pv.rq shifts by a register of `SHIFTS`
+_IGNORED_CHANCE = 0.1  # probability that ignored bits are set
+_SHIFT_CHANCE = 0.85  # probability that pv.rq shifts by a register of `SHIFTS`
 _KINDS, _NN_KIND = 5, 4
-"""Kinds of illegal words, and the one of words a bit away from an instruction that uses the NN-RF."""
+"""Kinds of illegal words; one kind differs in one bit from an instruction that uses the NN-RF."""
 
 
 class Group(Enum):
-    """Rows that serve the same purpose in a program."""
+    """Groups of rows with the same purpose in a program."""
 
     INTEGER = "integer"
     MULDIV = "multiply and divide"
@@ -56,7 +56,7 @@ ARITHMETIC = (
     Group.NARROW,
     Group.REQUANTISE,
 )
-"""Groups whose rows change nothing but their destination."""
+"""Groups whose rows only change their destination."""
 
 _OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
 _GROUP_OF_CLASS = {
@@ -85,7 +85,7 @@ _ARITHMETIC_GROUPS = {
 
 
 def group_of(insn: Insn) -> Group | None:
-    """The group of a row; None for those that the generator places one by one."""
+    """The group of a row; None for rows that the generator places itself."""
     if insn.mnemonic in _OWN_FORM:
         return None
     if insn.is_mac_load:
@@ -99,7 +99,7 @@ def group_of(insn: Insn) -> Group | None:
 
 
 def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
-    """Rows in random order; a new shuffle when all were dealt, so that none stays unused for long."""
+    """Rows in random order, shuffled again when all were used, so that none stays unused for long."""
     while True:
         left = list(rows)
         rng.shuffle(left)
@@ -107,7 +107,7 @@ def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
 
 
 def written_fields(insn: Insn) -> tuple[str, ...]:
-    """Operand fields that name a register the row writes, the base of a post-increment included."""
+    """Operand fields of written registers, including an incremented base."""
     bases = [operand.base.field.name for operand in insn.forms if operand.increment and operand.base]
     names = [
         token.field.name
@@ -129,7 +129,7 @@ def _ignored_bits(insn: Insn) -> int:
 
 @cache
 def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
-    """The decoder of a configuration, its rows by key and by group: all its programs share them."""
+    """The decoder of a configuration, and its rows by key and by group."""
     rows = enabled(config.extensions, config.widths)
     groups: dict[Group, list[Insn]] = {group: [] for group in Group}
     for row in rows:
@@ -158,7 +158,7 @@ class Draw:
         return f"{stem}{self._labels}"
 
     def deal(self, *groups: Group) -> Insn:
-        """A row of one of the groups; large groups more often, but less than their size would say."""
+        """A row of one of the groups, with weights between equal and proportional to their sizes."""
         weights = [sqrt(len(self.groups[group])) for group in groups]
         return next(self._dealt[self.rng.choices(groups, weights)[0]])
 
@@ -174,7 +174,7 @@ class Draw:
         self._pool = before
 
     def source(self, low: int = 0, high: int = REGISTERS - 1) -> int:
-        """A register to read, often the one written last."""
+        """A register to read, often the last written one."""
         while True:
             if self.chance(_RECENT_CHANCE):
                 register = self._recent
@@ -217,7 +217,7 @@ class Draw:
             if name in chosen:
                 continue
             value = self._value(token, keep, written=name in written)
-            # the register behind the first of two sums is written as well
+            # the register after the first of two sums is also written
             while not token.accepts(value) or (insn.is_pair and name == "rd" and not self._may_pair(value, keep)):
                 value = self._value(token, keep, written=name in written)
             chosen[name] = value
@@ -227,7 +227,7 @@ class Draw:
         return {token.field.name: chosen[token.field.name] for token in insn.tokens}
 
     def text(self, insn: Insn, values: Mapping[str, int]) -> str:
-        """The instruction in assembly; a plain word if bits without meaning are set."""
+        """The instruction in assembly, or a word if ignored bits are set."""
         word = insn.encode(**values)
         ignored = _ignored_bits(insn)
         if ignored and self.chance(_IGNORED_CHANCE):
@@ -246,7 +246,7 @@ class Draw:
         return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 
     def constant(self, register: int, value: int) -> list[str]:
-        """Lines that put ``value`` into a register: at once, through memory, or as a quotient."""
+        """Lines that load ``value`` into a register: as an immediate, through memory, or as a quotient."""
         name = ABI_NAMES[register]
         lines = [f"li {name}, {value}"]
         match self.rng.randrange(5):
@@ -260,12 +260,12 @@ class Draw:
         return lines
 
     def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
-        """A random instruction that changes nothing but its destination."""
+        """A random instruction that only changes its destination."""
         insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)
         return self.text(insn, self.values(insn, keep))
 
     def requantised(self, without: float = 0.5) -> tuple[str, ...]:
-        """A requantisation, whose result is under way when what follows begins; none with some probability."""
+        """A requantisation, whose result is still pending at the next instruction; none with some probability."""
         if not self.groups[Group.REQUANTISE] or self.chance(without):
             return ()
         return (self.arithmetic(group=Group.REQUANTISE),)

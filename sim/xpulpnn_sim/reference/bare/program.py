@@ -1,4 +1,4 @@
-"""Bare programs: the tree of blocks they are made of, vector tables and trap handlers, and the file simulators load."""
+"""Bare programs: trees of blocks, vector tables and trap handlers, and the executables that simulators load."""
 
 import struct
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ _GLOBAL_CODE, _GLOBAL_ABSOLUTE, _ABSOLUTE = 0x12, 0x10, 0xFFF1
 
 
 def elf_bytes(executable: Executable) -> bytes:
-    """The file: all segments of the program, a section with its code, and all its symbols."""
+    """The ELF file with all segments of the program, a section with its code, and all symbols."""
     functions = {function.name: function.size for function in executable.functions}
     first = _HEADER.size + _SEGMENT.size * len(executable.segments)
     content, segments, text = b"", b"", (0, 0, 0)
@@ -66,8 +66,8 @@ _NEST = f"""
     addi t5, t5, {_LEVEL}; li t6, 0x{layout.SAVE_LIMIT:x}; bgeu t5, t6, full
     csrrsi zero, mstatus, 8; addi s0, s0, 1; add s1, s1, s0; ecall
     full: csrrci zero, mstatus, 8; addi t5, t5, -{_LEVEL}"""
-"""A hardware loop of the longer handler; interrupts enabled unless the save area is used up, and an exception."""
-_WORK = (8, 9)  # registers the longer handler saves and uses
+"""Part of the longer handler that enables interrupts, unless the save area is full, and raises an exception."""
+_WORK = (8, 9)  # registers that the longer handler saves and uses
 
 _EXCEPTION = """
 exception:
@@ -88,25 +88,22 @@ direct:
     lw t6, 4(t5); lw t1, 0(t5)
 interrupt:
 """
-"""Skips the instruction that trapped, 2 or 4 bytes; goes to t1 and leaves mepc in mscratch if it could not even be
-fetched; an interrupt in direct mode goes on to its handler. ``watch`` stands for reads of CSRs.
-"""
+"""Skips the instruction that trapped, or continues at t1 with mepc in mscratch if it could not be fetched; an interrupt
+in direct mode continues with its handler. ``watch`` stands for reads of CSRs."""
 _WATCHED = ("mstatus", "minstret")
 _QUICK = "quick: sw t6, 4(t5); csrrs t6, mcause, zero; lw t6, 4(t5); mret"
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Actions of the handlers of a program."""
+    """Trap handlers of a program."""
 
-    # what each interrupt vector from 1 on holds: `j LABEL` or `mret`
-    slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)
+    slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)  # interrupt vectors from 1 on: `j LABEL` or `mret`
     filler: tuple[str, ...] = ()  # instructions of the longer interrupt handler
-    nests: bool = False  # it enables interrupts for a while
-    loops: bool = False  # it saves the loop registers, runs a hardware loop and restores them
-    watches_loops: bool = False  # the exception handler reads the loop registers
-    # another exception handler, from the label `exception` on, with the label `interrupt` at its end
-    exception: str = _EXCEPTION
+    nests: bool = False  # whether it enables interrupts
+    loops: bool = False  # whether it saves the loop registers, runs a hardware loop and restores them
+    watches_loops: bool = False  # whether the exception handler reads the loop registers
+    exception: str = _EXCEPTION  # exception handler, from the label `exception` to the label `interrupt`
 
     def text(self, start: str) -> str:
         """Both vector tables, the entry that jumps to ``start``, and the handlers."""
@@ -121,22 +118,22 @@ class Handlers:
     def _interrupt(self) -> list[str]:
         saved = {"t1": 0, "t6": 4, "s0": 8, "s1": 12}
         lines = [f"sw {name}, {offset}(t5)" for name, offset in saved.items()]
-        lines += _kept(_LOOP_CSRS, 28, _LOOP) if self.loops else []
+        lines += _with_saved_csrs(_LOOP_CSRS, 28, _LOOP) if self.loops else []
         lines += self.filler
-        lines += _kept(("mepc", "mstatus", "mcause"), 16, _NEST) if self.nests else []
+        lines += _with_saved_csrs(("mepc", "mstatus", "mcause"), 16, _NEST) if self.nests else []
         lines += [f"lw {name}, {offset}(t5)" for name, offset in saved.items()]
         return [*lines, "mret"]
 
 
-def _kept(csrs: Sequence[str], first: int, text: str) -> list[str]:
-    """Lines that keep CSRs in the save area, those of ``text``, and lines that restore them in the same order."""
+def _with_saved_csrs(csrs: Sequence[str], first: int, text: str) -> list[str]:
+    """The lines of ``text``, with CSRs saved before and restored after them."""
     slots = {name: f"{first + WORD_BYTES * index}(t5)" for index, name in enumerate(csrs)}
     saving = [line for name, slot in slots.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {slot}")]
     restoring = [line for name, slot in slots.items() for line in (f"lw t6, {slot}", f"csrrw zero, {name}, t6")]
     return [*saving, *block_of("", text).head, *restoring]
 
 
-PLAIN = Handlers()  # Nothing but the exception handler; interrupts return at once
+PLAIN = Handlers()  # interrupts return at once
 
 
 def _filler(draw: Draw) -> str:
@@ -146,18 +143,18 @@ def _filler(draw: Draw) -> str:
 
 
 def random_handlers(draw: Draw) -> Handlers:
-    """Handlers of random length; loops only where there are hardware loops."""
+    """Random handlers, with hardware loops if the configuration has them."""
     rng = draw.rng
     slots = tuple(rng.choice(("j interrupt", "j interrupt", "j quick", "mret")) for _ in range(VECTORS - 1))
     filler = tuple(_filler(draw) for _ in range(rng.choice((0, 0, 1, 3))))
     return Handlers(slots, filler, draw.chance(0.4), draw.config.xpulpv2 and draw.chance(0.4), draw.config.xpulpv2)
 
 
-_LONG = ("li ", "la ")  # statements that may stand for two instructions
+_LONG = ("li ", "la ")  # pseudo-instructions that may expand to two instructions
 
 
 def is_label(line: str) -> bool:
-    """Return whether a line holds nothing but a label."""
+    """Return whether a line is only a label."""
     return line.endswith(":")
 
 
@@ -173,15 +170,13 @@ def _bytes(line: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProgramBlock:
-    """Some assembly lines around the blocks they control."""
+    """Assembly lines around child blocks. When a block is removed, or replaced by its children, the rest is still a
+    program, though with other behaviour: targets are labels in the head or tail of the block or of an enclosing one."""
 
-    # a block can be left out, and its children can stand in its place: what remains may behave differently but is a
-    # program. Targets are labels in the head or tail of the block itself or of one that encloses it
-
-    kind: str  # what the generator meant; a comment of the listing
+    kind: str  # intent of the generator, a comment in the listing
     head: tuple[str, ...] = ()  # lines before the children
-    children: tuple["ProgramBlock", ...] = ()  # the controlled blocks
-    tail: tuple[str, ...] = ()  # lines behind the children
+    children: tuple["ProgramBlock", ...] = ()
+    tail: tuple[str, ...] = ()  # lines after the children
 
     def lines(self) -> Iterator[str]:
         """All lines in order."""
@@ -192,22 +187,22 @@ class ProgramBlock:
 
 
 def block_of(kind: str, text: str) -> ProgramBlock:
-    """A block of the instructions of a text, which stand on lines of their own or behind semicolons."""
+    """A block of the instructions of a text, separated by line ends or semicolons."""
     return ProgramBlock(kind, tuple(filter(None, map(str.strip, text.replace("\n", ";").split(";")))))
 
 
 def indented(lines: Iterable[str]) -> list[str]:
-    """Labels at the margin, everything else behind it."""
+    """Indent all lines except labels."""
     return [f"{'' if is_label(line) else '    '}{line.strip()}" for line in lines]
 
 
 def total_bytes(blocks: tuple[ProgramBlock, ...]) -> int:
-    """An upper bound of the bytes of several blocks."""
+    """Upper bound of the bytes of several blocks."""
     return sum(_bytes(line) for block in blocks for line in block.lines())
 
 
 def count_statements(blocks: Iterable[ProgramBlock]) -> int:
-    """Lines that are not merely labels."""
+    """Number of lines that are not labels."""
     return sum(not is_label(line) for block in blocks for line in block.lines())
 
 
@@ -217,15 +212,15 @@ CONSTANTS = (
     (layout.MASK, layout.WINDOW_MASK),
     (layout.BASE, layout.WINDOW),
 )
-"""Registers that programs find set, and their values."""
-_PADDING = 64  # bytes behind the code that a prefetch may touch
+"""Registers with initial values."""
+_PADDING = 64  # bytes after the code for prefetches
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
 
 def random_executable(
     name: str, code: Assembled, *, tohost: int, functions: Iterable[str], data: Sequence[Segment], text: int = TEXT_BASE
 ) -> Executable:
-    """A memory image: the code from ``text`` on and the data; a function reaches up to the next one."""
+    """A memory image with code from ``text`` on and data; each function ends at the next one."""
     image = code.to_bytes()
     symbols = {**code.labels, "tohost": tohost}
     segments = [Segment(text, image, len(image) + _PADDING), *data]
@@ -261,7 +256,7 @@ class BareProgram(ABC):
         """The memory image with the symbols of the text."""
 
     def listing(self, heading: Sequence[str] = ()) -> str:
-        """The text with ``heading`` as comments; only the program itself is indented, labels are not."""
+        """The text with ``heading`` as comments, and indented except for labels."""
         return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"
 
     def assembled(self) -> Assembled:
@@ -274,15 +269,15 @@ class RandomProgram(BareProgram):
     """A program that ends with a store to ``tohost``."""
 
     main: tuple[ProgramBlock, ...]
-    functions: tuple[ProgramBlock, ...] = ()  # functions it may call
-    handlers: Handlers = PLAIN  # vector tables and handlers
-    data_seed: int | None = None  # of the initial data; zeros if None
-    name: str = "program"  # where the program came from, for people
+    functions: tuple[ProgramBlock, ...] = ()  # functions that it may call
+    handlers: Handlers = PLAIN
+    data_seed: int | None = None  # seed of the initial data; None: zeros
+    name: str = "program"
     first: tuple[str, ...] = ()  # lines before any register is written
 
     @property
     def statements(self) -> int:
-        """Lines of the program itself, without tables, handlers and prologue."""
+        """Number of lines of the program without tables, handlers and prologue."""
         return count_statements((*self.main, *self.functions))
 
     def text(self) -> str:
@@ -314,7 +309,7 @@ class RandomProgram(BareProgram):
 
 @cache
 def _initial_data(seed: int | None) -> tuple[bytes, bytes]:
-    """Random contents of the two data segments; tohost starts as zero."""
+    """Initial contents of the two data segments, with zeros at tohost."""
     if seed is None:
         return bytes(layout.LOW_SIZE), bytes(layout.DATA_SIZE)
     rng = Random(seed)

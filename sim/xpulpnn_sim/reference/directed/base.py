@@ -15,7 +15,7 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 
 def _counted(word: int) -> int:
-    """Places of the first and of the last bit of ``word`` that is 1, and how many are, added up."""
+    """Sum of the positions of the first and the last set bit of ``word`` and of their number."""
     ones = [place for place in range(XLEN) if word >> place & 1]
     return (ones[0] + ones[-1] if ones else 2 * XLEN) + len(ones)
 
@@ -49,18 +49,18 @@ _BY_NUMBER = (f"p.{name} a2, {value}, {places}" for places in range(XLEN) for na
 _REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
 
 
-def _kept(name: str, first: int) -> str:
-    """Lines that put a word, its complement and what a load brings into a register, and look at it each time."""
+def _retention(name: str, first: int) -> str:
+    """Lines that write a word, its complement and a loaded word to a register, and read it each time."""
     low = f"{WORD_BYTES * first}(zero)"
     values = (f"li {name}, {_WORD}", f"xori {name}, {name}, -1", f"sw {name}, {low}", f"lw {name}, {low}")
     return "; ".join(f"{value}; addi {name}, {name}, 0" for value in values)
 
 
-_KEPT = directed(
+_RETENTION = directed(
     "bits: every register, after reset and afterwards",
     # the word goes through all 31 registers
     f"""
-    {"; ".join(_kept(name, number) for number, name in enumerate(_REGISTERS))}
+    {"; ".join(_retention(name, number) for number, name in enumerate(_REGISTERS))}
     {"; ".join(f"lw {name}, 0(zero); xori {name}, {name}, -1; sw {name}, 0(zero)" for name in _REGISTERS)}
     li s11, 0x{SIGNATURE:x}; lw a0, 0(zero) => a0 {_WORD}, zero 0
     """,
@@ -102,7 +102,7 @@ _ROUNDS = 24
 
 
 def _rows(preset: str, *groups: Group) -> Iterable[str]:
-    """All arithmetic of these groups that a configuration has, in assembly."""
+    """Instructions of all arithmetic rows of these groups in a configuration."""
     config = PRESETS[preset]
     draw = Draw(Random(1), config)
 
@@ -116,7 +116,7 @@ def _rows(preset: str, *groups: Group) -> Iterable[str]:
 
 
 def _repeated(head: str, rows: Iterable[str]) -> str:
-    """All rows several times, each time with other words in a0 and a1, as a program of a table."""
+    """Program of a table that executes all rows several times, with other words in a0 and a1 each time."""
     return f"""
 == operands: {head}
     li s4, 0x2b7e1517; li s5, 1664525; li s3, {_ROUNDS}
@@ -346,4 +346,4 @@ _BASE = f"""
     p.ff1 s9, zero => s9 32
 """
 
-PROGRAMS = (*programs(_BASE + _COMPRESSED + _BITS + _OPERANDS), _KEPT)
+PROGRAMS = (*programs(_BASE + _COMPRESSED + _BITS + _OPERANDS), _RETENTION)

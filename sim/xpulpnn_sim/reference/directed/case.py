@@ -1,9 +1,9 @@
-"""Directed programs, and the notation in which they are written.
+"""Directed programs and their notation.
 
-A line is one case: instructions, and behind ``=>`` the registers that must hold a result at the end of the program,
-with their values: ``sra a4, a0, a1 => a4 -1``. With ``a4!`` the register is stored there and may be used again. Lines
-that only prepare something have no result, those that begin with ``#`` are remarks. The head of a program is ``NAME
-[NEEDS]``: fields of the configuration that must be true, ``interrupts`` if they may come. In a table it follows ``==``.
+A line is one case: instructions, and after ``=>`` registers with their expected values at the end of the program:
+``sra a4, a0, a1 => a4 -1``. With ``a4!`` the register is stored at once and may be used again. Lines without results
+prepare a case; those that start with ``#`` are comments. The head of a program is ``NAME [NEEDS]``: fields of the
+configuration that must be true, and ``interrupts`` if they may occur. In a table it follows ``==``.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,33 +21,31 @@ _DISABLE = ("csrrci zero, mstatus, 8",)
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """A program that stores its results and the results it must have."""
-
-    # the lines run after the usual prologue; `s11` points to the results. Exceptions are skipped by the usual handler,
-    # so `mcause` and `mepc` tell afterwards what happened
+    """A program that stores its results, with its expected results. The usual handler skips instructions that trap, so
+    that `mcause` and `mepc` hold the cause afterwards."""
 
     name: str  # group and content
-    lines: tuple[str, ...]
+    lines: tuple[str, ...]  # after the usual prologue
     expected: tuple[int, ...]  # words stored from `s11` on
     needs: tuple[str, ...]  # fields of the configuration that must be true
-    interrupts: bool  # interrupts are enabled and may come at any time
-    handlers: Handlers  # vector tables
+    interrupts: bool  # whether interrupts are enabled
+    handlers: Handlers
     first: tuple[str, ...]  # lines before any register is written
 
     def program(self) -> RandomProgram:
-        """The program as simulators load it."""
+        """The program for simulators."""
         enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
         body = (f"li s11, 0x{SIGNATURE:x}", *enable, *self.lines, *disable)
         return RandomProgram((ProgramBlock(self.name, body),), (), self.handlers, None, self.name, self.first)
 
     def runs_on(self, config: CoreConfig) -> bool:
-        """Return whether the configuration has all it needs."""
+        """Return whether the configuration has everything that the program needs."""
         return all(getattr(config, name) for name in self.needs)
 
     def problems(self, read: Callable[[int, int], bytes]) -> list[str]:
-        """Results that are wrong in the memory of a finished run."""
-        found = read(SIGNATURE, WORD_BYTES * len(self.expected))
-        words = [int.from_bytes(found[at : at + WORD_BYTES], "little") for at in range(0, len(found), WORD_BYTES)]
+        """Reports of wrong results in the memory of a finished run."""
+        content = read(SIGNATURE, WORD_BYTES * len(self.expected))
+        words = [int.from_bytes(content[at : at + WORD_BYTES], "little") for at in range(0, len(content), WORD_BYTES)]
         return [
             f"{self.name}: result {index} must be 0x{expected & WORD_MASK:08x}, not 0x{got:08x}"
             for index, (expected, got) in enumerate(zip(self.expected, words, strict=True))
@@ -56,28 +54,28 @@ class Directed:
 
 
 def directed(head: str, text: str, *, handlers: Handlers = HANDLERS, first: Sequence[str] = ()) -> Directed:
-    """A program of which every result is named in the line of its case."""
+    """The program of a head and its lines."""
     lines: list[str] = []
-    kept: dict[str, int] = {}
+    final: dict[str, int] = {}
     expected: list[int] = []
     for line in text.splitlines():
-        code, _, told = line.partition("=>")
+        code, _, results = line.partition("=>")
         if code.lstrip().startswith("#"):
             continue
         lines += filter(None, map(str.strip, code.split(";")))
-        for register, value in map(str.split, filter(None, told.split(","))):
+        for register, value in map(str.split, filter(None, results.split(","))):
             if register.endswith("!"):
                 lines.append(f"sw {register[:-1]}, {WORD_BYTES * len(expected)}(s11)")
                 expected.append(int(value, 0))
             else:
-                kept[register] = int(value, 0)
-    lines += [f"sw {register}, {WORD_BYTES * at}(s11)" for at, register in enumerate(kept, len(expected))]
+                final[register] = int(value, 0)
+    lines += [f"sw {register}, {WORD_BYTES * at}(s11)" for at, register in enumerate(final, len(expected))]
     name, _, words = head.partition(" [")
     needs = words.removesuffix("]").split()
     return Directed(
         name,
         tuple(lines),
-        (*expected, *kept.values()),
+        (*expected, *final.values()),
         tuple(need for need in needs if need != "interrupts"),
         "interrupts" in needs,
         handlers,

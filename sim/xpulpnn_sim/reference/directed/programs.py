@@ -31,7 +31,7 @@ def programs_of(config: CoreConfig) -> list[Directed]:
 
 @cache
 def short_programs(config: CoreConfig, limit: int) -> list[Directed]:
-    """Those that end within ``limit`` instructions, or wait for an interrupt."""
+    """The programs that end within ``limit`` instructions, or wait for an interrupt."""
     return [case for case in programs_of(config) if len(case.lines) < limit and not _is_long(case, config, limit)]
 
 

@@ -11,7 +11,7 @@ _LOAD_FAULT = 5
 
 
 def _table(width: int, first: int, step: int) -> list[int]:
-    """Thresholds of a pixel, the last place unused."""
+    """Thresholds of a pixel, with an unused last entry."""
     return [first + step * number for number in range((1 << width) - 1)] + [0]
 
 
@@ -20,7 +20,7 @@ def _words(halves: Sequence[int]) -> list[int]:
 
 
 def _code(pixel: int, table: Sequence[int], width: int) -> int:
-    """Thresholds below a pixel, less half of the codes."""
+    """Number of thresholds below a pixel minus half the number of codes, modulo that number."""
     return (sum(threshold < pixel for threshold in table[:-1]) - (1 << (width - 1))) % (1 << width)
 
 
@@ -54,8 +54,8 @@ _PLAIN = _nibbles(_LOW, _HIGH)
 _MOVED = _code(_HIGH, _SECOND, _NIBBLES) << _NIBBLES | _code(_LOW, [*_FIRST[:11], 351, *_FIRST[12:]], _NIBBLES)
 
 
-def _found(pixel: int, table: Sequence[int], place: int) -> int:
-    """The code that a search finds in a table that need not be sorted."""
+def _search(pixel: int, table: Sequence[int], place: int) -> int:
+    """The code that the binary search returns, also for a table that is not sorted."""
     code = 0
     for step in (4, 2, 1, 0):
         above = table[place] < pixel
@@ -85,12 +85,12 @@ PROGRAMS = programs(f"""
     mulh s2, a0, a0; pv.qnt.n s3, a0, (a1) => s3 {_MOVED}
     div s4, a0, a1 => s4 {_pixels(_LOW, _HIGH) // _NIBBLE_MIDDLE}
 == pv.qnt: Mac&Load around it [qnt mac_load_nn]
-    # its base and entry are under way; the words at 8 and 12 are thresholds 4 to 7 of pixel 0; the first address is the
-    # middle less a half-word
+    # its base and entry are pending; the words at 8 and 12 are thresholds 4 to 7 of pixel 0; the first address is the
+    # middle minus a half-word
     {_TABLES}
     li a0, 0x{_pixels(5, 5):x}; li a1, 0x{_NIBBLE_MIDDLE - 4 - 2:x}
     li a2, 0x01010101; sw a2, 8(t1); sw a2, 12(t1)
-    pv.mlsdotup.b zero, (a1!), 8; pv.qnt.n a3, a0, (a1) => a3 {_found(5, _SECOND, 6) << 4 | _found(5, _UNSORTED, 6)}
+    pv.mlsdotup.b zero, (a1!), 8; pv.qnt.n a3, a0, (a1) => a3 {_search(5, _SECOND, 6) << 4 | _search(5, _UNSORTED, 6)}
     pv.mlsdotup.b zero, (a1!), 16; pv.qnt.c a4, a0, (a1)
     li a5, 0; pv.mlsdotup.b a5, (a1!), 0 => a5 4
 == pv.qnt: access faults [qnt]

@@ -1,4 +1,4 @@
-"""The cluster's timer, from one moment of interest to the next."""
+"""Golden model of the cluster's timer, which advances by any number of cycles."""
 
 from dataclasses import dataclass
 
@@ -18,27 +18,27 @@ class _Half:
 
     @property
     def period(self) -> int:
-        """Cycles in which the prescaler passes all its counts."""
+        """Cycles of a period of the prescaler."""
         return (self.config >> TIMER_PRESCALE_LSB & _PRESCALE_MASK) + 1
 
     @property
     def position(self) -> int:
-        """The prescaler's count; below 0 where its period has been made shorter than that and it has to wrap."""
+        """Count of the prescaler; negative if the period became shorter than the count, which must then wrap."""
         return self.divider if self.divider < self.period else self.divider - _PRESCALE_MASK - 1
 
     def steps(self, cycles: int) -> int:
-        """Steps of the count in so many cycles."""
+        """Steps of the count in a number of cycles."""
         if not self.config & TimerConfig.ENABLE:
             return 0
         passed = max(self.position + cycles, 0) // self.period
         return passed if self.config & TimerConfig.PRESCALER else cycles
 
     def cycles(self, steps: int) -> int:
-        """Cycles until the count has stepped so often."""
+        """Cycles that a number of steps takes."""
         return steps * self.period - self.position if self.config & TimerConfig.PRESCALER else steps
 
     def divide(self, cycles: int) -> None:
-        """Let the prescaler run, which stays at the start where it is not used."""
+        """Advance the prescaler; it stays at 0 while it is not used."""
         if not self.config & TimerConfig.PRESCALER:
             self.divider = 0 if cycles else self.divider
             return
@@ -46,7 +46,7 @@ class _Half:
         self.divider = position % self.period if position >= 0 else position + _PRESCALE_MASK + 1
 
     def advance(self, count: int, compare: int, bits: int, cycles: int) -> tuple[int, int]:
-        """The count of so many bits after so many cycles, and how many events there are; stops if it is to."""
+        """Count after a number of cycles, and number of events; stops a one-shot timer."""
         if not self.config & TimerConfig.ENABLE:
             return count, 0
         events, done, steps = 0, 0, self.steps(cycles)
@@ -63,14 +63,14 @@ class _Half:
 
 
 class ClusterTimerModel:
-    """Two timers of 32 bits, or one of 64, whose time is told by whoever uses them."""
+    """Two timers of 32 bits, or one of 64 bits."""
 
     def __init__(self) -> None:
         self._low, self._high = _Half(), _Half()
         self._cascade = False
 
     def read(self, offset: int) -> int:
-        """The register at a byte offset; 0 where there is none."""
+        """The register at a byte offset; 0 if there is none."""
         low, high = self._low, self._high
         registers: dict[int, int] = {
             Timer.CONFIG_LOW: low.config | (TimerConfig.CASCADE if self._cascade else 0),
@@ -83,7 +83,7 @@ class ClusterTimerModel:
         return registers.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """Store to the register at a byte offset; nothing where there is none."""
+        """Store to the register at a byte offset, if there is one."""
         names = {register.value: register for register in Timer}
         if offset not in names:
             return
@@ -106,12 +106,12 @@ class ClusterTimerModel:
                 half.count = half.divider = 0
 
     def advance(self, cycles: int) -> list[int]:
-        """Let cycles pass; returns which of both timers, 0 or 1, have raised an event, once for each event."""
+        """Advance time; returns the number of the timer, 0 or 1, for each event."""
         if self._cascade:
             count, compare = self._whole()
             count, events = self._low.advance(count, compare, 2 * XLEN, cycles)
             self._low.count, self._high.count = count & WORD_MASK, count >> XLEN
-            # nobody counts its periods, but it runs
+            # the prescaler of the high timer runs without effect
             if self._high.config & TimerConfig.ENABLE:
                 self._high.divide(cycles)
             return [0] * events
@@ -122,17 +122,17 @@ class ClusterTimerModel:
         return raised
 
     def until_event(self) -> int | None:
-        """Cycles until the next event if nobody writes; None: there will be none."""
+        """Cycles until the next event without a write; None if there is none."""
         if self._cascade:
             count, compare = self._whole()
             halves = [(self._low, count, compare, 2 * XLEN)]
         else:
             halves = [(half, half.count, half.compare, XLEN) for half in (self._low, self._high)]
-        wanted = TimerConfig.ENABLE | TimerConfig.EVENT
+        required = TimerConfig.ENABLE | TimerConfig.EVENT
         times = [
             half.cycles(_steps_to_end(count, compare, bits))
             for half, count, compare, bits in halves
-            if half.config & wanted == wanted
+            if half.config & required == required
         ]
         return min(times, default=None)
 
@@ -142,5 +142,5 @@ class ClusterTimerModel:
 
 
 def _steps_to_end(count: int, compare: int, bits: int) -> int:
-    """Steps up to and with the one from a count that is equal to the comparison."""
+    """Steps up to and including the one from the compare value."""
     return (compare - count) % (1 << bits) + 1

@@ -1,4 +1,4 @@
-"""The memory that halted harts execute, as a hart reads it."""
+"""Golden model of the debug module's memory, which halted harts execute."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from xpulpnn.isa.debug import DEBUG_BYTES, DSCRATCH0, DSCRATCH1, FIRST_REGISTER,
 from xpulpnn.isa.machine import WORD_BYTES
 
 NOP, EBREAK = 0x0000_0013, 0x0010_0073
-# what GNU as makes of the program that harts wait in, and of what is around the transfer of a command
+# the park loop, assembled by GNU as, and the instructions around the transfer of a command
 _ROM = """
     01c0006f 0040006f 7b241073 7b349073 1a110437 28042023 00c0006f 7b241073 7b349073 f1402473 01f47413 00241413
     1a1104b7 00940433 10042023 40042483 fe048ee3 0024f493 ae048ee3 20042023 7b3024f3 7b202473 7b200073
@@ -19,7 +19,7 @@ _SAVED = {8: DSCRATCH0, 9: DSCRATCH1}
 
 
 def _transfer_of(command: int) -> tuple[int, int]:
-    """The two instructions that make the transfer of a command for a register or CSR that there is."""
+    """The two instructions of a command's transfer, for an existing register or CSR."""
     number, write = command & 0xFFFF, command & Command.WRITE
     if not command & Command.TRANSFER:
         return NOP, NOP
@@ -31,19 +31,19 @@ def _transfer_of(command: int) -> tuple[int, int]:
 
 
 def command_code(command: int) -> list[int]:
-    """The instructions of a command, before the program buffer."""
+    """The instructions of a command before the program buffer."""
     return [*_BEFORE, *_transfer_of(command), *_BEHIND, NOP if command & Command.POSTEXEC else EBREAK]
 
 
 def memory_words(
     command: int, program: Sequence[int], data: Sequence[int], flags: Mapping[int, Flag], harts: int
 ) -> list[int]:
-    """All words of the memory with a command in its register; ``flags`` are the orders to harts that have some."""
+    """All words of the memory; ``command`` is the command register, ``flags`` are the orders to harts."""
     words = [0] * (DEBUG_BYTES // WORD_BYTES)
     rom = [int(word, 16) for word in _ROM.split()]
     if Flag.GO in flags.values():
         rom[1] = _TRAP_IN_TRANSFER
-    aliases = 1 << (harts - 1).bit_length()  # harts are told apart by as many bits as are needed
+    aliases = 1 << (harts - 1).bit_length()  # hart numbers are decoded with the fewest bits possible
     orders = [flags.get(place % aliases, 0) for place in range(MAX_HARTS)]
     code = [*command_code(command), *program, EBREAK, *data]
     for place, row in ((Place.ABSTRACT, code), (Place.FLAGS, orders), (Place.ROM, rom)):

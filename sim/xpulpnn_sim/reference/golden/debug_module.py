@@ -1,10 +1,10 @@
-"""The debug module as its specification describes it, between accesses: nothing is under way."""
+"""Golden model of the debug module between accesses, as its specification describes it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.isa.debug import Command, CommandError, Control, DmReg, Sbcs, SbError, Status
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import REGISTERS, WORD_MASK
 
 _PROGRAM = range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)
 _DATA = (DmReg.DATA0, DmReg.DATA1)
@@ -13,27 +13,27 @@ _KEPT = Sbcs.READONADDR | Sbcs.AUTOINCREMENT | Sbcs.READONDATA
 
 @dataclass(slots=True)
 class DebuggedHart:
-    """A hart as the module knows it, and the registers that commands reach."""
+    """State of a hart in the module, and the registers that commands access."""
 
     halted: bool = False
-    halt_request: bool = False  # its request to halt
+    halt_request: bool = False
     resume_ack: bool = False
     have_reset: bool = True
     in_reset: bool = False
-    unavailable: bool = False  # it cannot be debugged now
-    registers: list[int] = field(default_factory=lambda: [0] * 32)
-    csrs: dict[int, int] = field(default_factory=dict[int, int])  # those that there are
+    unavailable: bool = False
+    registers: list[int] = field(default_factory=lambda: [0] * REGISTERS)
+    csrs: dict[int, int] = field(default_factory=dict[int, int])
 
     def settle(self) -> None:
-        """Halt if it is to and can."""
+        """Halt on a request unless the hart is in reset."""
         self.halted = (self.halted or self.halt_request) and not self.in_reset
 
     def resume(self) -> None:
-        """Do as it is asked to, if it has halted."""
+        """Resume if halted."""
         self.resume_ack, self.halted = self.halted, False
 
-    def forget(self) -> None:
-        """Take back what is asked of it."""
+    def clear_requests(self) -> None:
+        """Drop halt request and acknowledgement."""
         self.halt_request = self.resume_ack = False
 
 
@@ -42,11 +42,11 @@ RunProgram = Callable[[DebuggedHart, Sequence[int]], bool]
 
 
 class BusError(Exception):
-    """The system's bus cannot make an access."""
+    """An access that the system bus cannot make."""
 
 
 class DebugModuleModel:
-    """Registers of the module, by what a debugger writes and reads."""
+    """Registers of the module as a debugger accesses them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class DebugModuleModel:
         self._number, self._hasel, self._hart_reset, self._ndmreset, self._mask = 0, False, False, False, 0
         self._auto, self._sbcs, self._sberror = 0, 2, int(SbError.NONE)
         for hart in self.harts:
-            hart.forget()
+            hart.clear_requests()
 
     def _selected(self, number: int, *, hasel: bool) -> list[DebuggedHart]:
         return [hart for place, hart in enumerate(self.harts) if place == number or (hasel and self._mask >> place & 1)]
@@ -104,18 +104,18 @@ class DebugModuleModel:
         self._settle()
 
     def read(self, register: int) -> int:
-        """The value of a register; reading may start what it is set to start."""
+        """The value of a register; the read may start a command or a bus access."""
         if register == DmReg.DMCONTROL:
             bits = (
                 self._hasel * Control.HASEL | self._hart_reset * Control.HARTRESET | self._ndmreset * Control.NDMRESET
             )
             return bits | self._number << 16 | self.active
-        found = self._value(register)
+        value = self._value(register)
         if self.active and register in self._words:
             self._touch(register)
         if self.active and register == DmReg.SBDATA0 and self._sbcs & Sbcs.READONDATA:
             self._access_bus()
-        return found
+        return value
 
     def _value(self, register: int) -> int:
         if register in self._words:
@@ -186,7 +186,7 @@ class DebugModuleModel:
             self._execute()
 
     def _execute(self) -> None:
-        """The abstract command in its register, of type Access Register or unknown."""
+        """Execute the abstract command: Access Register, all other types are not supported."""
         command, number = self.command, self.command & 0xFFFF
         transfer = command & Command.TRANSFER
         if command >> 24 or (transfer and (command >> 20 & 7 != 2 or number >= 0x1020)):

@@ -1,4 +1,5 @@
-"""Transfers of the DMA engine: from the words of a command to the bytes that move (guide, "The DMA engine")."""
+"""Golden model of the DMA engine: bytes and accesses of a transfer from the words of its command (guide, "The DMA
+engine")."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -18,17 +19,17 @@ _RUN_WINDOWS = 256 // _WINDOW_BYTES
 _LENGTH_MASK = (1 << DMA_LENGTH_BITS) - 1
 _PLAIN_WORDS = 3
 _LINE_WORDS = 2
-_ALLOCATED = 16  # bit of the status from which on it tells the allocated identifiers
+_ALLOCATED = 16  # lowest bit of the allocated identifiers in the status
 
 
 class Moves(NamedTuple):
-    """The bytes of a transfer in their order: the address each comes from and the one it goes to."""
+    """The bytes of a transfer in order: source and target address of each."""
 
     sources: Addresses
     targets: Addresses
 
     def pieces(self) -> Iterator[tuple[int, int, int]]:
-        """First source, first target and length of the pieces that lie in one line on both sides."""
+        """First source, first target and length of the contiguous pieces."""
         ends = [np.diff(side.astype(np.int64)) != 1 for side in self]
         starts = [0, *(np.flatnonzero(ends[0] | ends[1]) + 1).tolist(), len(self.sources)]
         for start, end in pairwise(starts):
@@ -41,8 +42,8 @@ class Access(NamedTuple):
 
     external: bool
     address: int
-    enables: int  # The bytes of the window that are read or written, a bit each.
-    beats: int  # Accesses left of its run, outside.
+    enables: int  # byte enables
+    beats: int  # remaining accesses of the run, in external memory
 
 
 class _Side(NamedTuple):
@@ -52,7 +53,7 @@ class _Side(NamedTuple):
 
 
 def word_count(command: int) -> int:
-    """Words of a command, by its first."""
+    """Number of words of a command with this first word."""
     return _PLAIN_WORDS + sum(_LINE_WORDS for lines in (DmaCommand.EXTERNAL_2D, DmaCommand.TCDM_2D) if command & lines)
 
 
@@ -66,7 +67,7 @@ def _in_tcdm(addresses: npt.NDArray[np.int64]) -> Addresses:
 
 
 def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
-    """Addresses if those of each line stay within the window of its first byte."""
+    """Addresses without increment: those of each line stay within the window of its first byte."""
     starts = _addresses(side, length)
     byte = np.arange(length, dtype=np.int64) % side.line
     first = starts - byte
@@ -74,14 +75,14 @@ def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
 
 
 def moves(words: Sequence[int]) -> Moves:
-    """Return the bytes that the command that ``words`` spell moves. Addresses of the TCDM are reduced to its 1 MiB at
-    the base. An external address there makes both sides inside."""
-    (there, here), _ = _both_sides(words)
-    return Moves(there, here) if words[0] & DmaCommand.FROM_EXTERNAL else Moves(here, there)
+    """Return the bytes that a command moves. Addresses in the TCDM are reduced to its 1 MiB at the base; the external
+    address may be there, too."""
+    (outside, inside), _ = _both_sides(words)
+    return Moves(outside, inside) if words[0] & DmaCommand.FROM_EXTERNAL else Moves(inside, outside)
 
 
 def _both_sides(words: Sequence[int]) -> tuple[tuple[Addresses, Addresses], tuple[int, int]]:
-    """Addresses of all bytes outside and inside, and the bytes of a line of each."""
+    """Addresses of all bytes outside and inside the TCDM, and the bytes of a line of each."""
     command, tcdm_address, ext_address, *lines = words
     length = command & _LENGTH_MASK
     sides: list[_Side] = []
@@ -90,8 +91,8 @@ def _both_sides(words: Sequence[int]) -> tuple[tuple[Addresses, Addresses], tupl
         sides.append(_Side(base, count & _LENGTH_MASK or max(length, 1), stride))
     outside, inside = sides
     external = (_addresses if command & DmaCommand.INCREMENT else _fixed)(outside, length)
-    there = (external & WORD_MASK).astype(np.uint32) if _is_outside(ext_address) else _in_tcdm(external)
-    return (there, _in_tcdm(_addresses(inside, length))), (outside.line, inside.line)
+    reduced = (external & WORD_MASK).astype(np.uint32) if _is_outside(ext_address) else _in_tcdm(external)
+    return (reduced, _in_tcdm(_addresses(inside, length))), (outside.line, inside.line)
 
 
 def _is_outside(address: int) -> bool:
@@ -99,15 +100,14 @@ def _is_outside(address: int) -> bool:
 
 
 def accesses(words: Sequence[int]) -> tuple[list[Access], list[Access]]:
-    """Return what the engine reads and what it writes for a command: what is left of a window, of the line and of the
-    transfer each time. A run ends with the line, or at a multiple of 256 bytes."""
+    """Return the reads and the writes of a command. Each access reaches to the end of its window, line or transfer; a
+    run ends with the line, or at a multiple of 256 bytes."""
     command, _, ext_address = words[:_PLAIN_WORDS]
     sides, lines = _both_sides(words)
     kinds = (_is_outside(ext_address), not command & DmaCommand.INCREMENT), (False, False)
-    there, here = (
-        list(_walk(side.tolist(), line, *kind)) for side, line, kind in zip(sides, lines, kinds, strict=True)
-    )
-    return (there, here) if command & DmaCommand.FROM_EXTERNAL else (here, there)
+    both = [list(_walk(side.tolist(), line, *kind)) for side, line, kind in zip(sides, lines, kinds, strict=True)]
+    outside, inside = both
+    return (outside, inside) if command & DmaCommand.FROM_EXTERNAL else (inside, outside)
 
 
 def _walk(side: list[int], line: int, external: bool, fixed: bool) -> Iterator[Access]:
@@ -122,15 +122,15 @@ def _walk(side: list[int], line: int, external: bool, fixed: bool) -> Iterator[A
         byte += size
 
 
-def told_of_end(command: int, port: int, cores: int) -> tuple[int, int]:
-    """The cores that are told of the end of a transfer, by event and by interrupt, a bit each."""
+def notified_cores(command: int, port: int, cores: int) -> tuple[int, int]:
+    """Cores notified of the end of a transfer by event and by interrupt, a bit each."""
     everybody = (1 << cores) - 1
-    told = everybody if command & DmaCommand.BROADCAST else 1 << port & everybody
-    return told if command & DmaCommand.EVENT else 0, told if command & DmaCommand.INTERRUPT else 0
+    notified = everybody if command & DmaCommand.BROADCAST else 1 << port & everybody
+    return notified if command & DmaCommand.EVENT else 0, notified if command & DmaCommand.INTERRUPT else 0
 
 
 class DmaModel:
-    """The command ports of the engine, as software sees them if every transfer is done at once."""
+    """The command ports of an engine whose transfers take no time."""
 
     def __init__(self, config: ClusterConfig, move: Callable[[Moves], None]) -> None:
         self._cores = config.cores
@@ -141,11 +141,11 @@ class DmaModel:
         self._waiting: set[int] = set()
 
     def waiting(self, port: int) -> bool:
-        """Return whether the port waits for an identifier and there is still none."""
+        """Return whether the port waits for an identifier and none is free."""
         return port in self._waiting and self._free() is None
 
     def read(self, port: int, offset: int) -> int | None:
-        """A load; None: it waits for an identifier, see :meth:`answer`."""
+        """Load a register; None if the load waits for an identifier, see :meth:`answer`."""
         if offset == Dma.STATUS:
             return self._allocated << _ALLOCATED
         if offset != Dma.COMMAND:
@@ -154,7 +154,7 @@ class DmaModel:
         return self.answer(port)
 
     def answer(self, port: int) -> int | None:
-        """The identifier that the port waits for, if there is one now."""
+        """The identifier for a waiting port, or None if none is free."""
         number = self._free()
         if number is not None:
             self._allocated |= 1 << number
@@ -162,7 +162,7 @@ class DmaModel:
         return number
 
     def write(self, port: int, offset: int, value: int) -> tuple[int, int]:
-        """A store; returns the cores that are told of the end of a transfer, by event and by interrupt, a bit each."""
+        """Store to a register; returns the cores notified by event and by interrupt, a bit each."""
         if offset == Dma.STATUS:
             self._allocated &= ~value
         if offset != Dma.COMMAND:
@@ -173,7 +173,7 @@ class DmaModel:
             return 0, 0
         del self._words[port]
         self._move(moves(words))
-        return told_of_end(words[0], port, self._cores)
+        return notified_cores(words[0], port, self._cores)
 
     def _free(self) -> int | None:
         return next((number for number in range(self._identifiers) if not self._allocated >> number & 1), None)

@@ -29,7 +29,7 @@ def _lsbs(fmt: ElemFmt) -> U32:
 
 
 def unpack(words: U32, fmt: ElemFmt, *, signed: bool) -> I32:
-    """Elements of ``words``: shifted up against bit 31, then down again with or without their sign."""
+    """Elements of ``words``: shifted up to bit 31, then down again with or without sign."""
     unused = XLEN - fmt.width
     at_top = words << (unused - _lsbs(fmt))
     return at_top.view(np.int32) >> unused if signed else (at_top >> unused).view(np.int32)
@@ -57,16 +57,16 @@ def dot_product(insn: Insn, src: Sources) -> Effects:
 
 
 def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = None) -> U32:
-    """Sum over the lanes modulo 2**32, with the old rd unless told another; a single row of ``lanes`` meets every
-    factor."""
+    """Sum over the lanes modulo 2**32, plus ``old`` (default rd) if the row accumulates; a single row of ``lanes`` is
+    multiplied by every factor."""
     assert insn.fmt is not None
     total = (unpack(factors, insn.fmt, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
     return (src.rd if old is None else old) + total if insn.accumulates else total
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
-    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload. With both update bits
-    it is the activation not used that is reloaded."""
+    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload. Both update bits
+    select the reload of the activation that is not used."""
     assert insn.fmt is not None
     selector = immediate("uimm5", src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
@@ -78,14 +78,14 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
 
 
 def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
-    """The word at the base goes to an entry of the NN-RF, everywhere unless told where; the base moves on."""
+    """Load of an NN-RF entry from the base address, which is incremented, in all executions or where it ``happens``."""
     happens = np.ones(len(src.word), np.bool_) if happens is None else happens
     base = src.rs1 + INCREMENT
     return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
 
 
 def widened(insn: Insn, words: U32) -> U32:
-    """Words of the elements of one slice of words of narrower weights; words of weights as wide as activations stay."""
+    """Extend one slice of words of narrower weights to the width of the activations; other words stay."""
     if insn.wgt_fmt is None:
         return words
     assert insn.fmt is not None
@@ -95,7 +95,7 @@ def widened(insn: Insn, words: U32) -> U32:
 
 
 def mac_load_pair(insn: Insn, src: Sources) -> Effects:
-    """Mac&Load of a weight with two activations; the register behind rd is read as rs2."""
+    """Mac&Load of a weight with two activations; the register after rd is read as rs2."""
     assert insn.fmt is not None
     first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
     weights = widened(insn, src.wgt)
@@ -106,7 +106,7 @@ def mac_load_pair(insn: Insn, src: Sources) -> Effects:
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:
-    """Compute&Update Mac&Load: entry times rs2, then the entry is always reloaded. ``nn_index`` counts as in a core
+    """Compute&Update Mac&Load: product of an entry and rs2, then reload of the entry. ``nn_index`` is that of a core
     with both forms: entry i is weight i."""
     assert insn.entry is not None
     assert insn.fmt is not None
@@ -123,7 +123,7 @@ _BYTE_PLACE = 1 << 8
 
 
 def load_parameter(insn: Insn, src: Sources) -> Effects:
-    """pv.rqld: the word at the base goes to the factor or the summand; the base moves on."""
+    """pv.rqld: load of the factor or the summand from the base address; the base is incremented."""
     return reload(src, FIRST_PARAMETER + immediate("uimm5", src.word))
 
 
@@ -147,7 +147,7 @@ def requantise_exactly(insn: Insn, src: Sources) -> Effects:
     """pv.rqxu and pv.rqxs, in integers of any length; ``act`` is the factor, ``wgt`` the summand."""
     assert insn.fmt is not None
     rows = zip(*(column.tolist() for column in (src.rs1, src.wgt, src.act, src.rs2)), strict=True)
-    # what lies beyond the bounds of all formats is cut off for the array, not rounded
+    # values beyond the bounds of all formats are clipped so that they fit the array
     quotient = [min(max(_rounded(*row), -_WORD), _WORD) for row in rows]
     lane = src.word.astype(np.int64) // _EXACT_LANE_FIELD % insn.fmt.lanes
     return Effects(rd=_with_element(insn, src, np.array(quotient, np.int64), lane))
@@ -166,7 +166,7 @@ def _as_signed(number: int, modulus: int) -> int:
 
 
 def _with_element(insn: Insn, src: Sources, value: I64, lane: I64) -> U32:
-    """The old rd with an element that is the clipped value."""
+    """The old rd with one element replaced by the clipped value."""
     assert insn.fmt is not None
     levels = 1 << insn.fmt.width
     least = -(levels // 2) if insn.a_signed else 0
@@ -189,7 +189,7 @@ HALF_WORD_BITS = 16
 
 
 def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
-    """Code of one pixel; the first of its bits is stored inverted."""
+    """Code of one pixel; its most significant bit is stored inverted."""
     block, address = middle // SEARCH_BLOCK * SEARCH_BLOCK, middle
     step, code = FIRST_STEP[fmt], np.zeros_like(middle)
     for _ in range(fmt.width):
@@ -202,7 +202,7 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
 
 
 def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
-    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, thresholds around rs2, of which bit 0 means nothing."""
+    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, with thresholds around rs2, whose bit 0 is ignored."""
     assert insn.fmt is not None
     low_half = np.uint32((1 << HALF_WORD_BITS) - 1)
     # Pixel 1's middle address: the distance is added to the low half of the address only.

@@ -1,9 +1,9 @@
-"""Operands and results of the reference models, one table row executed many times, and immediates of instruction words.
+"""Operands and results of the reference models, and immediates of instruction words.
 
-Everything is an array over the N executions of one row, so that a million instructions of a kernel cost a few hundred
-numpy calls. Values are 32-bit patterns (``uint32``); signs are a matter of the operation, not of the storage.
-Immediates (guide, "Operand fields") are written apart from ``xpulpnn.isa.fields`` on purpose: a wrong bit there must
-not be wrong here.
+Everything is an array over N executions of one table row, so that a million instructions of a kernel take a few hundred
+numpy calls. Values are 32-bit patterns (``uint32``), signed or not by operation.
+Immediates (guide, "Operand fields") are independent of ``xpulpnn.isa.fields`` on purpose, so that a mistake there
+shows.
 """
 
 from dataclasses import dataclass, field
@@ -12,15 +12,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 U32 = NDArray[np.uint32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-
-BASE_LENGTH = 4  # bytes of an uncompressed instruction
-
 
 _ABSENT = np.zeros(0, np.uint32)
 
@@ -30,21 +27,19 @@ class Sources:
     """Operands of N executions of one row. A field left out reads zero."""
 
     word: U32  # instruction words, expanded to 32 bits; registers and immediates may differ between the executions
-    rs1: U32 = field(default_factory=lambda: _ABSENT)  # old value of the register in the field [19:15]
-    rs2: U32 = field(default_factory=lambda: _ABSENT)  # of that in [24:20]
-    rd: U32 = field(default_factory=lambda: _ABSENT)  # of that in [11:7]
+    rs1: U32 = field(default_factory=lambda: _ABSENT)  # old values of the registers in the fields
+    rs2: U32 = field(default_factory=lambda: _ABSENT)
+    rd: U32 = field(default_factory=lambda: _ABSENT)
     pc: U32 = field(default_factory=lambda: _ABSENT)
     # of loads and Mac&Load: little-endian word at the access address, which may be misaligned
     loaded: U32 = field(default_factory=lambda: _ABSENT)
-    # NN-RF entries addressed, before the update: activation (nn form) and weight, or the one entry of the C&U form;
-    # of a requantisation the factor and the summand
+    # NN-RF entries read: activation (or factor of a requantisation) and weight (or entry of Compute&Update, or summand)
     act: U32 = field(default_factory=lambda: _ABSENT)
     wgt: U32 = field(default_factory=lambda: _ABSENT)
-    act2: U32 = field(default_factory=lambda: _ABSENT)  # second activation of a pair, whose sum joins old rs2
-    length: int = BASE_LENGTH  # bytes in memory, 2 if it was compressed; decides the link address
+    act2: U32 = field(default_factory=lambda: _ABSENT)  # second activation of a pair, whose sum is added to rs2
+    length: int = WORD_BYTES  # bytes in memory, 2 if compressed; determines the link address
 
     def __post_init__(self) -> None:
-        """Give the fields left out their zeros."""
         zeros = np.zeros(len(self.word), np.uint32)
         for name in ("rs1", "rs2", "rd", "pc", "loaded", "act", "wgt", "act2"):
             if getattr(self, name) is _ABSENT:
@@ -53,21 +48,21 @@ class Sources:
 
 @dataclass(slots=True, kw_only=True)
 class Effects:
-    """Results of N executions of one row; ``None`` where the row has no such effect. When ``base`` and ``rd`` name the
-    same register, ``rd`` stays (guide, "Loads and stores of XpulpV2" and "Rules of both forms"): apply ``base`` first.
-    x0 stays zero whatever is written here."""
+    """Results of N executions of one row; ``None`` where the row has no such effect. If ``base`` and ``rd`` are one
+    register, ``rd`` wins (guide, "Loads and stores of XpulpV2" and "Rules of both forms"): apply ``base`` first. Writes
+    of x0 must be dropped."""
 
     rd: U32 | None = None
-    rd2: U32 | None = None  # new value of the register behind rd, of a Mac&Load of two products
+    rd2: U32 | None = None  # new value of the register after rd, of a Mac&Load of two products
     base: U32 | None = None  # new value of the base register of post-increment and Mac&Load instructions
     address: U32 | None = None  # byte address of the memory access
-    accessed: Bits | None = None  # where there is one, and the base and the NN-RF change
+    accessed: Bits | None = None  # whether memory is accessed, and base and NN-RF change
     store: U32 | None = None  # stored value, zero above `size` bytes
     size: int | None = None  # bytes accessed: 1, 2 or 4
     # NN-RF entry that takes `Sources.loaded`: 0, 1 and 8, 9 activations, 2..5 weights, 6 factor, 7 summand
     nn_index: U32 | None = None
-    taken: Bits | None = None  # whether control is transferred
-    target: U32 | None = None  # the address it would go to
+    taken: Bits | None = None  # whether a branch or jump is taken
+    target: U32 | None = None  # its target
 
 
 def _bits(word: U32, high: int, low: int, to: int = 0) -> U32:
@@ -94,8 +89,8 @@ IMMEDIATES: dict[str, tuple[int, tuple[tuple[int, int, int], ...]]] = {
     "uimm6": (0, ((24, 20, 1), (25, 25, 0))),  # bit 25 of the instruction is the least significant one
     "imm6": (6, ((24, 20, 1), (25, 25, 0))),
 }
-"""Immediates by operand token: the width they are extended from with their sign, 0 without one, and their parts: first
-and last bit in the instruction, and the bit that the part goes to."""
+"""Immediates by operand token: width to sign-extend from (0: unsigned), and parts: first and last bit in the
+instruction, and position in the immediate."""
 
 
 def immediate(name: str, word: U32) -> U32:

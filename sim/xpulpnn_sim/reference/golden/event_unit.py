@@ -1,4 +1,4 @@
-"""The cluster's event unit, cycle by cycle, in sets and queues."""
+"""Cycle-accurate golden model of the cluster's event unit."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -28,9 +28,9 @@ _TRIGGERS = tuple(
 
 
 class Access(NamedTuple):
-    """A granted access: byte offset in the view, whether it is a store, its data."""
+    """A granted access."""
 
-    offset: int
+    offset: int  # in bytes within the view
     write: bool = False
     data: int = 0
 
@@ -38,27 +38,27 @@ class Access(NamedTuple):
 class Answer(NamedTuple):
     """A response in the next cycle."""
 
-    core: int | None  # Whose; None for the shared view
-    data: int | None  # what a load finds; None for a store
-    error: bool = False  # there is no such register
+    core: int | None  # None: shared view
+    data: int | None  # None: store
+    error: bool = False  # no such register
 
 
 @dataclass(slots=True)
 class _Core:
-    """Registers of a core, and what it waits for: "event", "mutex", "word", "room", or nothing."""
+    """Registers of a core."""
 
     mask: set[int] = field(default_factory=set[int])
     irq_mask: set[int] = field(default_factory=set[int])
     buffer: set[int] = field(default_factory=set[int])
     targets: set[int] = field(default_factory=set[int])
-    waits: str = ""
+    waits: str = ""  # for "event", "mutex", "word" (of the dispatch queue), "room" (in that queue)
     clears: bool = False
     waited_at: int = 0  # offset of the last load that waited for events
-    kept: bool = False  # whether such a load ended since the core was to halt: it has triggered already
+    has_triggered: bool = False  # such a load was cancelled by a halt request after its trigger
     mutex: int = 0
     word: int = 0
+    # remaining words of the dispatch queue, and whether the core is in their team
     queue: deque[tuple[int, bool]] = field(default_factory=deque[tuple[int, bool]])
-    """Words of the dispatch queue it has not passed yet, and whether it is in their team."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class _Mutex:
 
 
 def numbers(word: int) -> set[int]:
-    """The bits of a word that are set."""
+    """Positions of the set bits of a word."""
     return {bit for bit in range(word.bit_length()) if word >> bit & 1}
 
 
@@ -85,8 +85,8 @@ def _word(bits: Iterable[int]) -> int:
 
 
 class EventUnitModel:
-    """The event unit as software sees it, cycle by cycle. Loads and what waits see the registers as they are when the
-    cycle begins; then the stores of the cycle take effect, then its events arrive."""
+    """The event unit. Loads and waiting accesses see the registers at the start of the cycle; then the stores of the
+    cycle take effect, then its events arrive."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self.cores = [_Core() for _ in range(config.cores)]
@@ -96,8 +96,7 @@ class EventUnitModel:
         self._sw_events = config.sw_events
         self._depth = config.dispatch_depth
         self._team = set(self._everybody)
-        self._sent: list[tuple[int, int]] = []
-        """Software events on their way: core and line."""
+        self._sent: list[tuple[int, int]] = []  # software events that arrive in the next cycle: core and line
         self._lines = {EventLine.TIMER_LOW, EventLine.TIMER_HIGH, EventLine.BARRIER}
         self._lines |= {EventLine.CLUSTER, EventLine.CLUSTER + 1, *range(config.sw_events)}
         if config.dma:
@@ -105,21 +104,21 @@ class EventUnitModel:
         self._shared: Access | None = None
 
     def interrupts(self) -> int:
-        """Cores whose interrupt line is high."""
+        """Cores with a high interrupt line."""
         return _word(number for number, core in enumerate(self.cores) if core.buffer & core.irq_mask)
 
     def waiting(self) -> int:
-        """Cores whose access waits."""
+        """Cores with a waiting access."""
         return _word(number for number, core in enumerate(self.cores) if core.waits)
 
     @property
     def shared_busy(self) -> bool:
-        """An access of the shared view is not answered yet."""
+        """Return whether an access of the shared view is outstanding."""
         return self._shared is not None
 
     @property
     def quiet(self) -> bool:
-        """Nothing happens until the next access or event line."""
+        """Return whether nothing happens before the next access or event."""
         passing = any(core.queue and not core.queue[0][1] for core in self.cores)
         complete = any(self._complete(barrier) for barrier in self._barriers)
         return not (self._sent or passing or complete or self._ready_cores() or self.shared_busy)
@@ -138,7 +137,7 @@ class EventUnitModel:
         halting: int = 0,
         debugging: int = 0,
     ) -> list[Answer]:
-        """Let a cycle pass; ``halting`` are cores that are to halt, ``debugging`` those in debug mode."""
+        """Run a cycle; ``halting`` are cores with a halt request, ``debugging`` cores in debug mode."""
         awake = self.awake(fetching, halting | debugging)
         broken_off = numbers((halting | debugging) & self.waiting()) - self._ready_cores()
         answers: list[Answer] = []
@@ -155,13 +154,13 @@ class EventUnitModel:
                 self._shared = None
         if shared is not None:
             self._shared = shared
-        found = {core: self._value(core, access.offset, awake) for core, (access, _) in slots.items()}
+        values = {core: self._value(core, access.offset, awake) for core, (access, _) in slots.items()}
         arriving += self._completed_barriers()
-        granted = self._waits_over(answers)
+        granted = self._end_waits(answers)
         for core in broken_off:
             self._break_off(self.cores[core], core in numbers(debugging))
             answers.append(Answer(core, None, error=True))
-        # of several stores to the same register the lowest core's stays
+        # of several stores to the same register the lowest core's wins
         for core in sorted(slots, reverse=True):
             access, own = slots[core]
             if own:
@@ -169,7 +168,7 @@ class EventUnitModel:
             if access.write:
                 self._store(core, access, granted)
             if not (own and self.cores[core].waits):
-                data = None if access.write else found[core]
+                data = None if access.write else values[core]
                 answers.append(Answer(core if own else None, data, error=not self._exists(access.offset)))
         for core, line in arriving:
             if line in self._lines:
@@ -197,13 +196,13 @@ class EventUnitModel:
         return bool(barrier.trigger_mask) and barrier.status == barrier.trigger_mask
 
     def _completed_barriers(self) -> list[tuple[int, int]]:
-        found = [barrier for barrier in self._barriers if self._complete(barrier)]
-        for barrier in found:
+        complete = [barrier for barrier in self._barriers if self._complete(barrier)]
+        for barrier in complete:
             barrier.status = set()
-        return [(core, int(EventLine.BARRIER)) for barrier in found for core in barrier.target_mask]
+        return [(core, int(EventLine.BARRIER)) for barrier in complete for core in barrier.target_mask]
 
     def _translated(self, access: Access) -> tuple[int | None, Access]:
-        """Whose slot an access of the shared view takes and what it is there; None if there is no such register."""
+        """Core and private access for an access of the shared view; no core if there is no such register."""
         offset = access.offset
         if offset < SHARED_BARRIERS:
             core, there = divmod(offset, SHARED_CORE_BYTES)
@@ -220,8 +219,8 @@ class EventUnitModel:
     def _value(self, number: int, offset: int, awake: int) -> int:
         core = self.cores[number]
         active = _word(core.buffer & core.mask)
-        if here := self._barrier(offset):
-            barrier, register = here
+        if selected := self._barrier(offset):
+            barrier, register = selected
             registers: dict[int, int] = {
                 Barrier.TRIGGER_MASK: _word(barrier.trigger_mask),
                 Barrier.STATUS: _word(barrier.status),
@@ -245,13 +244,13 @@ class EventUnitModel:
     @staticmethod
     def _break_off(core: _Core, in_debug: bool) -> None:
         if not in_debug:
-            core.kept |= core.waits == "event"
+            core.has_triggered |= core.waits == "event"
         core.waits = ""
 
     def _load(self, number: int, access: Access, in_debug: bool) -> None:
-        """Trigger and begin to wait, as an access of the private view asks."""
+        """Trigger and start to wait if the access of the private view requests it."""
         core, offset = self.cores[number], access.offset
-        repeats = core.kept and core.waited_at == offset and not in_debug
+        repeats = core.has_triggered and core.waited_at == offset and not in_debug
         if access.write:
             if offset == EventRegister.DISPATCH_FIFO:
                 core.waits, core.word = "room", access.data
@@ -259,8 +258,8 @@ class EventUnitModel:
         if not self._exists(offset):
             return
         group, rest = divmod(offset, _GROUP)
-        if here := self._barrier(offset):
-            barrier, register = here
+        if selected := self._barrier(offset):
+            barrier, register = selected
             if register in _BARRIER_TRIGGERS and not repeats:
                 barrier.status.add(number)
             if register in (Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR):
@@ -276,17 +275,17 @@ class EventUnitModel:
                 self._send(rest // WORD_BYTES, core.targets)
             core.waits, core.clears = "event", group == _TRIGGERS[2]
         if core.waits == "event" and not in_debug:
-            core.waited_at, core.kept = offset, False
+            core.waited_at, core.has_triggered = offset, False
 
     def _store(self, number: int, access: Access, granted: set[int]) -> None:
-        """A store; ``granted`` are the mutexes that somebody gets in this cycle."""
+        """Store to a register; ``granted`` are the mutexes locked in this cycle."""
         core, offset, bits = self.cores[number], access.offset, numbers(access.data)
         group, rest = divmod(offset, _GROUP)
         cores = bits & self._everybody
         if not self._exists(offset):
             return
-        if here := self._barrier(offset):
-            barrier, register = here
+        if selected := self._barrier(offset):
+            barrier, register = selected
             if register == Barrier.TRIGGER_MASK:
                 barrier.trigger_mask = cores
             elif register == Barrier.TARGET_MASK:
@@ -314,22 +313,22 @@ class EventUnitModel:
         self._sent += [(core, event) for core in cores or self._everybody]
 
     def _ready_cores(self) -> set[int]:
-        found: set[int] = set()
+        ready: set[int] = set()
         full = any(len(core.queue) == self._depth for core in self.cores)
         pushing = [number for number, core in enumerate(self.cores) if core.waits == "room"]
-        found |= set() if full else set(pushing[:1])
+        ready |= set() if full else set(pushing[:1])
         for number, mutex in enumerate(self._mutexes):
             waiting = [at for at, core in enumerate(self.cores) if core.waits == "mutex" and core.mutex == number]
-            found |= set() if mutex.locked else set(waiting[:1])
+            ready |= set() if mutex.locked else set(waiting[:1])
         for number, core in enumerate(self.cores):
             if core.waits == "event" and core.buffer & core.mask:
-                found.add(number)
+                ready.add(number)
             if core.waits == "word" and core.queue and core.queue[0][1]:
-                found.add(number)
-        return found
+                ready.add(number)
+        return ready
 
-    def _waits_over(self, answers: list[Answer]) -> set[int]:
-        """Answer all who have what they wait for; the mutexes that are taken now."""
+    def _end_waits(self, answers: list[Answer]) -> set[int]:
+        """Answer the accesses whose wait is over; returns the mutexes locked now."""
         taken: set[int] = set()
         pushed: list[int] = []
         ready = self._ready_cores()

@@ -1,7 +1,7 @@
 """Reference semantics of every instruction: ``execute(insn, sources) -> effects``.
 
-The functions are chosen by ``Insn.op``; where operand 2 comes from is read off ``Insn.operands``. Compressed rows are
-executed as the row they expand to, with ``Sources.length = 2``.
+Functions are selected by ``Insn.op``, operand 2 by ``Insn.operands``. Compressed rows are executed as the row that they
+expand to, with ``Sources.length = 2``.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,6 @@ def _rounded(total: I64, amount: U32, *, rounds: bool) -> U32:
 
 
 def _normalise(total: I64, amount: U32, *, is_signed: bool, rounds: bool) -> U32:
-    """The value ``>> amount``."""
     wrapped = _rounded(total, amount, rounds=rounds)
     return low_word((exact(wrapped) if is_signed else wrapped.astype(np.int64)) >> amount.astype(np.int64))
 
@@ -72,10 +71,10 @@ MULTIPLICATIONS = {
 
 
 def half_product_sum(insn: Insn, src: Sources) -> U32:
-    """The rounded sum that one of these shifts."""
-    told = dict(MULTIPLICATIONS[insn.op].keywords)
-    rounds = told.pop("rounds")
-    return _rounded(_product(src, **told), immediate("is3", src.word), rounds=rounds)
+    """The rounded sum before the shift of a 16-bit multiplication."""
+    keywords = dict(MULTIPLICATIONS[insn.op].keywords)
+    rounds = keywords.pop("rounds")
+    return _rounded(_product(src, **keywords), immediate("is3", src.word), rounds=rounds)
 
 
 Handler = Callable[[Insn, Sources], Effects]
@@ -96,7 +95,7 @@ SEQUENCER_OPS = (
     "lp.count",
     "lp.setup",
 )
-"""Operations on state that belongs to the instruction-set simulator: CSRs, traps, hardware loops. No effect here."""
+"""Operations on CSRs, traps and hardware loops, which only the instruction-set simulator has: no effect here."""
 
 
 HANDLERS: dict[str, Handler] = {
@@ -122,12 +121,12 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(EXACT_OPS, dotp.requantise_exactly),
     **dict.fromkeys(SEQUENCER_OPS, lambda insn, src: Effects()),
 }
-"""Reference function of each table op but ``pv.qnt``, which needs a memory: see ``golden.quant``."""
+"""Reference function of each table op except ``pv.qnt``, which needs a memory: see :func:`dotp.quantise`."""
 
 
 def execute(insn: Insn, src: Sources) -> Effects:
-    """Effects of N executions of the row ``insn``. Raises :class:`EncodingError` for ``pv.qnt``; its reads depend on
-    each other, so that it takes a memory reader."""
+    """Effects of N executions of the row ``insn``. Raises :class:`EncodingError` for ``pv.qnt``, whose reads depend on
+    each other."""
     handler = HANDLERS.get(insn.op)
     if handler is None:
         raise EncodingError(f"`insn.op` must be one of the reference operations, not `{insn.op}`")

@@ -1,4 +1,4 @@
-"""Quantised layers on plain integers: what the kernels must compute, whatever instructions they use.
+"""Golden models of quantised layers on plain integers, which all kernels must match.
 
 Feature maps are ``[..., height, width, channel]``, weights ``[out, ky, kx, in]``, accumulators 32-bit and wrapping.
 """
@@ -36,13 +36,13 @@ NO_PADS = Pads()
 
 
 class Window(NamedTuple):
-    """Size, steps and margins of a window over a map."""
+    """A window over a map; ``stride`` and ``dilation`` are in y and x."""
 
     height: int
     width: int
-    stride: tuple[int, int] = (1, 1)  # its steps in y and x
-    pads: Pads = NO_PADS  # how far it may reach over the edges
-    dilation: tuple[int, int] = (1, 1)  # distance of its elements in y and x
+    stride: tuple[int, int] = (1, 1)
+    pads: Pads = NO_PADS
+    dilation: tuple[int, int] = (1, 1)
 
 
 def _wrap(exact: I64) -> I32:
@@ -68,8 +68,8 @@ def output_size(size: int, kernel: int, stride: int, before: int, after: int) ->
 
 
 def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
-    """Yield each place of the window and the elements that it meets in the maps, one for each output. ``maps`` are
-    ``[..., row, column, channel]``; ``outside`` is the value off their edges."""
+    """Yield each position in the window and the elements of the maps there, one for each output. ``maps`` are
+    ``[..., row, column, channel]``; ``outside`` is the value of the padding."""
     pads, (stride_y, stride_x), (apart_y, apart_x) = window.pads, window.stride, window.dilation
     height, width, _ = maps.shape[-3:]
     rows = output_size(height, (window.height - 1) * apart_y + 1, stride_y, pads.top, pads.bottom)
@@ -82,21 +82,21 @@ def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[in
         yield (y, x), seen[..., :rows, :columns, :]
 
 
-_EXACT = ((np.float32, 24), (np.float64, 53))  # Floating point, and the bits of the integers that it has all of
+_EXACT = ((np.float32, 24), (np.float64, 53))  # floating point types and bits of the integers that they represent
 
 
 def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
-    """``sum_k rows[r, k] * weights[c, k]``, exact; ``most`` is how far an element of the rows may be from 0."""
+    """``sum_k rows[r, k] * weights[c, k]``, exact; ``most`` is the greatest magnitude of an element of the rows."""
     greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
     for kind, bits in _EXACT:
-        # sums of any part of the products are not greater
+        # no partial sum is greater
         if greatest <= 1 << bits:
             return (rows.astype(kind) @ weights.astype(kind).T).astype(np.int64)
     return rows.astype(np.int64) @ weights.astype(np.int64).T
 
 
 def windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
-    """Sums of the products of filters and maps with ``outside`` around them, ``[image][row][column][out]``."""
+    """Convolution sums of maps padded with ``outside``, ``[image][row][column][out]``."""
     if weights.shape[-1] != maps.shape[-1]:
         raise LayerError(f"`weights` must have {maps.shape[-1]} input channels, not {weights.shape[-1]}")
     seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)
@@ -112,7 +112,7 @@ def conv(
     pads: Pads = NO_PADS,
     outside: int = 0,
 ) -> I32:
-    """Convolution with ``outside`` around the map, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
+    """Convolution padded with ``outside``, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
     * image[oy*sy - top + ky, ox*sx - left + kx, c]``."""
     window = Window(weights.shape[1], weights.shape[2], stride, pads)
     most = max(int(np.abs(image.astype(np.int64)).max()), abs(outside))
@@ -129,8 +129,8 @@ def quantise_bn(
     signed: bool = False,
     width: int = ACCUMULATOR_BITS,
 ) -> I32:
-    """Batch normalisation folded into integers: ``clip(int32((kappa * acc + lam) >> shift))``. The sum wraps at
-    ``width`` bits, 32 or 64, what the shift leaves of it at 32."""
+    """Integer batch normalisation: ``clip(int32((kappa * acc + lam) >> shift))``. The sum wraps at ``width`` bits (32
+    or 64), the shifted sum at 32."""
     if not 0 <= shift < width:
         raise LayerError(f"`shift` must be 0 to {width - 1}, not {shift}")
     total = acc.astype(np.int64) * kappa + lam
@@ -141,9 +141,9 @@ def quantise_bn(
 
 def quantise_exactly(acc: AnyInt, factors: AnyInt, shifts: AnyInt, zero: int, bits: int, signed: bool = False) -> I32:
     """TFLite's requantisation with a single rounding: the nearest integer to ``factor * acc / 2**shift``, halves up,
-    more ``zero``, clipped. Products and their sums with half a step are below 64 bits."""
+    plus ``zero``, clipped. Products and their sums with half a step fit 64 bits."""
     products = acc.astype(np.int64) * factors.astype(np.int64)
-    # floor(p / 2^n + 1/2), in which the bit below the point is looked at by itself
+    # floor(p / 2^n + 1/2), with the bit below the point added separately
     rounded = (products >> shifts) + (products >> shifts - 1 & 1)
     return _clip(rounded + zero, bits, signed=signed)
 
@@ -156,22 +156,22 @@ def depthwise(maps: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window
 
 
 def max_pool(maps: AnyInt, window: Window) -> I32:
-    """The greatest element of each window; what lies off the map does not count."""
-    found: AnyInt | None = None
+    """The greatest element of each window, without padding."""
+    greatest: AnyInt | None = None
     for _, view in views(maps, window, int(np.iinfo(maps.dtype).min)):
-        found = view.copy() if found is None else np.maximum(found, view, out=found)
-    assert found is not None
-    return found.astype(np.int32)
+        greatest = view.copy() if greatest is None else np.maximum(greatest, view, out=greatest)
+    assert greatest is not None
+    return greatest.astype(np.int32)
 
 
 def window_sums(maps: AnyInt, window: Window) -> I64:
-    """The sum of each window; what lies off the map adds nothing."""
+    """The sum of each window, padded with zeros."""
     return np.asarray(sum(view.astype(np.int64) for _, view in views(maps, window, 0)))
 
 
 def scaled_average(sums: I64, area: int, scale: tuple[int, int, int], bits: int, *, signed: bool) -> I32:
-    """``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift). The product is
-    divided, not the factor, and the quotient rounded towards zero as in C; the shift rounds down."""
+    """``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift). The division of the
+    product rounds towards zero as in C; the shift rounds down."""
     factor, summand, shift = scale
     products = sums * factor
     return _clip((np.sign(products) * (np.abs(products) // area) + summand) >> shift, bits, signed=signed)

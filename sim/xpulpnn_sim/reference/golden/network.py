@@ -1,5 +1,5 @@
-"""Networks computed on plain integers, many images at once, by nothing that the kernels are made of; the binarised
-classifier on numbers +1 and -1, without words of bits."""
+"""Golden model of networks on plain integers, independent of the kernels, for many images at once; and of the binarised
+classifier, on numbers +1 and -1."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ def signs(values: AnyInt) -> I64:
 
 
 def binary_image(image: NDArray[np.uint8], offsets: tuple[int, ...] = (-127, -100, -70)) -> I64:
-    """The image [y, x, colour] of the binarised vehicle classifier, each colour with an offset of its own."""
+    """The binary input image [y, x, colour] of the vehicle classifier, with one offset per colour."""
     return signs(image.astype(np.int64) + np.array(offsets))
 
 
 def convolution(values: AnyInt, weights: AnyInt) -> I64:
-    """Products of a map [y, x, channel] with filters [out, ky, kx, channel] at all its pixels, -1 outside it."""
+    """Convolution of a map [y, x, channel] with filters [out, ky, kx, channel], padded with -1."""
     _, height, width, _ = weights.shape
     window = Window(height, width, pads=Pads(height // 2, height // 2, width // 2, width // 2))
     return layers.windowed_sums(values[np.newaxis], weights, window, -1, 1)[0]
@@ -37,22 +37,22 @@ def classify(
     filters: tuple[AnyInt, ...],
     connected: tuple[AnyInt, ...],
 ) -> list[I64]:
-    """The results of every layer for an image, with the filters of the convolutions and the weights of the others."""
-    values, found = binary_image(image), list[I64]()
+    """The results of every layer for an image; ``connected`` are the weights of the fully connected layers."""
+    values, results = binary_image(image), list[I64]()
     for weights in filters:
-        # the largest of each 2 x 2 window comes before the sign
+        # max pooling comes before the sign
         values = signs(layers.max_pool(convolution(values, weights), Window(2, 2, (2, 2))))
-        found.append(values)
+        results.append(values)
     values = values.reshape(-1)
     *hidden, last = connected
     for weights in hidden:
         values = signs(weights @ values)
-        found.append(values)
-    return [*found, (last @ values).astype(np.int64)]
+        results.append(values)
+    return [*results, (last @ values).astype(np.int64)]
 
 
 def below(accumulators: I32, thresholds: AnyInt) -> I32:
-    """Count the thresholds of its channel that are below each accumulator."""
+    """Number of thresholds of the channel below each accumulator."""
     rows = accumulators.reshape(-1, accumulators.shape[-1])
     counts = np.empty(rows.shape, np.int32)
     for channel, levels in enumerate(thresholds):
@@ -61,83 +61,83 @@ def below(accumulators: I32, thresholds: AnyInt) -> I32:
 
 
 _SIGN_BITS = 1
-_TABLE_BITS = 8  # summands of an addition that scales each are clipped to so many bits
-_CHUNK_ELEMENTS = 1 << 22  # elements of the widest layer's operands that are worked on at once, about
+_TABLE_BITS = 8  # summands of an addition that scales each are clipped to this width
+_CHUNK_ELEMENTS = 1 << 22  # approximate number of operands of the widest layer that are processed at once
 _INPUT = "input"
 
-# layers and networks as in `xpulpnn_sw.networks.network`, of which nothing but numbers and names is used
+# layers and networks of `xpulpnn_sw.networks.network`; only their numbers and names are used
 _Stage = Any
 _Network = Any
 
 
 def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
     """The results of every layer for every image."""
-    found = [results for _, results in _chunks(network, inputs)]
-    return [np.concatenate([results[number] for results in found]) for number in range(len(network.stages))]
+    chunks = [results for _, results in _chunks(network, inputs)]
+    return [np.concatenate([results[number] for results in chunks]) for number in range(len(network.stages))]
 
 
 def run_scores(
     network: _Network, inputs: NDArray[Any], progress: Callable[[int], None] | None = None
 ) -> NDArray[np.int32]:
-    """The results of the last layer for every image, ``[image][result]``, in less memory than of all layers.
+    """The results of the last layer for every image, ``[image][result]``, in less memory than :func:`run_reference`.
 
-    ``progress`` takes the number of images that are done. Parameters and errors as of :func:`run_reference`.
+    ``progress`` takes the number of images that are done.
     """
-    found: list[I32] = []
+    scores: list[I32] = []
     for first, results in _chunks(network, inputs):
-        found.append(results[-1].reshape(len(results[-1]), -1))
+        scores.append(results[-1].reshape(len(results[-1]), -1))
         if progress is not None:
             progress(first + len(results[-1]))
-    return np.concatenate(found)
+    return np.concatenate(scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Results of a network beside those of the model that it was made from."""
+    """Agreement of a network with the model that it was made from."""
 
-    correlation: float  # of all results; 0 if those of one side alone are all the same
-    same: int  # images whose greatest result is the same one
+    correlation: float  # of all results; 0 if only one side is constant
+    same: int  # images with the same index of the greatest result
     images: int
 
 
 def agreement(network: _Network, inputs: NDArray[Any], expected: NDArray[Any]) -> Agreement:
     """Compare the last layer's results with ``expected``, both ``[image][result]``."""
-    found = run_scores(network, inputs)
-    same = int(np.count_nonzero(found.argmax(axis=1) == expected.argmax(axis=1)))
-    own, other = (values.ravel() - values.mean() for values in (found.astype(np.float64), expected))
+    scores = run_scores(network, inputs)
+    same = int(np.count_nonzero(scores.argmax(axis=1) == expected.argmax(axis=1)))
+    own, other = (values.ravel() - values.mean() for values in (scores.astype(np.float64), expected))
     product = float(np.linalg.norm(own) * np.linalg.norm(other))
     correlation = float(own @ other) / product if product else float(not own.any() and not other.any())
-    return Agreement(correlation=correlation, same=same, images=len(found))
+    return Agreement(correlation=correlation, same=same, images=len(scores))
 
 
 def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dict[str, tuple[int, int, int]]:
-    """By layer, how many results there are for these inputs, how many ``other`` has elsewhere, and how far at most.
+    """For each layer the number of results, of those that ``other`` computes differently, and the greatest difference.
 
-    Both have the same layers; each layer of ``other`` reads what that of ``network`` does.
+    Both networks have the same layers; each layer of ``other`` reads the inputs of ``network``'s layer.
     """
-    found: dict[str, tuple[int, int, int]] = {}
+    counts: dict[str, tuple[int, int, int]] = {}
     for first, results in _chunks(network, inputs):
         own = inputs[first : first + len(results[-1])]
-        known = {_INPUT: own, **{stage.name: one for stage, one in zip(network.stages, results, strict=True)}}
+        known = {_INPUT: own, **{stage.name: values for stage, values in zip(network.stages, results, strict=True)}}
         for number, stage in enumerate(other.stages):
             maps = [_taken(stage, known[source], form) for source, form in other.reads(number)]
             right = known[stage.name].astype(np.int64)
             distances = np.abs(stage_results(stage, *maps).reshape(right.shape) - right)
-            codes, moved, most = found.get(stage.name, (0, 0, 0))
+            codes, moved, most = counts.get(stage.name, (0, 0, 0))
             moved += int(np.count_nonzero(distances))
-            found[stage.name] = codes + distances.size, moved, max(most, int(distances.max()))
-    return found
+            counts[stage.name] = codes + distances.size, moved, max(most, int(distances.max()))
+    return counts
 
 
 def _chunks(network: _Network, inputs: NDArray[Any]) -> Iterator[tuple[int, list[I32]]]:
-    """A few images at a time, the number of the first and the results of every layer."""
+    """Index of the first image and results of every layer, for a few images at a time."""
     images = max(1, _CHUNK_ELEMENTS // max(_elements(stage) for stage in network.stages))
     for first in range(0, len(inputs), images):
         yield first, _computed(network, inputs[first : first + images])
 
 
 def _elements(stage: Any) -> int:
-    """Elements of the operands that are laid side by side for an image."""
+    """Elements of the im2col operands of an image."""
     reduction = int(stage.tensors.weights[0].size) if hasattr(stage.tensors, "weights") else 1
     *pixels, channels = stage.output_shape
     return prod(pixels) * (reduction + channels)
@@ -152,12 +152,12 @@ def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
 
 
 def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
-    """The results of a layer for the maps that it reads, each of them ``[image]...``."""
+    """The results of a layer for its input maps, each ``[image]...``."""
     return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
 def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
-    """Return the map that a layer reads in its shape; raises :class:`LayerError` for values out of range."""
+    """Return an input map in the shape that the layer expects; raises :class:`LayerError` for values out of range."""
     if values[0].size != prod(form.shape):
         raise LayerError(f"inputs of {stage.name} must be {form.shape}, not {values.shape[1:]}")
     least, most = (-1, 1) if form.bits == _SIGN_BITS else element_range(form.bits, signed=form.signed)
@@ -168,12 +168,12 @@ def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
 
 
 def _outside(stage: _Stage) -> int:
-    """Return the value around a map; numbers of one bit know no 0."""
+    """Return the padding value; there is no 0 in numbers of one bit."""
     return -1 if stage.precision.x == _SIGN_BITS and not stage.pad else stage.pad
 
 
 def _most(stage: _Stage) -> int:
-    """Return how far an input may be from 0."""
+    """Return the greatest magnitude of an input."""
     return 1 << stage.precision.x
 
 
@@ -210,8 +210,8 @@ def _add(stage: _Stage, first: I32, second: I32) -> I32:
             (first, second), tensors.factors, tensors.shift, bits, signed=signed, summand=tensors.summand
         )
     scaled = [
-        layers.add_shifted([values], [one.factor], one.shift, _TABLE_BITS, signed=signed, summand=one.summand)
-        for values, one in zip((first, second), tensors.scales, strict=True)
+        layers.add_shifted([values], [scale.factor], scale.shift, _TABLE_BITS, signed=signed, summand=scale.summand)
+        for values, scale in zip((first, second), tensors.scales, strict=True)
     ]
     return layers.add_shifted(scaled, (1, 1), 0, bits, signed=signed)
 
@@ -224,8 +224,8 @@ def _avgpool(stage: _Stage, maps: I32) -> I32:
 
 
 def _maxpool(stage: _Stage, maps: I32) -> I32:
-    found = layers.max_pool(maps, _window(stage.layer))
-    return np.maximum(found, 0) if stage.layer.relu else found
+    greatest = layers.max_pool(maps, _window(stage.layer))
+    return np.maximum(greatest, 0) if stage.layer.relu else greatest
 
 
 def _relu(_: _Stage, maps: I32) -> I32:
@@ -233,11 +233,10 @@ def _relu(_: _Stage, maps: I32) -> I32:
 
 
 def _transpose(_: _Stage, maps: I32) -> I32:
-    """The order in memory is none of the reference's."""
+    """Return the maps unchanged: a transposition changes the layout in memory only."""
     return maps
 
 
-# by kernel: the results of a layer for the maps that it reads
 COMPUTED: Mapping[str, Callable[..., I32]] = {
     "add": _add,
     "avgpool": _avgpool,
@@ -254,7 +253,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
 
 
 def _requantised(stage: _Stage, sums: I64) -> I32:
-    """The results that become of sums without biases, ``[..., channel]``."""
+    """The results from sums without biases, ``[..., channel]``."""
     tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     accumulators = (sums if tensors.bias is None else sums + tensors.bias).astype(np.int32)
     after = tensors.requantisation

@@ -1,7 +1,7 @@
 """Base integer and XpulpV2 operations: arithmetic, bit manipulation, control transfer, loads and stores.
 
-Semantics: guide, "Base instructions", "XpulpV2: scalar instructions" and "Loads and stores of XpulpV2". Exact results
-are formed in 64 bits and cut to 32.
+Semantics: guide, "Base instructions", "XpulpV2: scalar instructions" and "Loads and stores of XpulpV2". Results are
+computed in 64 bits and truncated to 32.
 """
 
 from collections.abc import Callable
@@ -66,12 +66,12 @@ def signed(value: U32) -> I32:
 
 
 def exact(value: U32) -> I64:
-    """``s(x)`` in 64 bits, for results that are exact before they are stored."""
+    """``s(x)`` in 64 bits."""
     return value.view(np.int32).astype(np.int64)
 
 
 def low_word(value: I64) -> U32:
-    """The 32 bits that stay when an exact result is stored."""
+    """The low 32 bits of a result."""
     return value.astype(np.uint32)
 
 
@@ -163,7 +163,7 @@ UNARY: dict[str, Callable[[U32], U32]] = {
 
 
 def binary(insn: Insn, src: Sources) -> Effects:
-    """``rd = rs1 op operand2``, operand 2 being the last one in assembler order."""
+    """``rd = rs1 op operand2``, where operand 2 is the last one in assembler order."""
     token = insn.operands.rsplit(",", maxsplit=1)[-1]
     operand2 = src.rs2 if token == "rs2" else immediate(token, src.word)
     return Effects(rd=BINARY[insn.op](src.rs1, operand2))
@@ -193,7 +193,7 @@ def branch(insn: Insn, src: Sources) -> Effects:
 
 
 def jump(insn: Insn, src: Sources) -> Effects:
-    """Jump and link; the link is the address after the instruction, 2 bytes on if it was compressed."""
+    """Jump and link; the link is the address after the instruction, which is 2 bytes long if compressed."""
     if insn.op == "jal":
         effects = Effects(target=src.pc + immediate("joff21", src.word))
     else:
@@ -202,11 +202,11 @@ def jump(insn: Insn, src: Sources) -> Effects:
     return effects
 
 
-WIDTH_LSB = 5  # position of the width field in the register that describes a bit field; the start is below it
+WIDTH_LSB = 5  # position of the width in the register operand of a bit field; the start is below it
 
 
 def clip(insn: Insn, src: Sources) -> Effects:
-    """Clip to [-B-1, B] or [0, B]; the lower bound is tested first, which matters for a negative B only."""
+    """Clip to [-B-1, B] or [0, B]; the lower bound is tested first, which only matters for a negative B."""
     if insn.operands.endswith("Is2"):
         bound = ((np.int64(1) << immediate("uimm5", src.word).astype(np.int64)) >> 1) - 1
         bound = np.maximum(bound, 0)

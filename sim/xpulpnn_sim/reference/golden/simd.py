@@ -11,7 +11,7 @@ from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Source
 
 
 def _average(a: I32, b: I32, width: int) -> I32:
-    """The lane sum wraps, then halves with the sign it wrapped to."""
+    """Half of the wrapped lane sum, with the sign of the wrapped sum."""
     unused = 32 - width
     return ((a + b) << unused) >> (unused + 1)
 
@@ -114,7 +114,7 @@ def shuffle(insn: Insn, src: Sources) -> Effects:
 
 
 def shuffle2(insn: Insn, src: Sources) -> Effects:
-    """As shuffle from the lanes of the old rd (low selectors) and rs1 (high selectors) together."""
+    """Shuffle among the lanes of the old rd (low selectors) and of rs1 (high selectors)."""
     fmt = _format(insn)
     both = np.concatenate([unpack(src.rd, fmt, signed=False), unpack(src.rs1, fmt, signed=False)])
     selectors = unpack(src.rs2, fmt, signed=False).view(np.uint32) % (2 * fmt.lanes)
@@ -128,7 +128,7 @@ PACK_LANES = {"pv.pack": (1, 0), "pv.packhi": (3, 2), "pv.packlo": (1, 0)}
 def pack_elements(insn: Insn, src: Sources) -> Effects:
     """pv.pack.h, pv.packhi.b, pv.packlo.b."""
     fmt = _format(insn)
-    # pv.pack.h replaces both lanes, so it has no old rd
+    # pv.pack.h replaces both lanes and does not read rd
     lanes = unpack(src.rd if "rd" in insn.reads else src.rs1, fmt, signed=False)
     from_rs1, from_rs2 = PACK_LANES[insn.op]
     lanes[from_rs1] = unpack(src.rs1, fmt, signed=False)[0]

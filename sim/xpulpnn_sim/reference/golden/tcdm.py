@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 
 
 class CacheLevel:
-    """Lines of a set-associative cache that replaces the oldest line of a set; banks are no matter."""
+    """A set-associative cache that replaces the oldest line of a set."""
 
     def __init__(self, size: int, ways: int) -> None:
         self.hits = self.misses = 0
@@ -20,28 +20,28 @@ class CacheLevel:
         self.flush()
 
     def flush(self) -> None:
-        """Forget all lines."""
-        self._kept: dict[int, deque[int]] = {}
+        """Invalidate all lines."""
+        self._lines: dict[int, deque[int]] = {}
 
     def flush_address(self, address: int) -> None:
-        """Forget the line with the byte at ``address``, and all of its set."""
-        self._kept.pop(self._set_of(address), None)
+        """Invalidate the set of the line with the byte at ``address``."""
+        self._lines.pop(self._set_of(address), None)
 
     def look_up(self, address: int) -> bool:
-        """Return whether the byte at ``address`` is there; counts a hit or a miss."""
+        """Return whether the byte at ``address`` is cached; counts a hit or a miss."""
         hit = self.holds(address)
         self.hits += hit
         self.misses += not hit
         return hit
 
     def holds(self, address: int) -> bool:
-        """Return whether the byte at ``address`` is there; counts nothing."""
-        return address // ICACHE_LINE_BYTES in self._kept.get(self._set_of(address), ())
+        """Return whether the byte at ``address`` is cached, without counting."""
+        return address // ICACHE_LINE_BYTES in self._lines.get(self._set_of(address), ())
 
-    def keep(self, address: int) -> None:
-        """Keep the line with the byte at ``address``, in place of the oldest of a full set."""
-        kept = self._kept.setdefault(self._set_of(address), deque(maxlen=self._ways))
-        kept.append(address // ICACHE_LINE_BYTES)
+    def fill(self, address: int) -> None:
+        """Store the line with the byte at ``address``, replacing the oldest of a full set."""
+        lines = self._lines.setdefault(self._set_of(address), deque(maxlen=self._ways))
+        lines.append(address // ICACHE_LINE_BYTES)
 
     def _set_of(self, address: int) -> int:
         return address // ICACHE_LINE_BYTES % self._sets
@@ -51,8 +51,8 @@ _MIB = 1 << 20
 
 
 def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
-    """First address, number of bytes and name of the destination of everything that is mapped inside the cluster. Names
-    are those of the ports of the demultiplexer; the later of two ranges that overlap counts."""
+    """First address, size and demultiplexer port of all ranges mapped inside the cluster; of overlapping ranges the
+    later one counts."""
     tcdm = config.tcdm_bytes
     inside = [
         (0x0000_0000, _MIB, "unmapped"),
@@ -69,19 +69,19 @@ def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
 
 
 def destination(address: int, config: ClusterConfig) -> str:
-    """Name of the port that leads to an address: one of those in :func:`ranges`, or ``ext``."""
-    found = "ext"
+    """Demultiplexer port of an address: one of those in :func:`ranges`, or ``ext``."""
+    port = "ext"
     for base, size, name in ranges(config):
         if base <= address < base + size:
-            found = name
-    return found
+            port = name
+    return port
 
 
-PATIENCE = 16  # cycles after which a master that yields to the cores comes first: it has lost one less
+PATIENCE = 16  # a low-priority master wins after it has lost one cycle less than this
 
 
 class Request(NamedTuple):
-    """Request of a master in a cycle; the data mean something for a write only."""
+    """Request of a master in a cycle."""
 
     address: int
     write: int
@@ -90,7 +90,7 @@ class Request(NamedTuple):
 
 
 class _BankAccess(NamedTuple):
-    """Access that a bank makes in a cycle."""
+    """Access of a bank in a cycle."""
 
     master: int
     bank: int
@@ -98,24 +98,24 @@ class _BankAccess(NamedTuple):
 
 
 @dataclass(slots=True)
-class Queue:
+class ArbiterModel:
     """Arbiter of a bank."""
 
-    kind: Arbiter  # as in ClusterConfig
-    inputs: int  # how many may ask
+    kind: Arbiter
+    inputs: int
     grants: int = 0
     last: int = -1
 
-    def next(self, asking: set[int]) -> int:
-        """The winner among ``asking``, which must not be empty. A binary tree that goes towards the leaf ``named``
-        wherever it can ends at the leaf whose number differs from it in the least high bit."""
+    def next(self, requesting: set[int]) -> int:
+        """The winner among ``requesting``, which must not be empty. In a binary tree that prefers the leaf ``named`` it
+        is the one whose exclusive or with that is smallest."""
         if self.kind == "fixed":
-            return min(asking)
+            return min(requesting)
         if self.kind == "strict":
-            winner = min(asking, key=lambda number: (number - self.last - 1) % self.inputs)
+            winner = min(requesting, key=lambda number: (number - self.last - 1) % self.inputs)
         else:
             named = self.grants % self.inputs
-            winner = min(asking, key=lambda number: number ^ named)
+            winner = min(requesting, key=lambda number: number ^ named)
         self.grants += 1
         self.last = winner
         return winner
@@ -135,22 +135,21 @@ def place_of(address: int, config: ClusterConfig) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class TcdmModel:
-    """All banks, cycle by cycle."""
+    """Cycle-accurate golden model of the banks and their arbiters."""
 
-    config: ClusterConfig  # banks and arbiters
-    masters: int  # Cores, then the others
+    config: ClusterConfig
+    masters: int  # number of cores and other masters
     words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
-    accesses: list[_BankAccess] = field(default_factory=list[_BankAccess])
-    """Accesses of the banks in the last cycle."""
-    _queues: dict[tuple[int, str], Queue] = field(default_factory=dict[tuple[int, str], Queue])
+    accesses: list[_BankAccess] = field(default_factory=list[_BankAccess])  # of the last cycle
+    _queues: dict[tuple[int, str], ArbiterModel] = field(default_factory=dict[tuple[int, str], ArbiterModel])
     _lost: dict[int, int] = field(default_factory=dict[int, int])
     _setting: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     _claiming: set[int] = field(default_factory=set[int])
 
     def cycle(self, requests: Mapping[int, Request], claims: Mapping[int, Request] | None = None) -> dict[int, int]:
-        """Return the answers in the next cycle to the masters that are granted in this one; 0 for writes.
+        """Return the responses, in the next cycle, to the masters granted in this one; 0 for writes.
 
-        Other masters claim banks without a request: whoever of them wins one keeps it idle.
+        Masters with ``claims`` take part in the arbitration without a request: a bank that they win stays idle.
         """
         waiting: dict[int, dict[int, Request]] = {}
         self._claiming = set(claims or ())
@@ -195,11 +194,11 @@ class TcdmModel:
         yields = self.config.dma_priority == "low" and self.masters > cores
         if not yields:
             return self._queue(bank, "all", self.masters).next(set(waiting))
-        asking = {master for master in waiting if master < cores}
+        requesting = {master for master in waiting if master < cores}
         others = {master - cores for master in waiting if master >= cores}
-        if asking and not (others and self._lost.get(bank, 0) == PATIENCE - 1):
+        if requesting and not (others and self._lost.get(bank, 0) == PATIENCE - 1):
             self._lose(bank, waiting)
-            return self._queue(bank, "cores", cores).next(asking)
+            return self._queue(bank, "cores", cores).next(requesting)
         self._lost[bank] = 0
         return self._queue(bank, "others", self.masters - cores).next(others) + cores
 
@@ -207,8 +206,8 @@ class TcdmModel:
         others = any(master >= self.config.cores for master in waiting)
         self._lost[bank] = min(self._lost.get(bank, 0) + 1, PATIENCE - 1) if others else 0
 
-    def _queue(self, bank: int, group: str, inputs: int) -> Queue:
-        return self._queues.setdefault((bank, group), Queue(self.config.arbiter, inputs))
+    def _queue(self, bank: int, group: str, inputs: int) -> ArbiterModel:
+        return self._queues.setdefault((bank, group), ArbiterModel(self.config.arbiter, inputs))
 
     def _write(self, bank: int, row: int, enables: int, value: int) -> None:
         old = self.words.get((bank, row), 0).to_bytes(WORD_BYTES, "little")

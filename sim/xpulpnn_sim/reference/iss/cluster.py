@@ -1,4 +1,4 @@
-"""A program on the cores of a cluster, on the simulator: harts in turns on one memory, always in the same order."""
+"""Simulator of a cluster: harts that execute a program in turns on one memory."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,20 +38,17 @@ _LOOPS = "endless loop"
 
 @dataclass(slots=True)
 class _Hart:
-    """A core and why it does not go on, if it does not."""
-
     core: int
     iss: Iss
-    stuck: str = ""
+    stuck: str = ""  # reason why it cannot continue
 
 
 class ClusterSession:
     """One run of a program on a cluster.
 
-    The harts execute up to ``quantum`` instructions each, one after the other, again and again; a hart that waits for
-    the event unit, sleeps or loops endlessly passes. Time is one cycle per instruction: all harts have the same mcycle
-    after each round. A program without races does not depend on the quantum.
-    """
+    The harts execute up to ``quantum`` instructions each in round robin, always in the same order, except for harts
+    that wait for the event unit, sleep or loop endlessly. Time is one cycle per instruction: all harts have the same
+    mcycle after each round. A program without races does not depend on the quantum."""
 
     def __init__(
         self,
@@ -90,12 +87,12 @@ class ClusterSession:
 
     @property
     def executed(self) -> int:
-        """Instructions executed by all harts."""
+        """Instructions of all harts."""
         return sum(iss.executed for iss in self.harts)
 
     @property
     def cycles(self) -> int:
-        """Cycles passed, one for each instruction of a turn."""
+        """Cycles, one per instruction of a turn."""
         return self.devices.time
 
     @property
@@ -107,8 +104,8 @@ class ClusterSession:
         self.harts[self.memory.core].halt()
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
-        """Execute until the program ends, no hart can go on, one leaves memory, or all together have executed
-        ``limit`` instructions."""
+        """Execute until the program ends, no hart can continue, one leaves memory, or all have executed ``limit``
+        instructions together."""
         reported_at = 0
         while True:
             begin = self.devices.time
@@ -141,7 +138,7 @@ class ClusterSession:
         return None if end is None else self._of_core(end)
 
     def _turn(self, hart: _Hart, begin: int, quantum: int) -> Exit | None:
-        """Execute up to ``quantum`` instructions; the end if the hart can only trap forever."""
+        """Execute up to ``quantum`` instructions; returns the end of the run if the hart is in a loop of traps."""
         iss, memory, devices = hart.iss, self.memory, self.devices
         if devices.waits_at(hart.core) is not None:
             self._pass_time(iss, quantum)
@@ -151,7 +148,7 @@ class ClusterSession:
         hart.stuck = ""
         while not hart.stuck and (done := iss.executed - start) < quantum:
             memory.exact = False
-            # an access to a peripheral is made at its exact time, below
+            # the step below makes accesses to peripherals at their exact time
             with suppress(PostponedError):
                 iss.burst(quantum - done)
             done = iss.executed - start
@@ -188,7 +185,7 @@ class ClusterSession:
         iss.csrs.advance(cycles, 0, iss.csrs["mcountinhibit"])
 
     def _stalled(self) -> Exit | None:
-        """No hart has come to the end of its turn: go to the next event of the timer unless one can go on, or end."""
+        """Advance to the next event of the timer if no hart can continue; a deadlock if there is none."""
         if any(self._goes_on(hart) for hart in self._harts):
             return None
         cycles = self.devices.timer.until_event()

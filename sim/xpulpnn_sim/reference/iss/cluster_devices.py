@@ -1,4 +1,4 @@
-"""Memory and peripherals of a cluster on the simulator: TCDM, event unit, control, timer, DMA engine."""
+"""Memory and peripherals of the simulated cluster: TCDM, event unit, control, timer, DMA engine."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -34,13 +34,13 @@ _TEST_SET = TCDM_BASE | _VIEW
 _DEVICES_END = CONTROL + _VIEW
 
 
-# a load by a core at an address, or a store of a value: the word, 0 for a store; None if it waits; LookupError where
-# there is nothing
+# load by a core at an address, or store of a value; returns the word (0 for a store), or None if the access waits;
+# raises LookupError if there is no register
 PeripheralAccess = Callable[[int, int, int | None], int | None]
 
 
 def canonical(address: int) -> int:
-    """The address at which a byte of the TCDM is plain memory; of others the same."""
+    """The plain address of a byte of the TCDM; other addresses stay."""
     for base in (TCDM_ALIAS, _TEST_SET):
         if base <= address < base + TCDM_SPACE:
             return TCDM_BASE + address - base
@@ -50,10 +50,9 @@ def canonical(address: int) -> int:
 class ClusterMemory(Memory):
     """Memory as the harts of a cluster see it.
 
-    Loads of the test&set view of the TCDM return what is there and make it all ones. The alias of the TCDM is the same
-    memory. Accesses to peripherals are made by :attr:`reach` on behalf of :attr:`core`; they raise
-    :class:`PostponedError` unless :attr:`exact` is set. Where nothing is inside the cluster, the bus answers with an
-    error.
+    Loads of the test&set view of the TCDM return the word and set it to all ones. The alias of the TCDM is the same
+    memory. :attr:`reach` makes accesses of :attr:`core` to peripherals; they raise :class:`PostponedError` unless
+    :attr:`exact` is set. Unmapped addresses inside the cluster are answered with bus errors.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ClusterMemory(Memory):
             self._share((TCDM_BASE + offset) >> PAGE_BITS, (TCDM_ALIAS + offset) >> PAGE_BITS)
 
     def move(self, moves: Moves) -> None:
-        """Make a transfer of the DMA engine."""
+        """Execute a transfer of the DMA engine."""
         for source, target, size in moves.pieces():
             for address, kind in ((source, "load"), (target, "store")):
                 if address < TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):
@@ -84,11 +83,11 @@ class ClusterMemory(Memory):
 
     @property
     def keeps_code(self) -> bool:
-        """A word that is fetched changes by stores only, of which the watchers are told."""
+        """Return whether code only changes by stores that watchers are notified of."""
         return True
 
     def watch(self, address: int) -> None:
-        """Report stores into the page that holds ``address``, through either view."""
+        """Report stores to the page of ``address`` through either view."""
         for same in self._same(address):
             super().watch(same)
 
@@ -124,7 +123,7 @@ class ClusterMemory(Memory):
             super()._write(address, size, data)
 
     def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
-        """Likewise for loads and stores where the cluster has nothing and no memory was requested."""
+        """Return whether the bus answers with an error, as it does at unmapped addresses inside the cluster."""
         if super()._fails(address, size):
             return True
         if kind == "fetch" or self.inside(address, size):
@@ -159,27 +158,26 @@ def _access(offset: int, value: int | None) -> Access:
 
 
 class Devices:
-    """Peripherals of the cluster, by address. Accesses are made one after the other; the event unit settles after each.
-    One that waits there is answered when it is made again; until then the core must make no other."""
+    """Peripherals of the cluster, by address. The event unit settles after each access. An access that waits is
+    answered when it is repeated; until then the core must make no other."""
 
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self._events = EventUnitModel(config)
         self._answers: dict[int | None, Answer] = {}
         self.timer = ClusterTimerModel()
-        self.dma: DmaModel | None = None  # to be set once there is memory for its transfers
+        self.dma: DmaModel | None = None  # set when there is memory for its transfers
         self.time = 0
         self._cores = config.cores
-        self._outstanding: dict[int, int] = {}
-        """Address of the access of each core that waits, or is answered and has not taken the answer."""
+        self._outstanding: dict[int, int] = {}  # address of the waiting access of each core
         boot = [CONTROL + Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(config.cores)]
-        # plain registers by address: the bits that are stored, and the values that are not 0
+        # plain registers by address: writable bits, and values other than 0
         self._masks = dict.fromkeys([CONTROL + Control.CONFIG, CONTROL + Control.DEBUG_STATUS], 0)
         self._masks |= dict.fromkeys([CONTROL + Control.RETURN, *boot], WORD_MASK)
         self._masks |= {CONTROL + Control.EOC: 1, CONTROL + Control.CLOCK_GATE: 1}
         self._masks[CONTROL + Control.FETCH_ENABLE] = (1 << config.cores) - 1
         self._values = dict.fromkeys(boot, boot_address) | {CONTROL + Control.CLOCK_GATE: 1}
         if config.icache_private:
-            # there are no caches here, so their counters stay 0
+            # caches are not simulated: their counters stay 0
             self._masks |= {ICACHE_CONTROL + offset: 0 for offset in _CACHE_REGISTERS}
             enabled = [Icache.ENABLE, *([Icache.PREFETCH] if config.prefetch else [])]
             self._masks |= {ICACHE_CONTROL + offset: 1 for offset in (*enabled, Icache.COUNT)}
@@ -198,14 +196,14 @@ class Devices:
         self._answers |= {answer.core: answer for answer in answers}
 
     def _answered(self, core: int | None) -> int | None:
-        """The answer of the event unit, 0 for a store; None if there is none yet."""
+        """Response of the event unit, 0 for a store; None if there is none yet."""
         answer = self._answers.pop(core, None)
         if answer is not None and answer.error:
             raise LookupError
         return None if answer is None else answer.data or 0
 
     def advance(self, time: int) -> None:
-        """Let time pass up to ``time``; the timer does not go back."""
+        """Advance to ``time``, unless it has passed already."""
         if time > self.time:
             for number in self.timer.advance(time - self.time):
                 for core in range(self._cores):
@@ -213,7 +211,7 @@ class Devices:
             self.time = time
 
     def waits_at(self, core: int) -> int | None:
-        """Address of the access that holds a core; None if it may go on."""
+        """Address of the waiting access of a core; None if it can continue."""
         address = self._outstanding.get(core)
         if address is None:
             return None
@@ -222,19 +220,19 @@ class Devices:
         return address if waiting else None
 
     def _dma_at(self, core: int, address: int) -> tuple[DmaModel, int, int] | None:
-        """The DMA engine, if it answers at ``address``, with the number of its port and the offset there."""
+        """The DMA engine, port and offset of an address; None outside the command ports."""
         for block, port in ((PRIVATE_DMA, core), (DMA, self._cores)):
             if self.dma is not None and block <= address < block + BLOCK_BYTES:
                 return self.dma, port, address - block
         return None
 
     def access(self, core: int, address: int, value: int | None) -> int | None:
-        """A load, or a store of ``value``, of the word at ``address``: the word, 0 for a store; None if it waits. An
-        access that waited is answered when it is made again. Raises ``LookupError`` where there is nothing."""
+        """Load the word at ``address``, or store ``value``; returns the word (0 for a store), or None if the access
+        waits and must be repeated. Raises ``LookupError`` if there is no register."""
         if PRIVATE_EVENT_UNIT <= address < PRIVATE_EVENT_UNIT + BLOCK_BYTES:
             if core not in self._outstanding:
                 self._settle({core: _access(address - PRIVATE_EVENT_UNIT, value)})
-            return self._held(core, address, self._answered(core))
+            return self._response(core, address, self._answered(core))
         if self._dma_at(core, address) is not None:
             return self._commanded(core, address, value)
         if address in self._masks:
@@ -246,26 +244,28 @@ class Devices:
             return self._answered(None)
         raise LookupError
 
-    def _held(self, core: int, address: int, found: int | None) -> int | None:
-        """An answer; without one the access is held."""
-        if found is None:
+    def _response(self, core: int, address: int, answer: int | None) -> int | None:
+        """Return the answer; without one the access waits."""
+        if answer is None:
             self._outstanding[core] = address
         else:
             self._outstanding.pop(core, None)
-        return found
+        return answer
 
     def _commanded(self, core: int, address: int, value: int | None) -> int | None:
-        found = self._dma_at(core, address)
-        assert found is not None
-        dma, port, offset = found
+        port_at = self._dma_at(core, address)
+        assert port_at is not None
+        dma, port, offset = port_at
         if offset not in tuple(Dma):
             raise LookupError
         if value is None:
             word = dma.answer(port) if core in self._outstanding else dma.read(port, offset)
-            return self._held(core, address, word)
-        for line, told in zip((EventLine.DMA, EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True):
+            return self._response(core, address, word)
+        for line, notified in zip(
+            (EventLine.DMA, EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True
+        ):
             for listener in range(self._cores):
-                if told >> listener & 1:
+                if notified >> listener & 1:
                     self._settle({}, [(listener, line)])
         return 0
 

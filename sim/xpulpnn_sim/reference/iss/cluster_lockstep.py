@@ -1,4 +1,4 @@
-"""All cores of a cluster beside the simulator: retirements in the order in which their accesses were granted."""
+"""Lock step of a cluster with the simulator: compares retirements in the order in which their accesses were granted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ _TEST_SET = TCDM_BASE | 1 << TEST_SET_BIT
 
 
 class OrderedMemory(ClusterMemory):
-    """Memory of harts that execute one whole access after the other. A test&set may be looked at before it is executed:
-    it takes place once in each step, see :meth:`begin`."""
+    """Memory of harts that execute one access after the other. The word of a test&set may be read before it is
+    executed: it takes effect once per step, see :meth:`begin`."""
 
     _tested: int | None = None
 
     def begin(self) -> None:
-        """The next access is that of another instruction."""
+        """Start the step of another instruction."""
         self._tested = None
 
     def _read(self, address: int, size: int, kind: str) -> int:
@@ -40,17 +40,17 @@ class OrderedMemory(ClusterMemory):
         return self._tested
 
     def apply(self, address: int, enables: int, value: int) -> None:
-        """A store of the bus: the enabled bytes of a word."""
+        """Apply a store of the bus: the enabled bytes of a word."""
         for byte in range(WORD_BYTES):
             if enables >> byte & 1:
                 self.write(address + byte, 1, value >> BYTE_BITS * byte)
 
     def word_bytes(self, address: int) -> bytes:
-        """The aligned word at ``address`` as it is."""
+        """The aligned word at ``address``."""
         return self.read_bytes(canonical(address) & -WORD_BYTES, WORD_BYTES)
 
     def exchange(self, address: int, content: bytes) -> bytes:
-        """Put other bytes into an aligned word; the old ones."""
+        """Replace the bytes of an aligned word; returns the old ones."""
         place = canonical(address) & -WORD_BYTES
         old = self.read_bytes(place, WORD_BYTES)
         self.write_bytes(place, content)
@@ -59,7 +59,7 @@ class OrderedMemory(ClusterMemory):
 
 @dataclass(slots=True)
 class _Half:
-    """The first of the two accesses of an instruction: its word as it was found, and as the bus has left it."""
+    """The first of the two accesses of an instruction: its word before and after it."""
 
     before: bytes
     after: bytes
@@ -68,10 +68,9 @@ class _Half:
 class ClusterLockstep:
     """The simulator's harts on one memory, stepped by the retirements of all cores of a cluster.
 
-    An instruction with an access of memory takes effect when the bus grants it, one across two words when the second
-    half is granted, with what the first half found or left at its own grant. What DMA engine and host write is taken
-    from the bus; what peripherals answer is taken over from the retirements.
-    """
+    An instruction with a memory access takes effect when the bus grants it. An access across two words takes effect
+    with the grant of the second half, while its first half uses memory at its own grant. Writes of DMA engine and host
+    are taken from the bus, responses of peripherals from the retirements."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class ClusterLockstep:
         ram: Sequence[Window] = (),
         errors: Sequence[Window] = (),
     ) -> None:
-        self._recorded = 0  # what a load of a peripheral has found in the design; stores change nothing here
+        self._recorded = 0  # response of a peripheral in the design; stores to peripherals have no effect here
         pieces = windows(executable, (*memory_of(config), *ram))
         self._memory = OrderedMemory(pieces, config, lambda *access: self._recorded * (access[2] is None), errors)
         self._memory.exact = True
@@ -101,8 +100,8 @@ class ClusterLockstep:
         self._grants: NDArray[Any] | None = None
 
     def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> None:
-        """Compare a block that follows those already compared; raises :class:`DifferenceError` for the first
-        difference, which ends it for good."""
+        """Compare the next block; raises :class:`DifferenceError` for the first difference, after which nothing can be
+        compared."""
         grants = grants[grants["hart"] <= NO_MASTER]
         self._grants = grants.copy() if self._grants is None else np.concatenate([self._grants, grants])
         self._records = [np.concatenate(pair) for pair in zip(self._records, records, strict=True)]
@@ -123,8 +122,8 @@ class ClusterLockstep:
     def _ordered(
         self, own: Sequence[NDArray[Any]], claims: Sequence[NDArray[Any]], end: int, *, last: bool
     ) -> list[tuple[int, int, int]]:
-        """Return what takes effect before the access ``end`` of the log, in order. Each is the hart, the number of its
-        retirement, or -1 for an access without one, and the number of the access."""
+        """Return the actions before the access ``end`` of the log, in order: hart, number of its retirement (-1 for an
+        access without one) and number of the access."""
         parts: list[NDArray[np.int64]] = []
         others = np.ones(end, np.bool_)
         for hart, (at, claimed) in enumerate(zip(own, claims, strict=True)):
@@ -136,13 +135,13 @@ class ClusterLockstep:
             first_half[:-1] = (claimed[:-1] == claimed[1:]) & belongs[:-1]
             others[at[belongs & (at < end)]] = False
             halves = at[first_half & (at < end)]
-            due = np.maximum.accumulate(last_access)
-            position = np.flatnonzero(due < end)
-            parts.append(np.stack([due[position], np.full(len(position), hart), position, last_access[position]]))
+            effective = np.maximum.accumulate(last_access)
+            position = np.flatnonzero(effective < end)
+            parts.append(np.stack([effective[position], np.full(len(position), hart), position, last_access[position]]))
             parts.append(np.stack([halves, np.full(len(halves), hart), np.full(len(halves), -1), halves]))
         assert self._grants is not None
         rest = np.flatnonzero(others)
-        # the second half of a test&set is done with the first
+        # the write of a test&set is made with its read
         rest = rest[(self._grants["we"][rest] != 0) & (self._grants["hart"][rest] != NO_MASTER)]
         parts.append(np.stack([rest, np.full(len(rest), len(self.harts)), np.full(len(rest), -1), rest]))
         actions = np.concatenate(parts, axis=1)
@@ -173,13 +172,13 @@ class ClusterLockstep:
                 memory.begin()
                 self._accessing(hart, record, access >= 0 or inside)
             else:
-                # one that traps may have made the first of two accesses
+                # an instruction that traps may have made the first of two accesses
                 self._halves[hart] = None
                 self._follow(hart, record)
         self._records = [waiting[count:] for waiting, count in zip(self._records, done, strict=True)]
 
     def _first_half(self, record: Record, address: int, write: int, enables: int, value: int) -> _Half:
-        """The first access of an instruction: a load's word is kept; a store and the mark of a test&set are made."""
+        """Make the first of two accesses: save the word of a load, make a store or the write of a test&set."""
         memory = self._memory
         before = memory.word_bytes(address)
         if write:
@@ -189,7 +188,7 @@ class ClusterLockstep:
         return _Half(before, memory.word_bytes(address))
 
     def _accessing(self, hart: int, record: Record, granted: bool) -> None:
-        """An instruction whose access, or its second half, is granted now."""
+        """Follow an instruction whose access, or its second half, is granted now."""
         lockstep, memory = self.harts[hart], self._memory
         address = record[_ADDRESS]
         crosses = address % WORD_BYTES + (record[_RMASK] | record[_WMASK]).bit_count() > WORD_BYTES
@@ -202,7 +201,7 @@ class ClusterLockstep:
         if half is None:
             self._follow(hart, record)
             return
-        # for the instruction the first word is as it was at its grant, for everybody else as it is now
+        # the instruction sees the first word as it was at its grant, other accesses see it as it is now
         now = memory.exchange(address, half.before)
         self._follow(hart, record)
         left = memory.exchange(address, now)

@@ -35,7 +35,7 @@ from xpulpnn_sim.reference.statements.compiled import is_slow
 
 @dataclass(slots=True)
 class State:
-    """Architectural state next to the CSRs and the memory."""
+    """Architectural state without CSRs and memory."""
 
     pc: int  # address of the next instruction
     regs: list[int]  # GP-RF; entry 0 stays 0
@@ -66,9 +66,9 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
 
 
 class Iss:
-    """A hart and its memory. mcycle and the performance counter of cycles count one cycle per step, the counters of
-    stalls stay: the simulator has no notion of time. Instructions that are not in ``extensions`` and ``widths`` trap.
-    Without ``products`` dot products are not computed: the hart only follows the control of a program."""
+    """A hart and its memory. The simulator has no notion of time: mcycle and the performance counter of cycles count
+    one cycle per step, counters of stalls do not change. Instructions outside ``extensions`` and ``widths`` trap.
+    Without ``products`` dot products are not computed, for runs that only need the control flow of a program."""
 
     def __init__(
         self,
@@ -89,24 +89,23 @@ class Iss:
             entries = SECOND_PAIR + NNRF_ACTIVATIONS
         self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * entries)
         if groups is None:
-            # without a configuration those of the extensions
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
             groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = Extension.XPULPV2 in extensions
         self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state.nn, is_xpulp=is_xpulp)
-        self.last_pc: int | None = None  # address of the instruction executed last
-        # address and cause of the last exception, but of a handler that traps at its first instruction
+        self.last_pc: int | None = None  # address of the last executed instruction
+        # address and cause of the last exception, except for a handler that traps at its first instruction
         self.last_exception: tuple[int, int] | None = None
-        self.executed = 0  # instructions, those that trapped included
-        # if set before anything runs: executions by address; addresses of the executed instructions, in order
-        self.visits: dict[int, int] | None = None
-        self.path: list[int] | None = None
+        self.executed = 0  # instructions, including those that trapped
+        # both must be set before the first instruction, if at all
+        self.visits: dict[int, int] | None = None  # executions by address
+        self.path: list[int] | None = None  # addresses of the executed instructions, in order
         self._decode = decoding(extensions, widths)
         self._translator = Translator(self.state.regs, self.state.nn, self.memory, self.csrs, products=products)
-        # operations by address, each for the instruction it was made of
+        # operations by address, with the instructions that they were compiled from
         self._operations: dict[int, tuple[Fetched, HartOperation]] = {}
-        # what a burst executes, hardware loops included; None where it has to stop
+        # operations of a burst by address, including hardware loops; None where it must stop
         self._code: dict[int, HartOperation | None] = {}
         self._loop_ends = self.csrs.loop_ends
         self._stop: int | None = None
@@ -116,7 +115,7 @@ class Iss:
 
     @classmethod
     def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
-        """The hart a core configuration describes."""
+        """The hart of a core configuration."""
         return cls(
             boot_address,
             extensions=config.extensions,
@@ -127,7 +126,7 @@ class Iss:
         )
 
     def load(self, address: int, words: list[int]) -> None:
-        """Put 32-bit words into memory."""
+        """Write 32-bit words to memory."""
         for index, word in enumerate(words):
             self.memory.write(address + WORD_BYTES * index, WORD_BYTES, word)
 
@@ -142,8 +141,8 @@ class Iss:
         return steps
 
     def burst(self, limit: int, until: int | None = None) -> int:
-        """Execute up to ``limit`` instructions fast, before ``until``; returns how many. Stops, maybe at once, before
-        an instruction that is left to :meth:`step`: CSR accesses, traps, mret, wfi, interrupts, jumps to themselves;
+        """Execute up to ``limit`` instructions fast, up to ``until``; returns their number. Stops, possibly at once,
+        before an instruction that needs :meth:`step`: CSR accesses, traps, mret, wfi, interrupts, jumps to themselves;
         and after :meth:`halt`. An access outside memory leaves ``pc`` at the instruction."""
         csrs, state = self.csrs, self.state
         if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
@@ -162,8 +161,7 @@ class Iss:
                 self.last_pc, pc = pc, operation()
                 done += 1
         except BusError:
-            # step() takes the exception
-            pass
+            pass  # step() takes the exception
         finally:
             state.pc = pc
             self.executed += done
@@ -173,13 +171,13 @@ class Iss:
         return done
 
     def halt(self) -> None:
-        """End a burst after the instruction under way; for watchers of the memory."""
+        """End a burst after the current instruction; for watchers of the memory."""
         self._halted = True
         self._code.clear()
 
     def retire(self) -> None:
-        """Let go of memory and of all that was made of its instructions; the hart runs no more. The two know each
-        other: without this only a search for garbage would find the many functions."""
+        """Release memory and compiled instructions when the hart does not run any more: their reference cycle would
+        otherwise wait for the garbage collector."""
         self.memory.watchers.remove(self._forget)
         self._code.clear()
         self._operations.clear()
@@ -198,7 +196,7 @@ class Iss:
         return self.execute(self.peek())
 
     def execute(self, fetched: Fetched | int | None) -> Step:
-        """Execute the instruction at ``pc``, which is what :meth:`peek` returned, whatever the interrupts."""
+        """Execute the instruction at ``pc``, which :meth:`peek` returned, without taking interrupts."""
         csrs, state = self.csrs, self.state
         pc = state.pc
         if fetched is None:
@@ -212,7 +210,7 @@ class Iss:
         inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
         events, saturates = (fetched.events_with(regs), csrs.saturates) if enabled_events else ((), False)
         csrs.written.clear()
-        # a transfer of control goes where it goes and counts no iteration
+        # a taken branch or jump at the end of a hardware loop counts no iteration
         leaves = fetched.transfers and fetched.taken(regs)
         try:
             following = operation()
@@ -223,7 +221,7 @@ class Iss:
             return self._trap(Step(pc, insn, word, trap.cause))
         state.pc = following if leaves or fetched.leads else csrs.behind(pc, following)
         state.asleep = insn.op == "wfi"
-        # a jump through a register it overwrites goes elsewhere the next time
+        # a jump through a register that it overwrites has another target the next time
         endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
         self._done(pc)
         csrs.advance(1, 1, inhibit)
@@ -232,8 +230,8 @@ class Iss:
         return Step(pc, insn, word, endless=endless)
 
     def peek(self) -> Fetched | int | None:
-        """The instruction at ``pc``; of an illegal one the word, which is a half-word if its length says so. None if
-        the bus answers with an error."""
+        """The instruction at ``pc``, its word or half-word if it is illegal, or None if the bus answers with an
+        error."""
         try:
             raw = self.memory.fetch(self.state.pc)
         except BusError:
@@ -244,7 +242,7 @@ class Iss:
         return raw if fetched is None else fetched
 
     def take_interrupt(self, line: int) -> None:
-        """Enter the handler of ``line`` whether or not it is pending and enabled; ends sleep."""
+        """Enter the handler of ``line``, pending and enabled or not; ends sleep."""
         self.state.asleep = False
         self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
 
@@ -262,7 +260,7 @@ class Iss:
             self.csrs.count_events((EVENTS["cycles"],), enabled_events, saturates=self.csrs.saturates)
 
     def _trap(self, step: Step) -> Step:
-        """Enter the handler; an instruction that traps counts as executed, though not as retired."""
+        """Enter the handler; an instruction that traps counts as executed, but not as retired."""
         assert step.cause is not None
         csrs = self.csrs
         csrs.written.clear()
@@ -283,7 +281,7 @@ class Iss:
         return operation
 
     def _forget(self, address: int, size: int) -> None:
-        """A store changed memory: what was made of these bytes, and of instructions that reach into them, is void."""
+        """Drop the operations of instructions that overlap these stored bytes."""
         first = (address & ~1) - HALF_BYTES
         for pc in range(first, address + size, HALF_BYTES):
             self._code.pop(pc & WORD_MASK, None)
@@ -297,7 +295,7 @@ class Iss:
             self._loop_ends = ends
 
     def _enter(self, pc: int) -> HartOperation | None:
-        """Return the operation of a burst at ``pc``, which it has not seen before; None if it has to stop there."""
+        """Compile the operation of a burst at ``pc``; None if the burst must stop there."""
         if self._halted:
             return None
         self.state.pc = pc
@@ -329,7 +327,7 @@ class Iss:
         return operation
 
     def _jump_register(self, operation: HartOperation, pc: int) -> int:
-        """A jump in a burst that may turn out to be to itself: the burst is to stop there."""
+        """Jump in a burst; a jump to itself stops the burst."""
         target = operation()
         if target == pc:
             self._code[pc] = None

@@ -67,7 +67,7 @@ class SimulatedCsrs:
         self.written: set[str] = set()
 
     def find(self, address: int) -> Csr | None:
-        """The register at ``address``, or None if this hart has none there."""
+        """The register at ``address``, or None if the hart has no such register."""
         csr = CSR_BY_ADDRESS.get(address)
         return csr if csr is not None and csr.name in self.values else None
 
@@ -82,7 +82,7 @@ class SimulatedCsrs:
         return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
 
     def write(self, csr: Csr, value: int) -> None:
-        """Change the writable bits; nothing if writes are ignored."""
+        """Change the writable bits, if any."""
         if csr.name == "pccrall":
             for name in COUNTERS:
                 self[name] = value
@@ -94,11 +94,11 @@ class SimulatedCsrs:
         self.written.add(csr.name)
 
     def read_csr(self, address: int) -> int:
-        """The value of the register at an address, which this hart has."""
+        """The value of the register at an address."""
         return self.read(CSR_BY_ADDRESS[address])
 
     def write_csr(self, address: int, value: int) -> None:
-        """Likewise :meth:`write`."""
+        """Write the register at an address."""
         self.write(CSR_BY_ADDRESS[address], value)
 
     def __getitem__(self, name: str) -> int:
@@ -111,7 +111,7 @@ class SimulatedCsrs:
         self.written.add(name)
 
     def advance(self, cycles: int, retired: int, inhibit: int) -> None:
-        """Step the counters of cycles and retired instructions, unless inhibited or just written."""
+        """Advance the counters of cycles and retired instructions, unless inhibited or just written."""
         for name, high, amount in (("mcycle", "mcycleh", cycles), ("minstret", "minstreth", retired)):
             if not amount or inhibit & INHIBIT[name] or (self.written and self.written & {name, high}):
                 continue
@@ -120,11 +120,11 @@ class SimulatedCsrs:
 
     @property
     def counted_events(self) -> int:
-        """Events the performance counters count at present, a bit each."""
+        """Enabled events of the performance counters, a bit each."""
         return self.values.get("pcer", 0) if self.values.get("pcmr", 0) & PCMR_COUNTS else 0
 
     def count_events(self, events: Iterable[int], enabled: int, *, saturates: bool) -> None:
-        """Step the counters of ``events`` that are ``enabled``; one written by this instruction keeps its value."""
+        """Advance the counters of enabled ``events``, except for counters written by this instruction."""
         for event in events:
             name = COUNTERS[event]
             if not enabled >> event & 1 or name in self.written:
@@ -135,16 +135,16 @@ class SimulatedCsrs:
 
     @property
     def saturates(self) -> bool:
-        """Return whether the performance counters stick at their largest value."""
+        """Return whether the performance counters saturate."""
         return bool(self.values.get("pcmr", 0) & PCMR_SATURATES)
 
     @property
     def wakes(self) -> bool:
-        """Return whether an enabled interrupt is pending, MIE or not: ends wfi."""
+        """Return whether an enabled interrupt is pending, which ends wfi, with MIE or without."""
         return bool(self.irq & self.values["mie"] & IRQ_BITS)
 
     def interrupt(self) -> int | None:
-        """The interrupt to take before the next instruction, or None."""
+        """The interrupt that is taken before the next instruction, or None."""
         if not (self.flag("MIE") and self.wakes):
             return None
         pending = self.irq & self.values["mie"]
@@ -155,11 +155,11 @@ class SimulatedCsrs:
         return self.values["mstatus"] >> _FLAGS[name] & 1
 
     def set_flag(self, name: str, value: int) -> None:
-        """Change such a bit."""
+        """Change the bit ``MIE`` or ``MPIE`` of mstatus."""
         self.values["mstatus"] = self.values["mstatus"] & ~(1 << _FLAGS[name]) | value << _FLAGS[name]
 
     def trap(self, cause: int) -> None:
-        """End an instruction that asks for a trap."""
+        """Abort an instruction with a trap."""
         raise TrapError(cause)
 
     def enter_trap(self, cause: int, pc: int) -> int:
@@ -173,8 +173,8 @@ class SimulatedCsrs:
         return base
 
     def behind(self, pc: int, following: int) -> int:
-        """The address at which a loop that ends at ``pc`` continues, else ``following``; counts the iteration down. To
-        be called before the instruction's own CSR writes, which stay."""
+        """Start of a hardware loop that ends at ``pc`` and is repeated, else ``following``; decrements the loop count.
+        Must be called before the CSR writes of the instruction, which win."""
         values = self.values
         for start, end, count in _LOOPS:
             if values.get(end) == pc and values[count] > 1:
@@ -189,11 +189,11 @@ class SimulatedCsrs:
 
 
 def csr_is_legal(fetched: Fetched, csrs: SimulatedCsrs) -> bool:
-    """Return whether the register exists and, if it is read-only, is only read: csrrs and csrrc with x0 or a zero
-    immediate, which is in the field rs1 as well, only read."""
+    """Return whether the register exists and is not read-only and written. csrrs and csrrc with x0 or a zero immediate,
+    which is also in the field rs1, do not write."""
     csr = csrs.find(fetched.operands["csr"])
     if csr is None or csr.group is CsrGroup.DEBUG:
-        # no instruction of debug mode is simulated
+        # debug mode is not simulated
         return False
     writes = fetched.insn.op == "csrrw" or fetched.rs1 != 0
     return csr.access is not CsrAccess.RO or not writes

@@ -1,7 +1,7 @@
-"""Decoded instructions: all that does not depend on the state of the hart, and Python closures that execute them.
+"""Decoded instructions: properties that do not depend on the state of the hart, and closures that execute them.
 
-What closures do comes from the statements of the instruction table, compiled by
-:mod:`xpulpnn_sim.reference.statements.compiled`; nothing here knows an instruction.
+Closures are compiled from the statements of the instruction table by
+:mod:`xpulpnn_sim.reference.statements.compiled`.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
 from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, WRITTEN, HartOperation, leads, maker
 
-_WORDS = 1 << 14  # words whose instructions are kept
+_WORDS = 1 << 14  # words whose instructions are cached
 
 REGISTER_MASK = REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
@@ -56,7 +56,7 @@ class MemoryAccess:
     size: int
     offset: int  # constant added to the base
     offset_register: int | None  # register added to the base instead
-    updates_base: bool  # the address is the old base, which then moves by the offset
+    updates_base: bool  # post-increment: the address is the old base, to which the offset is added
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Fetched:
     """A decoded instruction."""
 
     raw: int  # as in memory, 16 bits if compressed
-    insn: Insn  # its 32-bit row
-    word: int  # its 32-bit word
+    insn: Insn  # 32-bit row
+    word: int  # 32-bit form
     length: int  # bytes in memory
 
     @cached_property
     def rd(self) -> int:
-        """Number in the field rd, which is rs3 of some stores."""
+        """Number in the field rd, which some stores use as rs3."""
         return self.word >> RD_LSB & REGISTER_MASK
 
     @cached_property
@@ -85,7 +85,7 @@ class Fetched:
 
     @cached_property
     def read_as_rs2(self) -> int:
-        """Register that the port of rs2 reads: of a pair the second sum."""
+        """Register read as rs2: the second sum of Mac&Load of two products, otherwise rs2."""
         return self.rd | 1 if self.insn.is_pair else self.rs2
 
     @cached_property
@@ -100,18 +100,18 @@ class Fetched:
 
     @cached_property
     def transfers(self) -> bool:
-        """Return whether it may transfer control: a branch or jump."""
+        """Return whether it is a branch or jump."""
         return self.insn.is_branch or self.insn.is_jump
 
     @cached_property
     def leads(self) -> bool:
-        """Return whether its operation says itself where a hardware loop that ends there goes on."""
+        """Return whether its operation handles the end of a hardware loop itself."""
         return leads(self.insn)
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Register fields whose values matter; of a Mac&Load without an access the base does not. The second sum of a
-        pair is read as rs2."""
+        """Register fields that are read: not the base of a Mac&Load without an access; the second sum of a pair as
+        rs2."""
         reads = self.insn.reads | ({"rs2"} if self.insn.is_pair and self.insn.accumulates else set())
         return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
 
@@ -133,7 +133,7 @@ class Fetched:
 
     @cached_property
     def nn_activation(self) -> int | None:
-        """NN-RF entry used as the activation; of a pair the first."""
+        """NN-RF entry used as the (first) activation."""
         if self.insn.is_pair:
             return SECOND_PAIR * self.operands["p"]
         return self.rs2 & ACTIVATION_SELECT if self.insn.is_nn_form else None
@@ -147,7 +147,7 @@ class Fetched:
 
     @cached_property
     def access(self) -> MemoryAccess | None:
-        """The access to memory, None of pv.qnt, which has several."""
+        """The access to memory; None for pv.qnt, which has several."""
         insn = self.insn
         if insn.is_mac_load or insn.loads_parameter:
             return None if self.nn_loaded is None else MemoryAccess(INCREMENT, INCREMENT, None, updates_base=True)
@@ -161,7 +161,7 @@ class Fetched:
 
     @cached_property
     def base(self) -> int:
-        """Register moved by the access, 0 if none."""
+        """Base register incremented by the access, 0 if none."""
         return self.rs1 if self.access is not None and self.access.updates_base else 0
 
     def address(self, regs: list[int]) -> int:
@@ -182,7 +182,7 @@ class Fetched:
 
     @cached_property
     def events(self) -> tuple[int, ...]:
-        """Events of the performance counters that each execution causes; more may depend on the operands."""
+        """Events of the performance counters that do not depend on operands."""
         insn = self.insn
         loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
         if self.access is not None and not insn.is_store:
@@ -198,7 +198,7 @@ class Fetched:
         return tuple(EVENTS[name] for name, times in happen for _ in range(times))
 
     def events_with(self, regs: list[int]) -> tuple[int, ...]:
-        """Events of one execution, from the registers before it: a misaligned access counts twice."""
+        """Events of one execution, from the registers before it; a misaligned access counts twice."""
         if self.insn.is_branch:
             return (*self.events, EVENTS["taken_branches"]) if self.taken(regs) else self.events
         access = self.access
@@ -209,8 +209,8 @@ class Fetched:
 
 @cache
 def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callable[[int], Fetched | None]:
-    """From a word, or a half-word if it is compressed, to its instruction, None if it is illegal. Harts with the same
-    instructions share the function and what it knows of the words it has seen."""
+    """The decoder of a word, or of a compressed half-word, which returns None for illegal ones. Harts with the same
+    instructions share it and its cache."""
     decoder = Decoder(enabled(extensions, widths))
 
     @lru_cache(_WORDS)
@@ -224,18 +224,17 @@ def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callab
     return decode
 
 
-_FAILURES = (BusError, PostponedError)  # a store that raises one of these has not happened, or will be executed again
+_FAILURES = (BusError, PostponedError)  # exceptions of stores after which the instruction has no effect
 
 
 class Translator:
-    """Makes the operations of one hart. The last thing an operation does is a store, so that whoever watches memory
-    sees the state after the instruction."""
+    """Compiles the operations of one hart. An operation stores last, so that watchers of the memory see the state after
+    the instruction."""
 
     def __init__(self, regs: list[int], nn: list[int], memory: Memory, system: Any, *, products: bool = True) -> None:
         self._regs, self._nn, self._memory, self._system, self._products = regs, nn, memory, system, products
 
     def operation(self, fetched: Fetched, pc: int) -> HartOperation:
-        """The operation of an instruction at ``pc``."""
         fields = fetched.operands
         zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
         make = maker(fetched.insn, zeros, fields.get("nnimm5"), _FAILURES, products=self._products)
@@ -244,7 +243,7 @@ class Translator:
 
 
 def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOperation:
-    """The operation, its executions counted."""
+    """The operation with a counter of its executions."""
 
     def visit() -> int:
         visits[pc] = visits.get(pc, 0) + 1
@@ -254,7 +253,7 @@ def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOp
 
 
 def followed(operation: HartOperation, pc: int, append: Callable[[int], None]) -> HartOperation:
-    """The operation, each execution put down."""
+    """The operation with a log of its executions."""
 
     def follow() -> int:
         append(pc)

@@ -1,4 +1,4 @@
-"""A design beside the simulator: every retirement compared, the first difference told."""
+"""Lock step of a design with the simulator: compares every retirement, reports the first difference."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from xpulpnn.isa.csr import (
 )
 from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import InsnClass
-from xpulpnn.isa.machine import ADDRESS_SPACE, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
+from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
@@ -29,17 +29,16 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 Record = tuple[int, ...]
 
-HISTORY = 8  # Retirements shown before the one that differs
+HISTORY = 8  # retirements shown before the one that differs
 
-PATIENCE = 8
-"""Retirements an interrupt may stay pending and enabled without being taken; those under way when it came are fewer."""
+PATIENCE = 8  # most retirements while an interrupt is pending and enabled; fewer instructions are in flight
 
 TIMED_EVENTS = tuple(
     event
     for event, name in enumerate(PERFORMANCE_EVENTS)
     if name == "cycles" or name.endswith("_stalls") or name in CLUSTER_EVENTS
 )
-"""Performance counters that count cycles, or what only the surroundings of the core know."""
+"""Performance counters of cycles, and of events outside the core."""
 
 TIMED_CSRS = frozenset(
     CSR_BY_NAME[name].address
@@ -49,8 +48,8 @@ TIMED_CSRS = frozenset(
         *TRIGGER_STATE,
     )
 )
-"""CSRs whose value depends on time, or on a debugger: what the design read is taken over. Counters among them have a
-check of their own, from retirements and waits."""
+"""CSRs whose value depends on time or on a debugger, and is taken from the design. A check of its own compares counters
+with retirements and waits."""
 
 _EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
 _MIP = CSR_BY_NAME["mip"].address
@@ -61,14 +60,14 @@ _NAMES = RETIREMENT.names or ()
 _AT = {name: position for position, name in enumerate(_NAMES)}
 _TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
 _RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
-_WAITED = _AT["halt"]  # in records of a simulated design the causes of waits before it, a bit each
+_WAITED = _AT["halt"]  # causes of the waits before a retirement, a bit each
 _BASE_WE, _BASE_ADDR = _AT["base_we"], _AT["base_addr"]
 _ALWAYS = tuple(
     (name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
 )
-"""Fields that mean something in every record."""
+"""Fields that are valid in every record."""
 
-_ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps changes nothing
+_ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps writes nothing
 
 
 def _csr_of(fetched: Fetched | None) -> int | None:
@@ -80,8 +79,8 @@ def _csr_of(fetched: Fetched | None) -> int | None:
 
 class Lockstep:
     """The simulator, stepped by the records of a design. Values that depend on time (cycle counters, pending
-    interrupts) are taken from the records. An interrupt is taken where the records say so, and must be one that may be
-    taken there."""
+    interrupts) are taken from the records. Interrupts are taken where the records show them, and must be allowed
+    there."""
 
     def __init__(
         self,
@@ -95,7 +94,7 @@ class Lockstep:
         who: str = "",
     ) -> None:
         if memory is None:
-            # the design's own memory decides what is outside
+            # accesses outside memory are detected by the design's memory
             memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors)
         boot = executable.entry if boot_address is None else boot_address
         self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
@@ -104,15 +103,15 @@ class Lockstep:
         self._name_of = executable.symbol_at
         self._who = who
         self._observer = Observer(self.iss)
-        # what the program prints is shown by who runs the design
+        # the output of the program is shown by the run of the design
         self._channel = HostChannel(executable, memory, self.iss.halt, lambda printed: None)
         self._free = TIMED_CSRS
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._waiting = 0
-        self._high = (0, 0)  # lines that were high at the last two records, none of which has been taken since
+        self._high = (0, 0)  # lines that were high at the last two records; cleared when an interrupt is taken
 
     def compare(self, records: Records, lines: Any = None) -> DifferenceError | None:
-        """Compare a block of records that follows those already compared; the first difference ends it for good."""
+        """Compare the next block of records; returns the first difference, after which nothing can be compared."""
         levels = [None] * len(records) if lines is None else [int(level) for level in lines]
         try:
             for record, level in zip(records.tolist(), levels, strict=True):
@@ -122,7 +121,7 @@ class Lockstep:
         return None
 
     def follow(self, record: Record, level: int | None = None) -> None:
-        """Compare the next record; ``level``: the interrupt lines, if they are known."""
+        """Compare the next record; ``level`` are the interrupt lines, if known."""
         if level is not None and record[_INTR]:
             self._require_most_urgent(record, level)
         self._advance(record)
@@ -151,10 +150,10 @@ class Lockstep:
             if record[at] != expected.get(name, 0):
                 raise self.differs(record, name, expected.get(name, 0), record[at])
         if traps:
-            # what is dropped behind an access that faults may have been counted
+            # the instruction dropped behind a faulting access may have been counted
             self._free |= _EVENT_CSRS if retired.cause in _ACCESS_FAULTS else frozenset()
             return
-        # writes of x0 are none; a base that is also rd may be reported or not
+        # writes of x0 do not count; a base that is also rd may be reported or not
         rd = record[_RD_ADDR] if record[_RD_WE] else 0
         base = record[_BASE_ADDR] if record[_BASE_WE] else 0
         if rd != written:
@@ -162,14 +161,15 @@ class Lockstep:
         sums = (written, written + 1) if "rd2_we" in expected else (written,)
         if base != moved and not (fetched is not None and base == fetched.base and base in sums):
             raise self.differs(record, "base_addr", moved, base)
-        stored = (1 << 8 * expected.get("mem_wmask", 0).bit_length()) - 1  # above its size the data may be anything
+        # stored data above the size of the access may have any value
+        stored = (1 << BYTE_BITS * expected.get("mem_wmask", 0).bit_length()) - 1
         for name, value in expected.items():
             got = record[_AT[name]]
             if (got & stored if name == "mem_wdata" else got) != value:
                 raise self.differs(record, name, value, got)
 
     def _interrupt(self, record: Record) -> None:
-        """The record is the first of an interrupt handler: the interrupt must be allowed here."""
+        """Take the interrupt of a record, which must be enabled."""
         csrs = self.iss.csrs
         line = self._interrupt_line(record)
         if not csrs["mstatus"] & MSTATUS_MIE:
@@ -181,17 +181,17 @@ class Lockstep:
         self._waiting = 0
 
     def _interrupt_line(self, record: Record) -> int:
-        """Return the interrupt: told by the record, unless the first instruction of the handler traps."""
+        """Return the interrupt in the record, or derive it from pc if the first instruction of the handler traps."""
         if not record[_TRAP]:
             return record[_CAUSE] & CAUSE_CODE
         csrs = self.iss.csrs
         if csrs["mtvec"] & MTVEC_VECTORED:
             return (record[_PC] - (csrs["mtvec"] & MTVEC_BASE)) // VECTOR_BYTES & CAUSE_CODE
-        # one handler for all: which one leaves no trace, the trap overwrites mcause
+        # with one handler for all the trap overwrites mcause: any enabled interrupt may have been taken
         return (csrs["mie"] & IRQ_BITS).bit_length() - 1
 
     def _require_most_urgent(self, record: Record, level: int) -> None:
-        """The interrupt taken must be the first in order of priority of those that were pending and enabled."""
+        """Check that the interrupt has the highest priority of those that were pending and enabled."""
         pending = level & self.iss.csrs["mie"] & IRQ_BITS
         line, urgent = self._interrupt_line(record), [line for line in IRQ_PRIORITY if pending >> line & 1]
         if not urgent:
@@ -203,7 +203,7 @@ class Lockstep:
     def _watch_interrupts(self, record: Record, level: int) -> None:
         csrs = self.iss.csrs
         if record[_WAITED] >> WaitCause.DEBUG & 1:
-            # single steps may leave interrupts off
+            # single steps may disable interrupts
             self._waiting = 0
         ready = level & csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
         self._waiting = self._waiting + 1 if ready else 0
@@ -213,7 +213,7 @@ class Lockstep:
             raise self.differs(record, "interrupt", 1, 0, why)
 
     def _check_pending(self, record: Record, level: int) -> None:
-        """A word read from mip has the lines that were high before it, and none that is not at the end."""
+        """Check a word read from mip: it has the lines that were high before it, and only lines that are high now."""
         before, last = self._high
         fetched, rd = self._fetched, record[_RD_ADDR] if record[_RD_WE] else 0
         if rd and _csr_of(fetched) == _MIP:
@@ -223,7 +223,7 @@ class Lockstep:
         self._high = (0, 0) if record[_INTR] else (last, level)
 
     def differs(self, record: Record, field: str, expected: int, got: int, why: str = "") -> DifferenceError:
-        """The report of a record that differs in one field, or of an interrupt that is not taken."""
+        """Report a record that differs in one field, or an interrupt that is not taken."""
         values = dict(zip(_NAMES, record, strict=True))
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
         lines = [

@@ -1,4 +1,4 @@
-"""Memory of the instruction-set simulator: sparse, little-endian, any alignment, zero where never written."""
+"""Memory of the instruction-set simulator: sparse, little-endian, any alignment, initially zero."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,11 +8,11 @@ PAGE_BITS = 12
 _PAGE = 1 << PAGE_BITS
 _ADDRESS_MASK = ADDRESS_SPACE - 1
 
-Listener = Callable[[int, int], None]  # Told the address and size of a store
+Listener = Callable[[int, int], None]  # takes address and size of a store
 
 
 class AccessError(Exception):
-    """An access outside memory. Ends the run: nothing is known of what the bus would answer."""
+    """An access outside memory, which ends the run."""
 
     def __init__(self, kind: str, address: int, size: int) -> None:
         super().__init__(f"{kind} of {size} bytes at 0x{address:08x}")
@@ -20,12 +20,12 @@ class AccessError(Exception):
 
 
 class BusError(Exception):
-    """An access that the bus answers with an error: an access fault. It has no effect, but for the bytes of a store up
-    to a word boundary that it crosses, if only what is behind fails."""
+    """An access that the bus answers with an error: an access fault. It has no effect, except for the first part of a
+    store across a word boundary if only the second part fails."""
 
 
 class PostponedError(Exception):
-    """An access to a peripheral that cannot be made now; the instruction is to be executed again later."""
+    """An access to a peripheral that cannot be made now; the instruction must be executed again later."""
 
     def __init__(self, *, waits: bool) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Memory:
         """Start with an empty memory."""
         self._windows = None if windows is None else tuple(windows)
         self._pages: dict[int, bytearray] = {}
-        # the pages that are memory from end to end, and of those the ones nobody watches
+        # pages that are memory from end to end, and those of them without watchers
         self._whole: dict[int, bytearray] = {}
         self._unwatched: dict[int, bytearray] = {}
         self._watched: set[int] = set()
@@ -48,8 +48,8 @@ class Memory:
 
     @property
     def keeps_code(self) -> bool:
-        """A word that is fetched changes by stores only, of which the watchers are told; a class derived from this one
-        has to say so."""
+        """Return whether code only changes by stores that watchers are notified of; derived classes must override
+        it."""
         return type(self) is Memory
 
     def inside(self, address: int, size: int) -> bool:
@@ -62,7 +62,7 @@ class Memory:
         return any(base <= address and end <= base + length for base, length in self._windows)
 
     def watch(self, address: int) -> None:
-        """Report stores into the page that holds ``address``."""
+        """Report stores to the page of ``address``."""
         number = address >> PAGE_BITS
         self._watched.add(number)
         self._unwatched.pop(number, None)
@@ -82,7 +82,7 @@ class Memory:
                 self._unwatched[number] = page
 
     def _share(self, *numbers: int) -> None:
-        """Make several pages, none of which is allocated yet, one and the same."""
+        """Make several unallocated pages share memory."""
         page = bytearray(_PAGE)
         for number in numbers:
             self._place(number, page)
@@ -99,7 +99,7 @@ class Memory:
         return bytes(data)
 
     def write_bytes(self, address: int, data: bytes) -> None:
-        """Store ``data`` from ``address``, wrapping at 2**32; nobody is told."""
+        """Store ``data`` from ``address``, wrapping at 2**32, without notifying watchers."""
         done = 0
         while done < len(data):
             where = (address + done) & _ADDRESS_MASK
@@ -126,8 +126,8 @@ class Memory:
         return int.from_bytes(self.read_bytes(address, size), "little")
 
     def fetch(self, address: int) -> int:
-        """The word at ``address``, or the half-word there if it is a compressed instruction at the end of memory.
-        Raises :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error."""
+        """The word at ``address``, or the half-word of a compressed instruction at the end of memory. Raises
+        :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error."""
         if self.errors:
             if self._fails(address, HALF_BYTES):
                 raise BusError
@@ -143,8 +143,8 @@ class Memory:
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
 
     def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
-        """Return whether any of ``size`` bytes from ``address`` is answered with an error; addresses wrap at 2**32. In
-        some memories it depends on the ``kind`` of the access."""
+        """Return whether the bus answers any of ``size`` bytes from ``address`` with an error; addresses wrap at 2**32.
+        In derived classes it may depend on the ``kind`` of the access."""
         return bool(self.errors) and any(
             base < at + size and at < base + length
             for base, length in self.errors

@@ -1,4 +1,4 @@
-"""A program on the simulator, from the executable to the reason it ended; calls of kernel functions on it."""
+"""Runs programs and calls of kernel functions on the simulator."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -11,7 +11,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.reference.iss.core import Iss, Step
 from xpulpnn_sim.reference.iss.fetched import Fetched
@@ -35,12 +35,11 @@ from xpulpnn_sim.reference.programs.exits import (
 from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
-_WORD_BYTES = np.uint32(4)
 _BLOCK = 1 << 17  # instructions of a block of the sequence
 
 
 def kernel_memory(run: KernelRun) -> Memory:
-    """The data memory a kernel starts with."""
+    """The initial data memory of a kernel."""
     memory = Memory()
     memory.write_bytes(run.image.base, run.image.data.tobytes())
     return memory
@@ -51,10 +50,8 @@ def executed(
 ) -> Iterator[NDArray[np.uint32]]:
     """Execute a call and yield the positions of the executed instructions in its program, block by block.
 
-    Without ``products`` the results are wrong, but the sequence, which does not depend on them, comes sooner.
-
-    A control transfer is taken where the next position is not the following one, unless the instruction is flagged
-    ``hwloop_end``. Raises :class:`XpulpnnError` if an instruction traps or there are more than ``limit``.
+    Without ``products`` the results are wrong, but the sequence, which does not depend on them, is computed faster.
+    Raises :class:`XpulpnnError` if an instruction traps or there are more than ``limit``.
     """
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
@@ -69,7 +66,7 @@ def executed(
                 raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
             if hart.executed > limit:
                 raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
-            yield (np.array(path, np.uint32) - base) // _WORD_BYTES
+            yield (np.array(path, np.uint32) - base) // np.uint32(WORD_BYTES)
             path.clear()
     finally:
         hart.retire()
@@ -77,22 +74,22 @@ def executed(
 
 
 class Retired(NamedTuple):
-    """One retirement."""
+    """A retirement."""
 
     fetched: Fetched | None  # the instruction; None if illegal
     cause: int | None  # mcause if it trapped
-    record: dict[str, int]  # fields of its record; those left out are zero
+    record: dict[str, int]  # fields of its record other than zero
 
 
 class Observer:
-    """Steps a hart and tells what each instruction did."""
+    """Steps a hart and returns the effects of each instruction."""
 
     def __init__(self, iss: Iss) -> None:
         self._iss = iss
         self._interrupt: int | None = None
 
     def step(self) -> tuple[Step, Retired | None]:
-        """One step; None for what retired if it took an interrupt or slept."""
+        """Take one step; without a retirement if the hart took an interrupt or slept."""
         iss = self._iss
         state, csrs = iss.state, iss.csrs
         if (state.asleep and not csrs.wakes) or (csrs.irq and csrs.interrupt() is not None):
@@ -122,7 +119,7 @@ class Observer:
         return step, Retired(fetched, step.cause, record)
 
     def interrupted(self, line: int) -> None:
-        """The next instruction is the first of the handler of ``line``."""
+        """Mark the next instruction as the first of the handler of ``line``."""
         self._interrupt = line
 
     def _sources(self, fetched: Fetched) -> dict[str, int]:
@@ -142,7 +139,8 @@ class Observer:
         regs, size = self._iss.state.regs, fetched.access.size
         address, mask, data = fetched.address(regs), (1 << size) - 1, 0
         if fetched.insn.is_store:
-            return {"mem_addr": address, "mem_wmask": mask, "mem_wdata": regs[fetched.rs2] & ((1 << 8 * size) - 1)}
+            stored = regs[fetched.rs2] & ((1 << BYTE_BITS * size) - 1)
+            return {"mem_addr": address, "mem_wmask": mask, "mem_wdata": stored}
         with suppress(BusError):
             data = self._iss.memory.read(address, size)
         return {"mem_addr": address, "mem_rmask": mask, "mem_rdata": data}
@@ -161,12 +159,12 @@ _CHUNK = 1 << 17  # instructions between two reports of progress
 
 
 class HostChannel:
-    """Serves the exit channel of a program."""
+    """Serves the exit and output channel of a program."""
 
     def __init__(
         self, executable: Executable, memory: Memory, halt: Callable[[], None], output: Callable[[Output], None]
     ) -> None:
-        # ``halt`` stops a hart or a cluster after the instruction under way
+        # `halt` stops the hart or cluster after the current instruction
         self._tohost, self._fromhost = executable.tohost, executable.fromhost
         self._halt, self._memory, self._output = halt, memory, output
         self.final: int | None = None
@@ -192,7 +190,7 @@ class HostChannel:
 
 
 def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
-    """The memory of a run with the program in it; the bus answers ``errors`` with an error."""
+    """Memory of a run with the program loaded and bus errors in ``errors``."""
     memory = Memory(windows(executable, ram))
     memory.errors = tuple(errors)
     fill_memory(memory, executable)
@@ -200,13 +198,13 @@ def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Se
 
 
 def fill_memory(memory: Memory, executable: Executable) -> None:
-    """Put a program into memory."""
+    """Load a program into memory."""
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
 
 
 def outside_memory(error: AccessError, iss: Iss, name_of: NameOf) -> Exit:
-    """The end of a run by an access outside memory."""
+    """End of a run by an access outside memory."""
     pc = iss.state.pc
     if error.kind == "fetch":
         return bad_fetch(pc, iss.last_pc, name_of)
@@ -244,7 +242,7 @@ class IssSession:
         self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
-        """Execute until the program ends, can only go on forever, leaves its memory, or ``limit`` is reached."""
+        """Execute until the program ends, is in an endless loop, leaves its memory, or reaches ``limit``."""
         iss, end, reported_at = self.iss, None, 0
         try:
             while iss.executed < limit and end is None:
@@ -269,11 +267,11 @@ class IssSession:
 
     @property
     def trapped(self) -> Trapped | None:
-        """The last exception; of a loop of traps the one that led to it."""
+        """The last exception, or the one that led to a loop of traps."""
         return last_trap(self.iss)
 
     def _step(self) -> Exit | None:
-        """One exact step; the end if from here on nothing can change."""
+        """Take one step; returns the end of the run if the state cannot change any more."""
         state = self.iss.state
         if self._observed is None:
             step = self.iss.step()

@@ -1,4 +1,4 @@
-"""Programs to run, 32-bit little-endian RISC-V executables in ELF of any compiler, and which designs they fit."""
+"""Loads programs: 32-bit little-endian RISC-V ELF executables of any compiler, and checks that they suit a design."""
 
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ Window = tuple[int, int]  # First address and size of a piece of memory
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
 _ENTRY = Struct("<IIIBBH")
-"""Entry of a symbol table: place of the name, value, size, binding and kind, visibility, number of the section."""
+"""Entry of a symbol table: offset of the name, value, size, binding and kind, visibility, number of the section."""
 _KIND = 0xF
 _UNTYPED, _FUNCTION, _SECTION, _FILE = 0, 2, 3, 4
 _KINDS = {
@@ -39,28 +39,28 @@ _KINDS = {
 }
 
 
-# the ends of the lowest stacks of one core and of a cluster, and how far below an address tells of an overflow
+# ends of the lowest stacks of a core and of a cluster, and distance within which an access below is a stack overflow
 _STACK_BOTTOMS, _STACK_REACH = ("__stack_bottom", "__stacks_bottom"), 1 << 20
 
 
 class ElfError(InputError):
-    """A file that is no program this machine can run."""
+    """A file that is no program for RV32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A piece of the program in memory."""
 
-    address: int  # where it starts
-    data: bytes  # its initial content
-    size: int  # bytes in memory; what follows `data` (.bss) is zero
+    address: int
+    data: bytes  # initial content
+    size: int  # bytes in memory; those after `data` (.bss) are zero
 
 
 class FunctionSymbol(NamedTuple):
-    """Code, or data, that belongs to one symbol."""
+    """Code or data of a symbol."""
 
-    address: int  # first instruction
-    size: int  # Bytes; of a label without a size, up to the next symbol or the end of its section
+    address: int
+    size: int  # bytes; for a label without a size up to the next symbol or the end of the section
     name: str
 
     def name_at(self, address: int) -> str:
@@ -70,7 +70,7 @@ class FunctionSymbol(NamedTuple):
 
 
 def symbol_before(symbols: Sequence[FunctionSymbol], address: int) -> FunctionSymbol | None:
-    """The last of some symbols in order that does not begin behind ``address``."""
+    """The last of some sorted symbols that starts at or before ``address``."""
     position = bisect_right(symbols, address, key=lambda symbol: symbol.address)
     return symbols[position - 1] if position else None
 
@@ -80,15 +80,14 @@ class Executable:
     """A program."""
 
     path: Path
-    entry: int  # first instruction
-    segments: tuple[Segment, ...]  # content of the memory, by address, disjoint
+    entry: int  # address of the first instruction
+    segments: tuple[Segment, ...]  # by address, disjoint
     tohost: int  # address of the exit channel
-    fromhost: int | None = None  # address of its return channel, if the program has one
-    # value of every named symbol; a global one hides local ones
-    symbols: Mapping[str, int] = field(default_factory=dict[str, int])
-    functions: tuple[FunctionSymbol, ...] = ()  # the code by address, disjoint
-    cores: tuple[CoreNote, ...] = ()  # the cores its parts were compiled for, as far as they say
-    cluster: ClusterNote | None = None  # the cluster it was compiled for, if any
+    fromhost: int | None = None  # address of its return channel, if there is one
+    symbols: Mapping[str, int] = field(default_factory=dict[str, int])  # values; global symbols hide local ones
+    functions: tuple[FunctionSymbol, ...] = ()  # by address, disjoint
+    cores: tuple[CoreNote, ...] = ()  # notes of the objects on the cores that they were compiled for
+    cluster: ClusterNote | None = None  # note on the cluster, if it was compiled for one
 
     def words(self) -> dict[int, int]:
         """The content of memory by aligned address."""
@@ -99,7 +98,7 @@ class Executable:
         }
 
     def function_at(self, address: int) -> FunctionSymbol | None:
-        """The function that holds ``address``."""
+        """The function at ``address``."""
         function = symbol_before(self.functions, address)
         return function if function is not None and address < function.address + max(function.size, 1) else None
 
@@ -120,17 +119,17 @@ class ElfSymbol(NamedTuple):
     size: int
     kind: int
     is_global: bool
-    section: int  # number of the section it is defined in
+    section: int  # number of its section
 
 
 def parse_number(text: str) -> int:
-    """A decimal or 0x number with an optional suffix K, M or G; raises ``ValueError``."""
+    """Parse a decimal or 0x number with an optional suffix K, M or G; raises ``ValueError``."""
     unit = SIZE_UNITS.get(text[-1:].upper(), 1)
     return int(text[:-1] if unit > 1 else text, 0) * unit
 
 
 def parse_ram(text: str) -> Window:
-    """Address and size of ``BASE:SIZE`` such as ``0x80000000:1M``; raises :class:`InputError`."""
+    """Parse address and size of ``BASE:SIZE`` such as ``0x80000000:1M``; raises :class:`InputError`."""
     base_text, colon, size_text = text.partition(":")
     try:
         base, size = parse_number(base_text), parse_number(size_text)
@@ -145,7 +144,7 @@ def parse_ram(text: str) -> Window:
 
 
 def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
-    """The memory of a run: segments rounded out to words and ``ram``, by address, touching pieces joined."""
+    """The memory of a run: segments, rounded to words, and ``ram``, by address, with adjacent pieces joined."""
     pieces = list(ram)
     for segment in executable.segments:
         first = segment.address // WORD_BYTES * WORD_BYTES
@@ -184,7 +183,7 @@ def content_of(path: Path) -> bytes:
 
 @contextmanager
 def well_formed(title: Path | str) -> Generator[None]:
-    """Turn whatever a damaged file provokes in its reader into an :class:`ElfError`."""
+    """Turn any exception of the reader, caused by a damaged file, into an :class:`ElfError`."""
     try:
         yield
     except ElfError:
@@ -194,7 +193,7 @@ def well_formed(title: Path | str) -> Generator[None]:
 
 
 def _check_header(path: Path, content: bytes) -> None:
-    """Tell what a file is that is no ELF file of this machine."""
+    """Raise :class:`ElfError` for a file that is no ELF file, with its kind."""
     if not content.startswith(MAGIC):
         raise ElfError(f"{path} must be an ELF file, not {described(path, content)}")
     if len(content) < _HEADER_BYTES:
@@ -202,7 +201,7 @@ def _check_header(path: Path, content: bytes) -> None:
 
 
 def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
-    """Raise :class:`ElfError` for a file that ends before what its headers speak of."""
+    """Raise :class:`ElfError` for a file that ends before the parts that its headers list."""
     header = elf.header
     parts = [
         ("before its program headers", header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]),
@@ -211,9 +210,11 @@ def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
     for where, end in parts:
         if end > size:
             raise ElfError(f"{path} must be a whole ELF file, not truncated {where}")
-    parts = [("segment", one["p_offset"] + one["p_filesz"]) for one in elf.iter_segments("PT_LOAD")]
+    parts = [("segment", segment["p_offset"] + segment["p_filesz"]) for segment in elf.iter_segments("PT_LOAD")]
     parts += [
-        ("section", one["sh_offset"] + one["sh_size"]) for one in elf.iter_sections() if one["sh_type"] != "SHT_NOBITS"
+        ("section", section["sh_offset"] + section["sh_size"])
+        for section in elf.iter_sections()
+        if section["sh_type"] != "SHT_NOBITS"
     ]
     for what, end in parts:
         if end > size:
@@ -222,8 +223,8 @@ def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
 
 def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
     if elf.elfclass != XLEN or not elf.little_endian:
-        found = f"{elf.elfclass}-bit {'little' if elf.little_endian else 'big'}-endian"
-        raise ElfError(f"{path} must be a 32-bit little-endian ELF file, not {found} for {elf.header['e_machine']}")
+        actual = f"{elf.elfclass}-bit {'little' if elf.little_endian else 'big'}-endian"
+        raise ElfError(f"{path} must be a 32-bit little-endian ELF file, not {actual} for {elf.header['e_machine']}")
     _check_whole(path, elf, size)
     kind, machine = elf.header["e_type"], elf.header["e_machine"]
     if kind != "ET_EXEC":
@@ -256,7 +257,7 @@ def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
 
 
 def _placed(segment: ElfSegment) -> Iterator[Segment]:
-    """Place of a segment: its content to its load address; where it will live, start-up code may still copy it."""
+    """Place a segment at its load address, from which start-up code may copy it to its run-time address."""
     data, load_address, address, size = segment.data(), segment["p_paddr"], segment["p_vaddr"], segment["p_memsz"]
     if load_address == address:
         pieces = [Segment(address, data, size)]
@@ -266,15 +267,15 @@ def _placed(segment: ElfSegment) -> Iterator[Segment]:
 
 
 def symbols_of(elf: ELFFile) -> list[ElfSymbol]:
-    """The definitions of the symbol tables, taken apart at once: some compilers leave ten thousand labels in them."""
-    found: list[ElfSymbol] = []
+    """The definitions of the symbol tables, unpacked at once since some compilers write ten thousand labels."""
+    symbols: list[ElfSymbol] = []
     for section in elf.iter_sections("SHT_SYMTAB"):
         names = elf.get_section(section["sh_link"]).data()
         for at, value, size, info, _, where in _ENTRY.iter_unpack(section.data()):
             kind, name = info & _KIND, names[at : names.index(b"\0", at)].decode(errors="replace")
             if name and where and kind not in (_FILE, _SECTION):
-                found.append(ElfSymbol(name, value, size, kind, info > _KIND, where))
-    return found
+                symbols.append(ElfSymbol(name, value, size, kind, info > _KIND, where))
+    return symbols
 
 
 def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
@@ -300,18 +301,18 @@ def _functions(symbols: Iterable[ElfSymbol], code: Mapping[int, Window]) -> Iter
         for symbol in symbols
         if symbol.section in code
         and symbol.kind in (_FUNCTION, _UNTYPED)
-        # mapping symbols and labels the assembler made up
+        # mapping symbols and local labels of the assembler
         and not symbol.name.startswith(("$", ".L"))
     ]
-    # at one address the sized and global names come first
+    # at the same address sized and global names come first
     labels.sort(key=lambda symbol: (symbol.value, -symbol.size, not symbol.is_global))
     end = 0
-    kept: list[ElfSymbol] = []
+    starts: list[ElfSymbol] = []
     for label in labels:
-        if label.value >= end and not (kept and kept[-1].value == label.value):
-            kept.append(label)
+        if label.value >= end and not (starts and starts[-1].value == label.value):
+            starts.append(label)
             end = label.value + label.size
-    for label, following in zip_longest(kept, kept[1:]):
+    for label, following in zip_longest(starts, starts[1:]):
         first, length = code[label.section]
         limit = first + length
         if following is not None and following.section == label.section:
@@ -320,7 +321,7 @@ def _functions(symbols: Iterable[ElfSymbol], code: Mapping[int, Window]) -> Iter
 
 
 def functions_of(labels: Mapping[str, int], end: int) -> tuple[FunctionSymbol, ...]:
-    """Functions that begin at labels, each up to the next one, the last up to ``end``."""
+    """Functions from each label to the next one, or to ``end``."""
     starts = [*sorted((address, name) for name, address in labels.items()), (end, "")]
     return tuple(FunctionSymbol(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
 
@@ -333,24 +334,24 @@ def _require_inside(path: Path, memory: tuple[Window, ...], what: str, address: 
 
 
 _SINGLE_CORE_STACK = "__stack_top"
-_CLUSTER_STACKS = "__stacks_top"  # symbols of the linker scripts of the runtime, for one core and for a cluster
+_CLUSTER_STACKS = "__stacks_top"  # symbols of the runtime's linker scripts for a core and for a cluster
 
 _SPACES = {
     TCDM_ALIAS: "the alias of the TCDM",
     TCDM_BASE | 1 << TEST_SET_BIT: "the test&set view of the TCDM",
     CONTROL: "the peripherals of the cluster",
 }
-"""Addresses of a cluster where nothing can be loaded to."""
+"""Addresses of a cluster to which nothing can be loaded."""
 
 
 def memory_of(config: CoreConfig | ClusterConfig) -> tuple[Window, ...]:
-    """The memory that a design has itself."""
+    """Memory that is part of the design."""
     return ((TCDM_BASE, config.tcdm_bytes),) if isinstance(config, ClusterConfig) else ()
 
 
 def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> None:
-    """Raise :class:`InputError` if a program is for another number of cores or for a larger TCDM than ``config`` has,
-    or if it or ``ram`` lies where nothing can be loaded to."""
+    """Raise :class:`InputError` if a program needs another number of cores or a larger TCDM than ``config`` has, or if
+    it or ``ram`` is at addresses to which nothing can be loaded."""
     path, needed = executable.path, executable.cluster
     if isinstance(config, CoreConfig):
         if needed is not None:
@@ -394,7 +395,7 @@ def _overlap(base: int, size: int, space: int) -> bool:
 
 
 def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
-    """The program in a file for one core or for a cluster, with memory ``ram`` beside its segments. Raises
+    """Load a program for a core or a cluster, with memory ``ram`` in addition to its segments. Raises
     :class:`InputError` if the file is no program, or one for another number of cores."""
     executable = load(path, ram=[*ram, *memory_of(config)])
     require_fitting(executable, config)

@@ -1,6 +1,6 @@
-"""Ends of a program's run, and its output channel: the vocabulary that ``run`` and ``iss`` share.
+"""Ends of a program's run, and its output channel, for designs and simulator alike.
 
-A program talks through the word at its symbol ``tohost`` (the host-target interface of the RISC-V test programs):
+A program communicates through the word at its symbol ``tohost`` (the host-target interface of the RISC-V tests):
 
 * 1: done and correct; another odd value: failed with code ``value >> 1``;
 * the 8-byte aligned address of a block of four 64-bit little-endian words {64, fd, buffer, length}: print the bytes;
@@ -29,8 +29,7 @@ _TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
 
 
 def waits_for(address: int) -> str:
-    """``waits for barrier 0``, by the address of the load in the core's private view of the event unit; elsewhere
-    ``waits for an answer from 0x...``."""
+    """What a core waits for, such as ``waits for barrier 0``, from the address of its load."""
     if address in (PRIVATE_DMA + Dma.COMMAND, DMA + Dma.COMMAND):
         return "waits for an identifier of the DMA engine"
     offset = address - PRIVATE_EVENT_UNIT
@@ -54,13 +53,13 @@ CALL = struct.Struct("<4Q")  # System call, file descriptor, buffer address, len
 CALL_ALIGNMENT = 8
 STDOUT, STDERR = 1, 2
 TOHOST_PASS = 1
-FROMHOST_DONE = 1  # what the host writes to `fromhost` when it has served a call
+FROMHOST_DONE = 1  # word that the host writes to `fromhost` when it has served a call
 
-NameOf = Callable[[int], str]  # Symbol and offset of an address, empty if there is none
+NameOf = Callable[[int], str]  # symbol and offset of an address, empty if there is none
 
 
 class Reason(StrEnum):
-    """Why a run ended."""
+    """Reason why a run ended."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -80,10 +79,10 @@ class Exit:
     """The end of a run."""
 
     reason: Reason
-    code: int  # the program's own code for FAIL, else 0
+    code: int  # code that the program reported for FAIL, else 0
     pc: int  # address of the last instruction, or of the one that could not be fetched
     address: int | None  # data address of a bad access
-    text: str  # one line for people
+    text: str  # one line
 
     @property
     def ok(self) -> bool:
@@ -92,8 +91,8 @@ class Exit:
 
 
 class DifferenceError(Exception):
-    """A design does not do what it must: the report, which retirement it is and when, and the field of its
-    record, as far as there are such."""
+    """A difference between a design and its reference: report, and number, cycle and field of the retirement, if
+    any."""
 
     def __init__(
         self, text: str, order: int | None = None, cycle: int = 0, field: str = "", expected: int = 0, got: int = 0
@@ -112,13 +111,13 @@ class Output:
 
 
 def place(pc: int, name_of: NameOf) -> str:
-    """``0x1c000080 (main+0x12)``, or the address alone where no symbol is known."""
+    """``0x1c000080 (main+0x12)``, or only the address without a symbol."""
     name = name_of(pc)
     return f"0x{pc:08x} ({name})" if name else f"0x{pc:08x}"
 
 
 def reported(value: int, pc: int, name_of: NameOf) -> Exit:
-    """The program wrote a final ``value`` to ``tohost``."""
+    """End of a program that wrote a final ``value`` to ``tohost``."""
     if value == TOHOST_PASS:
         return Exit(Reason.PASS, 0, pc, None, "pass")
     code = value >> 1
@@ -126,24 +125,24 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
 
 
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
-    """The program was still running after ``limit`` ``unit`` ("cycles", "instructions")."""
+    """End of a program that was still running after ``limit`` ``unit`` ("cycles", "instructions")."""
     text = f"not finished after {limit} {unit}, at {place(pc, name_of)}"
     return Exit(Reason.MAX_CYCLES, 0, pc, None, text)
 
 
 def trap_loop(pc: int, cause: int, name_of: NameOf) -> Exit:
-    """The first instruction of the exception handler, at ``pc``, raises an exception itself."""
+    """End of a program whose exception handler, at ``pc``, traps at its first instruction."""
     text = f"trap loop: the exception handler at {place(pc, name_of)} traps at its first instruction (mcause {cause})"
     return Exit(Reason.TRAP_LOOP, 0, pc, None, text)
 
 
 def endless_loop(pc: int, name_of: NameOf) -> Exit:
-    """An instruction that can only jump to itself, or a wfi that nothing ends, at ``pc``."""
+    """End of a program in an endless loop of one instruction, or in a wfi that nothing ends."""
     return Exit(Reason.ENDLESS_LOOP, 0, pc, None, f"endless loop at {place(pc, name_of)}, no interrupt can end it")
 
 
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
-    """A ``kind`` ("load", "store") of ``size`` bytes outside memory."""
+    """End of a program by a ``kind`` ("load", "store") of ``size`` bytes outside memory."""
     below = name_of(address)
     what = f"stack overflow: {kind} of {size} bytes" if below else f"{kind} of {size} bytes outside memory"
     where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
@@ -152,19 +151,19 @@ def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> 
 
 
 def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
-    """A DMA engine accesses eight bytes at ``address`` that are outside memory; ``pc``: where a core is meanwhile."""
+    """End of a program whose DMA engine accesses eight bytes outside memory; ``pc`` is that of a core at this time."""
     text = f"the DMA engine {'writes' if writes else 'reads'} outside memory: address 0x{address:08x}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
 
 def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
-    """The program continues outside memory at ``pc``; ``previous`` is the instruction executed before, if any."""
+    """End of a program that continues outside memory at ``pc``, after the instruction at ``previous``."""
     came = "" if previous is None else f", coming from {place(previous, name_of)}"
     return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}")
 
 
 def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
-    """All cores wait and nothing is under way that could end it."""
+    """End of a program whose cores all wait with nothing pending that could end it."""
     places: dict[tuple[int, str], list[int]] = {}
     for core, pc, what in waiting:
         places.setdefault((pc, what), []).append(core)
@@ -178,7 +177,7 @@ def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: 
 
 
 def difference(pc: int, name_of: NameOf) -> Exit:
-    """The design and its reference disagree about the instruction at ``pc``."""
+    """End of a run in which design and reference differ at the instruction at ``pc``."""
     return Exit(Reason.DIFFERENCE, 0, pc, None, f"difference from the reference at {place(pc, name_of)}")
 
 
@@ -203,8 +202,8 @@ class Trapped:
     """An exception."""
 
     pc: int  # address of the instruction
-    cause: int  # its code in mcause
-    word: int  # the instruction, 16 or 32 bits by its length
+    cause: int  # code in mcause
+    word: int  # the instruction, of 16 or 32 bits
 
 
 def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
@@ -219,7 +218,7 @@ def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
 
 
 def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -> str:
-    """One line: cause, place, instruction, and what the core, called ``core``, lacks for it."""
+    """One line: cause, place, instruction, and the feature that the core, called ``core``, lacks for it."""
     what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
     text = f"{what} at {place(trapped.pc, name_of)}"
     if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
@@ -230,7 +229,7 @@ def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -
 
 
 def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
-    """The exception for machines."""
+    """Record of the exception for JSON."""
     return {
         "pc": trapped.pc,
         "symbol": name_of(trapped.pc),
@@ -242,13 +241,13 @@ def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
 
 
 def instruction(word: int) -> str:
-    """The instruction as text, or the word if no core has it."""
+    """The instruction in assembly, or the word if no core has it."""
     insn = decode(word)
     return f"0x{digits_of(word)}" if insn is None else render(insn, word)
 
 
 def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
-    """The missing feature of the core for a word; empty if the reason is another."""
+    """Feature that a core lacks for a word; empty for other reasons."""
     insn = decode(word)
     if insn is not None and insn.size == HALF_BYTES:
         word = expand_compressed(word)

@@ -1,9 +1,9 @@
-"""Files that are given as programs and are no ELF files."""
+"""Descriptions of files that are no ELF files, for error messages."""
 
 from pathlib import Path
 
 MAGIC = b"\x7fELF"
-_SHOWN = 30  # letters of a text, or bytes, at most
+_SHOWN = 30  # most letters of a text
 _BY_SUFFIX = {
     **dict.fromkeys((".c", ".s", ".S"), "a source: xpulpnn cc compiles it"),
     **dict.fromkeys((".v", ".sv"), "Verilog, of which a simulator makes a model, not a program"),

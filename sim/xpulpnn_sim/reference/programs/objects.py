@@ -1,4 +1,4 @@
-"""Contents of programs, objects and libraries of RISC-V: code, symbols, relocations, lines of the sources."""
+"""Reads RISC-V programs, objects and libraries: code, symbols, relocations, source lines."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _ENTRY_BYTES, _ENTRY_END = 60, b"`\n"
 _EXECUTABLE, _ALLOCATED = 0x4, 0x2
 _MAPPING = re.compile(r"\$[dx]")
 _SPACING = 1 << 24
-"""Sections of an object, which all start at 0, are told apart by bases of our own this far from each other."""
+"""Distance of artificial base addresses of the sections of an object, which all start at 0."""
 
 _NAMES_IN_ORDER = {
     1: "32",
@@ -40,7 +40,7 @@ _NAMES_IN_ORDER = {
     44: "RVC_BRANCH RVC_JUMP",
 }
 _RELOCATION_NAMES = dict(item for start, names in _NAMES_IN_ORDER.items() for item in enumerate(names.split(), start))
-"""Relocations of code; others, such as the permission to relax, are left out of a listing."""
+"""Names of relocations of code; others, such as the permission to relax, are not listed."""
 
 _SET, _ADD, _SUB = "set", "add", "sub"
 _IN_DATA: Mapping[int, tuple[str, int, int]] = {
@@ -57,12 +57,10 @@ _IN_DATA: Mapping[int, tuple[str, int, int]] = {
     55: (_SET, 2, 16),
     56: (_SET, 4, 32),
 }
-"""Relocations of debug information: what they do, bytes, bits that change."""
+"""Relocations of debug information: operation, bytes, bits that change."""
 
 
 class SourceLine(NamedTuple):
-    """A line of a source."""
-
     path: str
     line: int
 
@@ -72,24 +70,23 @@ class CodeSection:
     """A section of an object file that holds code or data."""
 
     name: str
-    address: int  # where it starts; 0 in objects
+    address: int  # 0 in objects
     data: bytes
-    is_code: bool  # whether it holds instructions
-    symbols: tuple[FunctionSymbol, ...] = ()  # names in it, by address
-    data_ranges: tuple[tuple[int, int], ...] = ()  # first and last address of what the assembler marked as data
-    # what the linker is still to fill in, by address
-    relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
-    lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # the line that begins at an address
+    is_code: bool
+    symbols: tuple[FunctionSymbol, ...] = ()  # by address
+    data_ranges: tuple[tuple[int, int], ...] = ()  # start and end (exclusive) of data in code
+    relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])  # by address
+    lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # by first address
 
     def range_of(self, symbol: FunctionSymbol) -> tuple[int, int]:
-        """First address of a symbol and the one behind it; without a size it ends at the next symbol."""
+        """Start and end (exclusive) of a symbol; without a size it ends at the next symbol."""
         if symbol.size:
             return symbol.address, symbol.address + symbol.size
         ends = (other.address for other in self.symbols if other.address > symbol.address)
         return symbol.address, min(ends, default=self.address + len(self.data))
 
     def is_data(self, address: int) -> bool:
-        """Return whether the assembler marked this place as data."""
+        """Return whether the assembler marked this address as data."""
         return any(first <= address < last for first, last in self.data_ranges)
 
     def name_of(self, address: int) -> str:
@@ -106,19 +103,19 @@ class CodeSection:
 class ObjectFile:
     """A program, an object, or a member of a library."""
 
-    title: str  # the file, `lib.a(member.o)` for members
+    title: str  # file, or `lib.a(member.o)`
     kind: str  # `program` or `object`
-    sections: tuple[CodeSection, ...]  # what it holds, in the order of the file
-    cores: tuple[CoreNote, ...]  # the cores its parts were compiled for, as far as they say
+    sections: tuple[CodeSection, ...]  # in the order of the file
+    cores: tuple[CoreNote, ...]  # notes on the cores that it was compiled for
 
     def name_of(self, address: int, section: CodeSection) -> str:
-        """Symbol and offset of an address that ``section`` speaks of; in a program it may be in another one."""
+        """Symbol and offset of an address used in ``section``; in a program it may be in another section."""
         places = (section, *self.sections) if self.kind == PROGRAM else (section,)
         return next((name for place in places if (name := place.name_of(address))), "")
 
 
 def read_objects(path: Path) -> list[ObjectFile]:
-    """The objects in a file, one but for libraries; raises :class:`ElfError`."""
+    """Read a program or object, or all objects of a library; raises :class:`ElfError`."""
     content = content_of(path)
     if not content.startswith(_ARCHIVE):
         return [_object(str(path), content)]
@@ -154,8 +151,6 @@ def _object(title: str, content: bytes) -> ObjectFile:
 
 
 class _Reader:
-    """Reads one object."""
-
     def __init__(self, title: str, content: bytes, elf: ELFFile) -> None:
         self._title, self._content, self._elf = title, content, elf
         self._sections = list(elf.iter_sections())
@@ -166,15 +161,14 @@ class _Reader:
         ]
 
     def read(self) -> ObjectFile:
-        """Everything of interest."""
         symbols, marks = self._symbols()
         relocations, lines = self._code_relocations(), self._lines()
-        found: list[CodeSection] = []
+        sections: list[CodeSection] = []
         for number, section in enumerate(self._sections):
             if not section["sh_flags"] & _ALLOCATED or not section["sh_size"]:
                 continue
             start, base, data = section["sh_addr"], self._bases[number], section.data()
-            found.append(
+            sections.append(
                 CodeSection(
                     section.name,
                     start,
@@ -187,7 +181,7 @@ class _Reader:
                 )
             )
         notes = tuple(note for item in self._sections if item.name == NOTE_SECTION for note in read_notes(item.data()))
-        return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(found), notes)
+        return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(sections), notes)
 
     def _symbols(self) -> tuple[dict[int, list[FunctionSymbol]], dict[int, list[tuple[int, str]]]]:
         symbols: dict[int, list[FunctionSymbol]] = {}
@@ -215,15 +209,15 @@ class _Reader:
                 yield section["sh_info"], entry["r_offset"], entry["r_info_type"], name, where, value
 
     def _code_relocations(self) -> dict[int, dict[int, tuple[str, ...]]]:
-        found: dict[int, dict[int, tuple[str, ...]]] = {}
+        relocations: dict[int, dict[int, tuple[str, ...]]] = {}
         for number, offset, kind, name, _where, _value in self._relocations():
             if kind in _RELOCATION_NAMES and self._sections[number]["sh_flags"] & _ALLOCATED:
-                places = found.setdefault(number, {})
+                places = relocations.setdefault(number, {})
                 places[offset] = (*places.get(offset, ()), f"{_RELOCATION_NAMES[kind]} {name}")
-        return found
+        return relocations
 
     def _relocated(self) -> bytes:
-        """The file with its debug information put at the bases of our own."""
+        """The file with debug information relocated to the artificial base addresses."""
         content = bytearray(self._content)
         for number, offset, kind, _name, where, value in self._relocations():
             section = self._sections[number]
@@ -242,7 +236,7 @@ class _Reader:
         elf = ELFFile(BytesIO(self._relocated())) if self._is_object else self._elf
         if not elf.has_dwarf_info():
             return {}
-        # sections that are compressed or hold relocations of other machines are not expected here
+        # compressed sections and relocations of other machines are not supported
         debug: Any = elf.get_dwarf_info(relocate_dwarf_sections=False)
         lines: dict[int, SourceLine] = {}
         for unit in debug.iter_CUs():
@@ -259,7 +253,7 @@ class _Reader:
 
 
 def _path(header: Any, folder: str, number: int) -> str:
-    """Name of a file of a line program; up to version 4 of DWARF files count from 1, and directory 0 is the unit's."""
+    """Path of a file of a line program; up to DWARF 4 files are numbered from 1, and directory 0 is the unit's."""
     entries, directories = header["file_entry"], [item.decode(errors="replace") for item in header["include_directory"]]
     if header["version"] < _NUMBERED_FROM_ZERO:
         number, directories = number - 1, [folder, *directories]
@@ -270,17 +264,17 @@ def _path(header: Any, folder: str, number: int) -> str:
     return str(Path(folder, place, entry.name.decode(errors="replace")))
 
 
-_NUMBERED_FROM_ZERO = 5  # version of DWARF
+_NUMBERED_FROM_ZERO = 5  # first version of DWARF that numbers files from 0
 
 
 def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int], ...]:
-    """The places after a mark of data, each up to the next mark."""
+    """Ranges from each mark of data to the next mark."""
     starts = [address for address, _mark in marks] + [end]
     return tuple((start, starts[index + 1]) for index, (start, mark) in enumerate(marks) if mark == "$d")
 
 
 class SourceLines:
-    """The debug information of a program, read when the first line is asked for."""
+    """The source lines of a program, read on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -291,7 +285,7 @@ class SourceLines:
         return [section for item in files for section in item.sections if section.is_code]
 
     def at(self, pc: int) -> str:
-        """``main.c:12``; empty where the program does not tell."""
+        """``main.c:12``; empty without debug information."""
         lines = next((section.lines for section in self._sections if section.holds(pc)), {})
         before = [address for address in lines if address <= pc]
         return f"{Path(lines[max(before)].path).name}:{lines[max(before)].line}" if before else ""

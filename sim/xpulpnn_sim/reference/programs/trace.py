@@ -14,13 +14,13 @@ from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 WIDE_FIELDS = (*(field.name for field in RETIREMENT_FIELDS if field.width == ORDER_BITS), CYCLE.name)
-"""64-bit fields: number of the retirement and the clock cycle it happened in."""
+"""64-bit fields: number and clock cycle of the retirement."""
 
 WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < ORDER_BITS)
 """32-bit fields; narrower ports are zero-extended."""
 
 RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
-"""One retirement, the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in their order, without gaps."""
+"""A retirement: the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in order, without padding."""
 
 Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
 
@@ -42,19 +42,19 @@ _decoder = Decoder(INSNS)
 
 
 def decode(raw: int) -> Insn | None:
-    """The row of a raw word, whatever the configuration; None if it is illegal in all."""
+    """The row of a raw word; None if it is illegal in all configurations."""
     return _decoder.decode(raw)
 
 
 @lru_cache(maxsize=1 << 16)
 def text_of(raw: int, pc: int) -> str:
-    """The instruction in assembly, with its target if it has one."""
+    """The instruction in assembly, with its target if it jumps."""
     insn = decode(raw)
     return "illegal" if insn is None else render(insn, raw, pc)
 
 
 def digits_of(raw: int) -> str:
-    """The raw word in hexadecimal, four digits if it is compressed."""
+    """The raw word in hexadecimal, with four digits if compressed."""
     compressed = raw & LENGTH_MASK != LENGTH_MASK and raw <= HALF_MASK
     return f"{raw:0{_COMPRESSED_DIGITS if compressed else _WORD_DIGITS}x}"
 
@@ -98,7 +98,7 @@ def lines(records: Records) -> Iterator[str]:
 
 
 def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
-    """One line for each record of several cores, by cycle, with the number of the core in front."""
+    """One line for each record of several cores, in order of cycles, starting with the number of the core."""
     rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
     for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
         yield f"{core:>4} {line_of(dict(zip(RECORD_FIELDS, record.tolist(), strict=True)))}"

@@ -1,8 +1,8 @@
-"""The one interpreter of the statements that say what instructions do (guide, "Notation of the operations").
+"""The interpreter of the statements that define instructions (guide, "Notation of the operations").
 
-:mod:`~xpulpnn_sim.reference.statements.interpreter` executes them over any kind of value: texts of Python that are
-compiled for the instruction-set simulator (:mod:`~xpulpnn_sim.reference.statements.compiled`), gates
-(:mod:`xpulpnn_sim.proofs.instructions`). The references in ``reference.golden`` share none of it, so that each shows a
-mistake of the other: lock step compares a design with the simulator, unit vectors compare it with ``golden``, and tests
-compare the simulator with ``golden``.
+:mod:`~xpulpnn_sim.reference.statements.interpreter` executes them over any kind of value: Python expressions, which are
+compiled for the instruction-set simulator (:mod:`~xpulpnn_sim.reference.statements.compiled`), or gates
+(:mod:`xpulpnn_sim.proofs.instructions`). The golden models share none of it, so that each reveals mistakes of the
+other: lock step compares a design with the simulator, unit vectors compare it with ``golden``, and tests compare the
+simulator with ``golden``.
 """

@@ -1,8 +1,8 @@
-"""Rows of the instruction table compiled to Python.
+"""Compiles rows of the instruction table to Python.
 
-The statements of a row become a function that makes operations: given the registers, the memory and the fields of one
-instruction word, it returns a function without arguments that executes the instruction. A row is compiled once; an
-instruction costs a call then, and nothing is decoded.
+The statements of a row become a function that takes the registers, the memory and the fields of an instruction word,
+and returns an operation: a function without arguments that executes the instruction. So a row is compiled once, and an
+instruction is executed by a call, without decoding.
 """
 
 import ast
@@ -16,7 +16,7 @@ from typing import Any
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.semantics import LOOPS, definition
 from xpulpnn_sim.reference.statements.interpreter import FLAGS, StatementEffects, interpret
 from xpulpnn_sim.reference.statements.text import (
@@ -28,15 +28,15 @@ from xpulpnn_sim.reference.statements.text import (
     undecided,
 )
 
-HartOperation = Callable[[], int]  # Executes one instruction and returns the address of the next, hardware loops aside
+HartOperation = Callable[[], int]  # executes an instruction; returns the address of the next, without hardware loops
 
 WRITTEN = ("rd", "rs1")  # register fields that statements write
-NOT_TAKEN = -1  # what follows an instruction that only a transfer of control changes
+NOT_TAKEN = -1  # stands for the address after a branch that is not taken
 
 _Effects = StatementEffects[PythonValue, PythonValue]
 
-_SLOW = frozenset({"CSR", "trap", "wait", "MIE", "dpc"})  # names in statements of what has to be executed step by step
-_LEADING = frozenset({"CSR", "MIE", *LOOPS})  # names in statements that change where a hardware loop leads
+_SLOW = frozenset({"CSR", "trap", "wait", "MIE", "dpc"})  # names in statements that must be executed step by step
+_LEADING = frozenset({"CSR", "MIE", *LOOPS})  # names in statements that may change hardware loops
 
 _NAMESPACE = {"mul": mul, **ELEMENT_NAMES, **{name: FUNCTIONS[name] for name in ("quotient", "remainder", "sx", "zx")}}
 
@@ -48,12 +48,12 @@ def _names(insn: Insn) -> frozenset[str]:
 
 
 def is_slow(insn: Insn) -> bool:
-    """Return whether a row concerns CSRs, traps or sleep."""
+    """Return whether a row uses CSRs, traps or sleep."""
     return not _SLOW.isdisjoint(_names(insn))
 
 
 def leads(insn: Insn) -> bool:
-    """Return whether the operation of a row says itself where a hardware loop that ends there goes on."""
+    """Return whether the operation of a row handles the end of a hardware loop itself."""
     return not _LEADING.isdisjoint(_names(insn))
 
 
@@ -63,16 +63,16 @@ def maker(
 ) -> Callable[..., HartOperation]:
     """Return the function that makes operations of a row.
 
-    ``zeros`` are the register fields that hold x0, ``selector`` is the immediate of a Mac&Load, ``errors`` are what a
-    store may raise instead of happening. Without ``products`` a dot product only moves its base. The arguments are
-    ``regs``, ``nn``, ``read``, ``write``, ``system``, ``pc``, ``size`` and ``following``, then the fields of the
-    instruction. ``system`` has CSRs, flags and loops; it tells where a loop goes on, which comes before all writes.
+    ``zeros`` are the register fields that hold x0, ``selector`` is the immediate of a Mac&Load, ``errors`` are the
+    exceptions of a store without effect. Without ``products`` a dot product only increments its base. The arguments of
+    the function are ``regs``, ``nn``, ``read``, ``write``, ``system``, ``pc``, ``size`` and ``following``, then the
+    fields of the instruction. ``system`` has CSRs, flags and hardware loops, whose ends are handled before all writes.
     """
     texts = PythonArithmetic()
     body = definition(insn)
     if not products and insn.uses_dotp:
         body = [statement for statement in body if _moves_base(statement)]
-    effects = interpret(insn, body, texts, _Found(insn, texts, selector, zeros))
+    effects = interpret(insn, body, texts, _SymbolicState(insn, texts, selector, zeros))
     written = [*_system(texts, effects), *_writes(texts, effects, zeros), *_stores(texts, effects, zeros)]
     if leads(insn) and not effects.pc:
         written = ["behind = system.behind(pc, following)", *written, "return behind"]
@@ -120,14 +120,14 @@ def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -
         *(
             f"regs[{_number(name)}] = {texts.expression(word)}"
             for name, _, word in effects.registers
-            # with x0 as the first register of two both are dropped
+            # x0 as the first of two registers drops both
             if ("rd" if name == "rd1" else name) not in zeros
         ),
     ]
 
 
 def _stores(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
-    """Store last, so that whoever watches memory sees the state after the instruction; a store that fails undoes it."""
+    """Store last, so that watchers of the memory see the state after the instruction; a store that fails undoes it."""
     moved = [_number(name) for name, _, _ in effects.registers if name not in zeros]
     lines: list[str] = []
     for _, address, size, word in effects.stores:
@@ -147,7 +147,7 @@ def _return(texts: PythonArithmetic, effects: _Effects) -> str:
 
 
 def _number(name: str) -> str:
-    """The number of a register: the field of the instruction, or of a compressed one the register called ``x2``."""
+    """Expression of a register's number: a field of the instruction, or a fixed register such as ``x2``."""
     if name == "rd1":
         return "rd + 1"
     return name[1:] if re.fullmatch(r"x\d+", name) else name
@@ -157,7 +157,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
-    """Return the lines that compute what is written, and all that read memory, which may fail."""
+    """Return the lines that compute written values, and all that read memory, which may fail."""
     used = set(_WORD.findall("\n".join(written)))
     needed: list[str] = []
     for line in reversed(lines):
@@ -169,8 +169,8 @@ def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The state that an instruction finds, as expressions in the arguments of the maker."""
+class _SymbolicState:
+    """The state before an instruction, as expressions in the arguments of the maker."""
 
     insn: Insn
     texts: PythonArithmetic
@@ -214,21 +214,21 @@ class _Found:
 
 @dataclass(slots=True, kw_only=True)
 class Hart:
-    """A hart that instructions are executed on, one by one, without CSRs."""
+    """A hart without CSRs that executes single instructions."""
 
     regs: list[int]  # x0 to x31
     nn: list[int] = field(default_factory=list[int])  # NN-RF: activations, then weights
-    pc: int = 0  # address of the instruction, afterwards of the next
+    pc: int = 0
     read: Callable[[int], int] = field(default=lambda address: 0)  # the byte at an address
-    stored: dict[int, int] = field(default_factory=dict[int, int])  # bytes that were stored, by address
-    loops: dict[str, int] = field(default_factory=dict[str, int])  # registers of hardware loops that were written
+    stored: dict[int, int] = field(default_factory=dict[int, int])  # stored bytes by address
+    loops: dict[str, int] = field(default_factory=dict[str, int])  # written registers of hardware loops
 
     def execute(self, insn: Insn, word: int) -> None:
-        """Do what the instruction ``word`` of a row does; a loop that ends there does not go on."""
+        """Execute an instruction word of a row, without ends of hardware loops."""
         self.pc = self.following(insn, insn.decode(word), (self.pc + insn.size) & WORD_MASK)
 
     def following(self, insn: Insn, fields: Mapping[str, int], otherwise: int) -> int:
-        """Do the same with the values of its fields; returns the address of the next, which may be ``otherwise``."""
+        """Execute an instruction with these field values; returns the target of a taken branch or ``otherwise``."""
         zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
         make = maker(insn, zeros, fields.get("nnimm5"), (), products=True)
         return make(self.regs, self.nn, self._load, self._store, self, self.pc, insn.size, otherwise, **fields)()
@@ -238,10 +238,10 @@ class Hart:
 
     def _store(self, address: int, size: int, value: int) -> None:
         for byte in range(size):
-            self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & 0xFF
+            self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & BYTE_MASK
 
     def behind(self, pc: int, following: int) -> int:
-        """Address of the next instruction: no loop ends here."""
+        """Address of the next instruction, without hardware loops."""
         return following
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -249,7 +249,7 @@ class Hart:
 
 
 def result(insn: Insn, immediates: Mapping[str, int], rs1: int, rs2: int, rd: int) -> int:
-    """Return the word that an instruction without memory access or jump computes; of a branch whether it is taken."""
+    """Return the word that an instruction computes, or whether a branch is taken."""
     fields = {token.field.name: 0 for token in insn.tokens} | dict(immediates) | {"rs1": 1, "rs2": 2, "rd": 3}
     fields = {token.field.name: fields[token.field.name] for token in insn.tokens}
     hart = Hart(regs=[0, rs1, rs2, rd])

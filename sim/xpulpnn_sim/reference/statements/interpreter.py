@@ -1,7 +1,7 @@
-"""Execution of statements over values of any kind.
+"""Executes statements of the notation over values of any kind.
 
-It knows the notation and nothing of any instruction. Everything is read from the state before the instruction; what it
-does is collected in :class:`StatementEffects`, each effect with its condition, in the order of the statements.
+All state is read as it was before the instruction. The effects are collected in :class:`StatementEffects`, each with
+its condition, in the order of the statements.
 """
 
 import ast
@@ -26,37 +26,37 @@ class _Arithmetic(Protocol[V, C]):
 
     true: C
 
-    def number(self, value: int) -> V: ...  # a value that is known
-    def named(self, value: V) -> V: ...  # a value that a statement gives a name, to be used several times
+    def number(self, value: int) -> V: ...  # a constant
+    def named(self, value: V) -> V: ...  # a value that is used several times under a name
     def unary(self, op: ast.unaryop, x: V) -> V: ...  # ``-x`` or ``~x``
-    def binary(self, op: ast.operator, x: V, y: V) -> V: ...  # the result of an operator of Python
+    def binary(self, op: ast.operator, x: V, y: V) -> V: ...  # the result of a Python operator
     # ``abs``, ``min``, ``max``, ``sx``, ``zx``, ``quotient`` or ``remainder`` of values
     def call(self, name: str, arguments: Sequence[V]) -> V: ...
     def total(self, terms: Sequence[V]) -> V: ...  # the sum of the terms
-    # the ``min`` or ``max`` of the numbers whose conditions hold, the default if there are none
+    # the ``min`` or ``max`` of the numbers whose conditions hold, or the default
     def chosen(self, name: str, terms: Sequence[tuple[C, int]], default: V) -> V: ...
     def compare(self, op: ast.cmpop, x: V, y: V) -> C: ...  # a comparison
     def holds(self, value: V) -> C: ...  # the condition that a value is not 0
     def both(self, first: C, second: C) -> C: ...  # the condition that two conditions hold
-    def decided(self, condition: C) -> bool | None: ...  # whether a condition holds, None if that is not known
+    def decided(self, condition: C) -> bool | None: ...  # whether a condition holds, None if unknown
     def truth(self, condition: C) -> V: ...  # 1 if a condition holds, else 0
     def choose(self, condition: C, x: V, y: V) -> V: ...  # ``x if condition else y``
-    def word(self, value: V) -> V: ...  # the low 32 bits, as they are stored
+    def word(self, value: V) -> V: ...  # the low 32 bits
     def bits(self, value: V, high: int, lowest: int) -> V: ...  # bits ``high`` to ``lowest``, unsigned
-    # element ``index`` of a word, unsigned; ``turn`` says that it is the turn of every element
+    # element ``index`` of a word, unsigned; ``turn``: every element is used in turn
     def element(self, word: V, index: V, width: int, *, turn: bool) -> V: ...
     def inserted(self, word: V, index: V, width: int, value: V) -> V: ...  # the word with one element replaced
     def joined(self, elements: Sequence[V], width: int) -> V: ...  # the word of the low bits of elements, lane 0 first
 
 
-class _Surroundings(Protocol[V, C]):
-    """The state that an instruction finds."""
+class _InitialState(Protocol[V, C]):
+    """The state before an instruction."""
 
-    # the register in a field, or the one called ``x2``; ``rd1`` is the one behind that in field rd
+    # the register in a field, or a fixed one such as ``x2``; ``rd1`` is the register after the one in field rd
     def register(self, name: str) -> V: ...
-    def differ(self, first: str, second: str) -> C: ...  # the condition that two names stand for different registers
-    def immediate(self, name: str) -> V: ...  # the value of a field that is no register
-    def state(self, name: str) -> V: ...  # ``pc``, ``size``, a CSR or a flag by its name
+    def differ(self, first: str, second: str) -> C: ...  # the condition that two fields name different registers
+    def immediate(self, name: str) -> V: ...  # the value of an immediate field
+    def state(self, name: str) -> V: ...  # ``pc``, ``size``, a CSR or a flag
     def entry(self, index: V) -> V: ...  # an entry of the NN-RF
     def csr(self, address: V) -> V: ...  # a CSR by its address
     def load(self, condition: C, address: V, size: int) -> V: ...  # bytes of memory as an unsigned number
@@ -64,7 +64,7 @@ class _Surroundings(Protocol[V, C]):
 
 @dataclass(slots=True)
 class StatementEffects(Generic[V, C]):
-    """StatementEffects of an instruction, each with its condition, in the order of the statements."""
+    """Effects of an instruction, each with its condition, in the order of the statements."""
 
     registers: list[tuple[str, C, V]] = field(default_factory=list[tuple[str, C, V]])  # field, condition, word
     pc: list[tuple[C, V]] = field(default_factory=list[tuple[C, V]])
@@ -79,10 +79,10 @@ class StatementEffects(Generic[V, C]):
 
 
 def interpret(
-    insn: Insn, body: Sequence[ast.stmt], arithmetic: _Arithmetic[V, C], before: _Surroundings[V, C]
+    insn: Insn, body: Sequence[ast.stmt], arithmetic: _Arithmetic[V, C], before: _InitialState[V, C]
 ) -> StatementEffects[V, C]:
-    """Return the effects of statements, those of ``insn`` or others with its operands. Raises :class:`InputError` for a
-    statement outside the notation."""
+    """Return the effects of statements with the operands of ``insn``. Raises :class:`InputError` for a statement
+    outside the notation."""
     run = _Execution(insn, arithmetic, before)
     for statement in body:
         run.run(statement)
@@ -90,7 +90,7 @@ def interpret(
 
 
 class _Execution(Generic[V, C]):
-    def __init__(self, insn: Insn, arithmetic: _Arithmetic[V, C], before: _Surroundings[V, C]) -> None:
+    def __init__(self, insn: Insn, arithmetic: _Arithmetic[V, C], before: _InitialState[V, C]) -> None:
         self._insn, self._z, self._before = insn, arithmetic, before
         self._guard = arithmetic.true
         kinds = {token.field.name: token.field.kind for token in insn.tokens}
@@ -103,7 +103,7 @@ class _Execution(Generic[V, C]):
         self._effects = StatementEffects[V, C]()
 
     def finished(self) -> StatementEffects[V, C]:
-        """Return all effects; elements of rd that no statement assigned stay."""
+        """Return all effects; elements of rd without an assignment keep their values."""
         if self._lanes:
             z, width, old = self._z, lane_width(self._insn), self._before.register("rd")
             elements = [
@@ -210,10 +210,10 @@ class _Execution(Generic[V, C]):
             case ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() as terms]):
                 return z.total([term for _, term in self._generated(terms)])
             case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() as terms], keywords=[default]):
-                # conditions of the numbers that a generator gives as they are, and the numbers
+                # the generator yields its numbers, each with a condition
                 pairs = zip(self._generated(terms), self._range(terms.generators[0].iter), strict=True)
-                found = [(test, number) for (test, _), number in pairs]
-                return z.chosen(name, found, self.value(default.value))
+                choices = [(test, number) for (test, _), number in pairs]
+                return z.chosen(name, choices, self.value(default.value))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return z.call(name, [self.value(argument) for argument in arguments])
             case ast.Subscript(value=ast.Name(id=name), slice=index):
@@ -237,8 +237,8 @@ class _Execution(Generic[V, C]):
         return self._z.choose(condition, self.value(body), self.value(orelse))
 
     def _generated(self, terms: ast.GeneratorExp) -> list[tuple[C, V]]:
-        """Condition and value of each term, for the values of the one variable."""
-        found: list[tuple[C, V]] = []
+        """Condition and value of each term of a generator."""
+        generated: list[tuple[C, V]] = []
         match terms.generators:
             case [ast.comprehension(target=ast.Name(id=name), iter=values, ifs=tests)]:
                 self._turns.add(name)
@@ -247,9 +247,9 @@ class _Execution(Generic[V, C]):
                     condition = self._z.true
                     for test in tests:
                         condition = self._z.both(condition, self._condition(test))
-                    found.append((condition, self.value(terms.elt)))
+                    generated.append((condition, self.value(terms.elt)))
                 self._turns.discard(name)
-                return found
+                return generated
             case _:
                 raise beyond_notation(terms)
 

@@ -1,7 +1,7 @@
-"""Values as texts of Python with the bounds of what they can be: the arithmetic of the compiled simulator.
+"""Values as Python expressions with bounds: the arithmetic of the compiled simulator.
 
-Bounds leave out masks and sign extensions that change nothing. What is the same in every execution of an instruction
-word is computed once for the word.
+Bounds avoid masks and sign extensions without effect. Values that are the same in every execution of an instruction
+word are computed once for the word.
 """
 
 import ast
@@ -102,7 +102,7 @@ _MANY = 4  # elements from which on they are unpacked together
 _LONGEST_SHIFT = 2 * XLEN
 
 _NEUTRAL = (ast.Add, ast.Sub, ast.LShift, ast.RShift, ast.BitOr, ast.BitXor)
-"""Operators that change nothing with 0 on the right."""
+"""Operators without effect if the right operand is 0."""
 
 _ATOM = re.compile(r"\w+")
 
@@ -119,7 +119,7 @@ class WordElement:
 
 @dataclass(frozen=True, slots=True)
 class PythonValue:
-    """A value: an expression that may stand in any other, and its bounds."""
+    """A value: an expression and its bounds."""
 
     text: str
     low: int
@@ -131,12 +131,12 @@ class PythonValue:
 
     @property
     def known(self) -> int | None:
-        """The only value it can have, None if there are several."""
+        """The only possible value, None if there are several."""
         return self.low if self.low == self.high else None
 
     @property
     def unpacked(self) -> str | None:
-        """Name of the unpacked elements that it is one of, None if it is computed on its own."""
+        """Name of the unpacked elements to which it belongs, None if it is not unpacked with others."""
         return None if self.element is None else self.element.elements
 
 
@@ -146,7 +146,7 @@ def literal_value(value: int) -> PythonValue:
 
 
 def undecided(text: str, *, is_static: bool = False) -> PythonValue:
-    """Return a condition that is not known."""
+    """Return a condition that is only known at run time."""
     return PythonValue(text, 0, 1, is_static)
 
 
@@ -156,15 +156,13 @@ class PythonArithmetic:
 
     lines: list[str] = field(default_factory=list[str])
     constants: list[str] = field(default_factory=list[str])
-    # names of what has been bound, by expression
-    bound: dict[str, str] = field(default_factory=dict[str, str])
+    bound: dict[str, str] = field(default_factory=dict[str, str])  # names by expression
     true: PythonValue = field(default_factory=lambda: literal_value(1))
     number = staticmethod(literal_value)
 
     def named(self, value: PythonValue) -> PythonValue:
         """Return the value under a name, bound once."""
         if _ATOM.fullmatch(value.text) or value.unpacked or value.known is not None:
-            # it costs nothing to write it again
             return value
         name = self.bound.get(value.text)
         if name is None:
@@ -174,11 +172,11 @@ class PythonArithmetic:
         return replace(value, text=name, factors=None, biased=None)
 
     def expression(self, value: PythonValue) -> str:
-        """Return the expression of a value where the function uses it; constants of the word have names."""
+        """Return the expression of a value in the function; constants of the word have names."""
         return (self.named(value) if value.is_static else value).text
 
     def _operands(self, *values: PythonValue) -> tuple[list[str], bool]:
-        """Expressions of values, constants of the word under their names unless the whole is one."""
+        """Expressions of operands, and whether all are constants of the word; other expressions use names for these."""
         is_static = all(value.is_static for value in values)
         return [(value if is_static or not value.is_static else self.named(value)).text for value in values], is_static
 
@@ -191,7 +189,7 @@ class PythonArithmetic:
         return PythonValue(f"({sign}{text})", -x.high - more, -x.low - more, is_static)
 
     def binary(self, op: ast.operator, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return an operation, folded where its operands are known."""
+        """Return an operation, folded if its operands are known."""
         if x.known is not None and y.known is not None:
             return literal_value(_OPERATORS[type(op)](x.known, y.known))
         if y.known == 0 and isinstance(op, _NEUTRAL):
@@ -247,7 +245,7 @@ class PythonArithmetic:
         return PythonValue(f"({first} if {first} {'<' if name == 'min' else '>'} {second} else {second})", low, high)
 
     def total(self, terms: Sequence[PythonValue]) -> PythonValue:
-        """Return a sum; counts of bits and products of all elements have functions of Python."""
+        """Return a sum; counts of bits and sums of products use functions of Python."""
         elements = [term.element for term in terms]
         low, high = sum(term.low for term in terms), sum(term.high for term in terms)
         if all(element is not None and element.width == 1 for element in elements) and len(terms) == XLEN:
@@ -325,7 +323,7 @@ class PythonArithmetic:
         return self._unsigned(shifted, high - lowest + 1)
 
     def element(self, word: PythonValue, index: PythonValue, width: int, *, turn: bool) -> PythonValue:
-        """Return an element, unpacked with all others if it is the turn of each."""
+        """Return an element; it is unpacked with all others if each is used in turn."""
         if index.known is None or word.known is not None:
             lsb = self.binary(ast.Mult(), index, literal_value(width))
             return self._unsigned(self.binary(ast.RShift(), word, lsb), width)
@@ -348,12 +346,12 @@ class PythonArithmetic:
         """Return the word with a lane masked and replaced."""
         lsb = self.named(self.binary(ast.Mult(), index, literal_value(width)))
         mask = self.binary(ast.LShift(), literal_value((1 << width) - 1), lsb)
-        kept = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
+        others = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
         placed = self.binary(ast.LShift(), self._unsigned(value, width), lsb)
-        return self.word(self.binary(ast.BitOr(), kept, placed))
+        return self.word(self.binary(ast.BitOr(), others, placed))
 
     def joined(self, elements: Sequence[PythonValue], width: int) -> PythonValue:
-        """Return the elements at their places."""
+        """Return the word of the elements."""
         parts = [self._unsigned(element, width) for element in elements]
         placed = [
             self.binary(ast.LShift(), part, literal_value(lane * width)).text
@@ -370,10 +368,10 @@ def _bounds(op: ast.operator, x: PythonValue, y: PythonValue) -> tuple[int, int]
         case ast.Sub():
             return x.low - y.high, x.high - y.low
         case ast.Mult():
-            found = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
+            extremes = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
         case ast.LShift() | ast.RShift():
             ends = [min(max(end, 0), _LONGEST_SHIFT) for end in (y.low, y.high)]
-            found = [_OPERATORS[type(op)](a, end) for a in (x.low, x.high) for end in ends]
+            extremes = [_OPERATORS[type(op)](a, end) for a in (x.low, x.high) for end in ends]
         case ast.Mod():
             return 0, y.high - 1
         case ast.Pow():
@@ -383,4 +381,4 @@ def _bounds(op: ast.operator, x: PythonValue, y: PythonValue) -> tuple[int, int]
         case _:
             bits = max(abs(end).bit_length() for value in (x, y) for end in (value.low, value.high))
             return (0 if min(x.low, y.low) >= 0 else -1 << bits), (1 << bits) - 1
-    return min(found), max(found)
+    return min(extremes), max(extremes)
