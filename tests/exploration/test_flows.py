@@ -119,7 +119,7 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
         seen.append(case)
         return Ran()
 
-    monkeypatch.setattr(flows, "run_cluster_case", run)
+    monkeypatch.setattr(flows, "run_kernel", run)
     outcome = KernelStep(SPEC).run(design(ClusterConfig(cores=4, banks=8, arbiter="strict")))
     (case,) = seen
     config = case.config

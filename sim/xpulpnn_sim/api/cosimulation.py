@@ -8,10 +8,10 @@ from itertools import product
 from xpulpnn.config import BOTH_FORMS, CLUSTER_PRESETS, DEFAULT_PRESET, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
-from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
+from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_kernel
+from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -140,7 +140,7 @@ def cosim(
         specialise=specialise,
         rule=rule,
     )
-    return _collected(run_cases(cases, engine, jobs), progress)
+    return _collected(run_cases(cases, jobs, engine), progress)
 
 
 def _cores(config: ClusterConfig | CoreConfig | str | None, *, exact: bool) -> CoreChoice:
@@ -197,12 +197,10 @@ def _precision(kernel: Kernel, given: int | str | Precision) -> Precision:
     return kernel.uniform(given) if isinstance(given, int) else Precision.parse(given)
 
 
-def run_cases(cases: Sequence[Case], engine: str, jobs: int) -> Iterator[Result]:
-    """Yield the results of cases in order, with ``jobs`` processes; models are compiled first."""
+def run_cases(cases: Sequence[Case], jobs: int, engine: str = "stream") -> Iterator[Result]:
+    """Yield the results of cases in order, with ``jobs`` processes; models are compiled when needed."""
     with executor(min(jobs, max(len(cases), 1))) as pool:
-        for config in dict.fromkeys(case.config for case in cases):
-            model_library(engine, config)
-        yield from pool.map(partial(run_case, engine=engine), cases)
+        yield from pool.map(partial(run_kernel, engine=engine), cases)
 
 
 DEFAULT_CORES = (1, 2, 4, 8, 16)
@@ -295,7 +293,7 @@ def cosim_cluster(
         icache=icache,
         tiling=tiling,
     )
-    return _collected(run_cluster_cases(clustered, jobs), progress)
+    return _collected(run_cases(clustered, jobs), progress)
 
 
 def cluster_cases(
@@ -331,9 +329,3 @@ def cluster_cases(
     for case in clustered:
         check_cluster_case(case)
     return clustered
-
-
-def run_cluster_cases(cases: Sequence[Case], jobs: int) -> Iterator[Result]:
-    """Yield the results of cases in order, with ``jobs`` processes; models are compiled when needed."""
-    with executor(min(jobs, max(len(cases), 1))) as pool:
-        yield from pool.map(run_cluster_case, cases)

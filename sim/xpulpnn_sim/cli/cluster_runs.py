@@ -1,13 +1,14 @@
 """Options and tables of kernels on clusters, with the steps of tiled layers."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
-from xpulpnn_sim.api.cosimulation import cluster_cases, run_cluster_cases
-from xpulpnn_sim.cli.common import Columns, quotient, record_table, run_results, table, tell
+from xpulpnn_sim.api.cosimulation import cluster_cases
+from xpulpnn_sim.cli.common import Columns, quotient, record_table, table, tell
 from xpulpnn_sim.cli.configurations import IDEAL, Icache
 from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
@@ -98,28 +99,26 @@ class ClusterRuns(Jobs, Report):
             return None
         return Tiling(rows=self.tile_rows, channels=self.tile_channels, overlap=not self.no_overlap)
 
+    def on_clusters(self, cluster: ClusterConfig, cases: Sequence[Case]) -> list[Case]:
+        return cluster_cases(
+            cases,
+            cluster,
+            cores=self.cores,
+            banks=self.banks,
+            arbiters=cast("Sequence[Arbiter]", self.arbiter),
+            placements=cast("Sequence[Placement]", self.placement),
+            icache=self.icache or 0,
+            tiling=self.tiling,
+        )
 
-def run_on_clusters(options: ClusterRuns, cluster: ClusterConfig, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    clustered = cluster_cases(
-        cases,
-        cluster,
-        cores=options.cores,
-        banks=options.banks,
-        arbiters=cast("Sequence[Arbiter]", options.arbiter),
-        placements=cast("Sequence[Placement]", options.placement),
-        icache=options.icache or 0,
-        tiling=options.tiling,
-    )
-    name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]} on {0[cores]} cores".format
-    results = run_results("kernels", run_cluster_cases(clustered, options.jobs), len(clustered), name)
-    records = [result.record for result in results]
+
+def show_clusters(records: Sequence[Mapping[str, Any]], report: Path | None) -> None:
     tell(_table(records))
     for record in records:
         if "tiling" in record:
             print_tiles(record)
-    if options.report is not None:
-        write_cluster_plots(options.report, records)
-    return records
+    if report is not None:
+        write_cluster_plots(report, records)
 
 
 KERNEL: Columns = {"layer": "{[layer]}", "precision": "{[precision]}", "variant": "{[variant]}"}

@@ -1,11 +1,10 @@
 """``xpulpnn cosim KERNEL``: run kernels on the design with every retirement checked, and compare cycles with papers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from rich.table import Table
 
 from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, CoreConfig
@@ -18,13 +17,13 @@ from xpulpnn_sim.api.cosimulation import (
     run_cases,
 )
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
-from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, run_on_clusters
+from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, show_clusters
 from xpulpnn_sim.cli.common import Columns, cells_of, finish, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
-from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, Result, run_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, write_waves
 from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sw.kernels.catalogue import KERNELS, USUAL_VARIANTS, find_kernel
 from xpulpnn_sw.kernels.figures import PAPER_LARGE_LAYER, PAPER_LAYER, PUBLIC_CYCLES, estimate, paper_cycles_per_sdotp
@@ -49,7 +48,19 @@ _COLUMNS: Columns = {
 }
 
 
+def _kernel(_kind: type, tokens: Sequence[Token]) -> Kernel:
+    return find_kernel(tokens[0].value)
+
+
+def _window(_kind: type, tokens: Sequence[Token]) -> tuple[int, int]:
+    return Waves.window(tokens[0].value)
+
+
+_WINDOW = Parameter(converter=_window, n_tokens=1, metavar="FROM:TO")
 _KERNEL = Parameter(
+    converter=_kernel,
+    accepts_keys=False,
+    n_tokens=1,
     choices=tuple(KERNELS),
     help="; ".join(f"{kernel.name}: {kernel.help}" for kernel in KERNELS.values()),
     metavar="KERNEL",
@@ -65,14 +76,10 @@ _VARIANT = (
     "which an unknown name lists; or all. Of the default and of all those that the core can run."
 )
 
-_BEFORE, _AFTER = 50, 20  # instructions around a mismatch
-
-_BEGINNING = 2000  # cycles of waveforms without a mismatch
-
 
 @arguments
 class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialising, DataTiming, Seed, Json):
-    kernel: Annotated[str, _KERNEL] = field(kw_only=False)
+    kernel: Annotated[Kernel, _KERNEL] = field(kw_only=False)
     preset: Annotated[Preset, Parameter(help=_PRESET, show_default=False)] = ""
     layer: Annotated[Repeated, Parameter(help=_LAYER, metavar="SPEC")] = ()
     variant: Annotated[Words, Parameter(help=_VARIANT)] = ()
@@ -90,17 +97,18 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     """Comparison: the results in memory, or every instruction too."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms around the first mismatch."""
-    wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
+    wave_window: Annotated[tuple[int, int] | None, _WINDOW] = None
     """Cycles of the first kernel to write instead."""
 
     @property
     def machine(self) -> Machine:
         return Machine.of(self, max_cycles=MOST_CYCLES)
 
-    def variants(self, kernel: Kernel) -> tuple[str, ...]:
+    @property
+    def variants(self) -> tuple[str, ...]:
         if not self.variant:
             return ()
-        return tuple(select_names("+".join(self.variant), tuple(kernel.variants), "--variant"))
+        return tuple(select_names("+".join(self.variant), tuple(self.kernel.variants), "--variant"))
 
     def require_fitting(self) -> None:
         """Raise :class:`InputError` for options that exclude each other."""
@@ -136,13 +144,20 @@ def cosim_kernel_command(options: CosimOptions) -> int:
         options = replace(options, preset=BOTH_FORMS)
     cluster = options.cluster if options.cores else None
     config = options.simulated_core if cluster is None else cluster.core
-    kernel, cores = find_kernel(options.kernel), CoreChoice(config, extended)
-    window = None if options.wave_window is None else Waves.window(options.wave_window)
-    if options.random is None:
-        cases, footer = _cases(options, kernel, cores), ""
+    cases, footer = _cases(options, CoreChoice(config, extended))
+    name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]}"
+    if cluster is not None:
+        cases, name = options.on_clusters(cluster, cases), f"{name} on {{0[cores]}} cores"
+    results = run_results("kernels", run_cases(cases, options.jobs, options.engine), len(cases), name.format)
+    records = [result.record for result in results]
+    if cluster is not None:
+        show_clusters(records, options.report)
+    elif isinstance(cases[0].layer, MapLayer | WindowLayer):
+        tell(record_table(_COLUMNS, records, title=_TITLE))
     else:
-        cases, footer = _random_cases(options, kernel, cores, options.random)
-    records = run_on_clusters(options, cluster, cases) if cluster is not None else _run(options, cases, window)
+        tell(_table(records))
+    if options.waves is not None:
+        write_waves(options.waves, options.wave_window, cases, results)
     if footer:
         tell(footer)
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
@@ -156,59 +171,31 @@ def _default_core(options: CosimOptions) -> CoreConfig | None:
         return None
 
 
-def _run(options: CosimOptions, cases: list[Case], window: tuple[int, int] | None) -> list[dict[str, Any]]:
-    name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]}".format
-    results = run_results("kernels", run_cases(cases, options.engine, options.jobs), len(cases), name)
-    records = [result.record for result in results]
-    is_channelwise = isinstance(cases[0].layer, MapLayer | WindowLayer)
-    tell(record_table(_COLUMNS, records, title=_TITLE) if is_channelwise else _table(records))
-    if options.waves is not None:
-        _write_waves(options.waves, window, cases, results)
-    return records
-
-
-def _cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice) -> list[Case]:
-    variants = options.variants(kernel)
-    if options.variant == ("all",):
-        variants = cores.runnable(kernel, variants)
-    return kernel_cases(
+def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
+    """The cases of the options; for random layers also a line with the combinations that they cover."""
+    kernel, machine, check = options.kernel, options.machine, options.check == "all"
+    if options.random is not None:
+        requested: dict[str, Any] = {
+            "precisions": options.precisions(kernel) if options.bits or options.precision else (),
+            "variants": options.variants,
+            "rules": () if options.requantise is None else (options.rule,),
+        }
+        timing = not options.cores
+        cases = random_cases(kernel, cores, options.random, machine=machine, check=check, timing=timing, **requested)
+        total = len(turns(kernel, cores, **requested))
+        return cases, f"{covered(cases)} of {total} combinations of widths and variant in {len(cases)} random layers"
+    cases = kernel_cases(
         kernel,
         cores,
         layers=options.layer or [kernel.usual_in_cluster if options.cores else kernel.usual],
         precisions=options.precisions(kernel, DEFAULT_WIDTHS),
-        variants=variants,
-        machine=options.machine,
-        check=options.check == "all",
+        variants=cores.runnable(kernel, options.variants) if options.variant == ("all",) else options.variants,
+        machine=machine,
+        check=check,
         specialise=options.specialise,
         rule=options.rule,
     )
-
-
-def _random_cases(options: CosimOptions, kernel: Kernel, cores: CoreChoice, count: int) -> tuple[list[Case], str]:
-    """Return random layers as requested, and a line on the combinations that they cover."""
-    requested: dict[str, Any] = {
-        "precisions": options.precisions(kernel) if options.bits or options.precision else (),
-        "variants": options.variants(kernel),
-        "rules": () if options.requantise is None else (options.rule,),
-    }
-    settings = {"machine": options.machine, "check": options.check == "all", "timing": not options.cores}
-    cases = random_cases(kernel, cores, count, **settings, **requested)
-    total = len(turns(kernel, cores, **requested))
-    return cases, f"{covered(cases)} of {total} combinations of widths and variant in {len(cases)} random layers"
-
-
-def _write_waves(path: Path, window: tuple[int, int] | None, cases: list[Case], results: list[Result]) -> None:
-    """Repeat the first wrong kernel with waveforms, or the first kernel for a given window."""
-    wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
-    if window is not None:
-        run_case(cases[0], waves=Waves(path=path, first=window[0], last=window[1]))
-        return
-    position = results[wrong].mismatch_position
-    if position is None:
-        waves = Waves(path=path, first=0, last=_BEGINNING)
-    else:
-        waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
-    run_case(cases[wrong], waves=waves)
+    return cases, ""
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}

@@ -12,8 +12,8 @@ from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_cluster_case
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_kernel
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, short_precision
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
@@ -121,8 +121,7 @@ class KernelStep:
         return {"kernel": str(self.spec)}
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        run = run_cluster_case if isinstance(design.config, ClusterConfig) else run_case
-        result = run(self.spec.case(design.config))
+        result = run_kernel(self.spec.case(design.config))
         wrong = result.record["mismatches"]
         error = f"results must equal the reference, not differ {wrong} times" if wrong else ""
         return StepOutcome(result=result.record, error=error)

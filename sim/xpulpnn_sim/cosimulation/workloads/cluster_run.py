@@ -12,12 +12,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.kernel_run import (
-    Case,
-    KernelWork,
-    case_kernel,
-    case_tensors,
-)
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, KernelWork, case_kernel, case_tensors, run_case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import (
     Comparison,
@@ -153,6 +148,11 @@ def run_cluster_case(case: Case, progress: Progress | None = None) -> Result:
     until all results are in external memory.
     """
     return cluster_kernel(case).run(progress)
+
+
+def run_kernel(case: Case, engine: str = "stream") -> Result:
+    """Run a case on its cluster, or on its core by ``engine``."""
+    return run_cluster_case(case) if isinstance(case.config, ClusterConfig) else run_case(case, engine)
 
 
 def cluster_kernel(case: Case) -> "ClusterKernel":

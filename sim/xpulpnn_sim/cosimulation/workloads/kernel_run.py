@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ from xpulpnn_sw.networks.network import Stage
 from xpulpnn_sw.toolchain.build_options import presets_with
 
 _Results = NDArray[np.int32]
+_BEFORE, _AFTER = 50, 20  # instructions in the waveforms before and after a mismatch
+_BEGINNING = 2000  # cycles of waveforms without a mismatch
 
 
 def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
@@ -157,6 +160,19 @@ def run_case(
     tensors = case_tensors(case)
     work = {work_class.engine: work_class for work_class in (KernelStream, KernelProgram)}[engine]
     return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)
+
+
+def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case], results: Sequence[Result]) -> None:
+    """Write waveforms of cycles of the first case, or around the first mismatch in the results without a window."""
+    wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
+    position = results[wrong].mismatch_position
+    if window is not None:
+        wrong, waves = 0, Waves(path=path, first=window[0], last=window[1])
+    elif position is None:
+        waves = Waves(path=path, first=0, last=_BEGINNING)
+    else:
+        waves = Waves(path=path, first=max(position - _BEFORE, 0), last=position + _AFTER, by_instruction=True)
+    run_case(cases[wrong], waves=waves)
 
 
 class KernelWork(Workload):
