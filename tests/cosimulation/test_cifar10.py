@@ -179,7 +179,7 @@ def test_trained_weights(nets):
     network = trained(nets / "cmsis_cifar10.npz")
     images = read_images(nets / "cifar20")
     right = 0
-    labels = images.known(10)
+    labels = images.checked_labels(10)
     for samples, label in zip(images.samples, labels, strict=True):
         current = normalised_images(samples)
         for stage in network.stages:

@@ -139,7 +139,7 @@ def first_layers(bits: int, config, layers: int = 7) -> NetworkCase:
 def test_the_program_for_another_input_is_the_one_made_for_it(config):
     first = first_layers(2, config)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
-    made, fed = build_network(other).executable, build_network(first).fed(other).executable
+    made, fed = build_network(other).executable, build_network(first).with_input(other).executable
     assert [segment.data for segment in fed.segments] == [segment.data for segment in made.segments]
     assert made.segments != build_network(first).executable.segments
 

@@ -334,7 +334,7 @@ def test_a_wrong_parameter_is_found(tmp_path):
     vector = {"insn": "pv.rqld", "word": find("pv.rqld").encode(uimm1=1, rs1=11), "rs1": 16, "rd_in": 0, "rd_out": 0}
     vector |= {"rs1_out": 20, "nnrf_in": list(range(8)), "nnrf_out": [*range(7), 9], "mem": {"16": 5}}
     (mismatch,) = golden_mismatches(tmp_path, vector)
-    assert (mismatch.what, mismatch.expected, mismatch.got) == ("nnrf_out[7]", 9, 5)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("nnrf_out[7]", 9, 5)
 
 
 TEN = [*ENTRIES, 0, 0, 0x01010101, 0x02020202]
@@ -388,7 +388,7 @@ def test_two_sums_and_every_entry_of_a_pair_are_compared(tmp_path):
     lines = [PAIR, *(vector for _, vector in spoilt_pairs())]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert [mismatch.what for mismatch in check_golden(VectorReader(config).read(path))] == names
+    assert [mismatch.field for mismatch in check_golden(VectorReader(config).read(path))] == names
     drawn = list(drawn_vectors(config, 400, 5))
     path.write_text("".join(json.dumps(line) + "\n" for line in drawn))
     assert check_golden(VectorReader(config).read(path)) == []

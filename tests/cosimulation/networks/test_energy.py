@@ -24,7 +24,7 @@ def pieces(bits: int, share: float, config=FULL):
     case = cifar10_case(bits, config)
     results = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
     inputs = [case.image, *results[:-1]]
-    for stage, source, whole in zip(case.computed.stages, inputs, results, strict=True):
+    for stage, source, whole in zip(case.legalised.stages, inputs, results, strict=True):
         yield stage, source, whole, piece_of(stage, [source], share)
 
 
