@@ -135,24 +135,24 @@ def _shifted(plain: str, rounded: str, noun: str, total: str, tail: str = "") ->
 
 def _normalising() -> dict[str, Operation]:
     """Return the additions with normalisation; ``{x}`` and ``{y}`` are the operands."""
-    found: dict[str, Operation] = {}
+    operations: dict[str, Operation] = {}
     for name, sign, noun in (("add", "+", "sum"), ("sub", "-", "difference")):
         for letter, extend, word in (("", "sx", "arithmetic"), ("u", "zx", "logical")):
             stem, total = f"{name}{letter}", f"{extend}({{x}} {sign} {{y}}%s, 32)"
-            found |= _shifted(f"{stem}N", f"{stem}RN", noun, total, f", {word}")
-    return found
+            operations |= _shifted(f"{stem}N", f"{stem}RN", noun, total, f", {word}")
+    return operations
 
 
 def _half_words() -> dict[str, Operation]:
-    found: dict[str, Operation] = {}
+    operations: dict[str, Operation] = {}
     for name, accumulator, added in (("mul", "", ""), ("mac", "rd + ", ", added to rd")):
         for half, bits, which in (("", "15:0", "low"), ("hh", "31:16", "high")):
             for letter, extend, word in (("s", "sx", "signed"), ("u", "zx", "unsigned")):
                 a, b = (f"sx({r}[{bits}], 16)" if letter == "s" else f"{r}[{bits}]" for r in ("rs1", "rs2"))
                 noun = f"product of {which} half-words, {word}{added}"
                 stem, total = f"{name}{half}{letter}", f"{extend}({accumulator}{a} * {b}%s, 32)"
-                found |= _shifted(f"{stem}N", f"{stem}NR", noun, total)
-    return found
+                operations |= _shifted(f"{stem}N", f"{stem}NR", noun, total)
+    return operations
 
 
 def _compare(condition: str, test: str) -> Operation:

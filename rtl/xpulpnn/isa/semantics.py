@@ -49,7 +49,7 @@ def _scalar_operands(insn: Insn) -> dict[str, object]:
     names = {token.field.name for token in insn.tokens}
     second = "simm5" if "simm5" in names else _last(insn)
     is_register = second == "rs2" or (insn.is_branch and "rs2" in names)
-    found: dict[str, object] = {
+    operands: dict[str, object] = {
         "b": second,
         "sa": "rs1" if is_register else "s(rs1)",
         "sb": ("rs2" if insn.is_branch else "s(rs2)") if is_register else second,
@@ -67,9 +67,9 @@ def _scalar_operands(insn: Insn) -> dict[str, object]:
     if insn.op.endswith(("N", "NR")):
         # operands and shift amount of additions and multiplications with normalisation
         if "Is3" in names:
-            return found | {"x": "rs1", "y": "rs2", "n": "Is3"}
-        return found | ({"n": "0"} if insn.alias else {"x": "rd", "y": "rs1", "n": "rs2[4:0]"})
-    return found
+            return operands | {"x": "rs1", "y": "rs2", "n": "Is3"}
+        return operands | ({"n": "0"} if insn.alias else {"x": "rd", "y": "rs1", "n": "rs2[4:0]"})
+    return operands
 
 
 def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
@@ -82,7 +82,7 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
     elif insn.op == "pv.cusdot":
         first_factor, second_factor = "wgt[i]", "rs2[i]"
     half = 1 << (fmt.width - 1)
-    found: dict[str, object] = {
+    operands: dict[str, object] = {
         "b": second,
         "sb": signed,
         "fa": f"s({first_factor})" if insn.a_signed else first_factor,
@@ -96,18 +96,18 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
         "inverted": half,
     }
     if insn.requantises:
-        found |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
+        operands |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
     if insn.wgt_fmt is not None and insn.entry is not None:
         width, extend = insn.wgt_fmt.width, "sx" if insn.a_signed else "zx"
         first = f"{insn.entry * fmt.lanes} + i" if insn.entry else "i"
-        found["fa"] = f"{extend}(wgt >> {width} * ({first}), {width})"
+        operands["fa"] = f"{extend}(wgt >> {width} * ({first}), {width})"
     if insn.is_pair:
-        found |= {name: f"s({name}[i])" if insn.b_signed else f"{name}[i]" for name in ("first", "second")}
+        operands |= {name: f"s({name}[i])" if insn.b_signed else f"{name}[i]" for name in ("first", "second")}
         old = ("rd + ", "rd1 + ") if insn.accumulates else ("", "")
-        found |= {"old": old[0], "old1": old[1], "reload": RELOAD_ANY if insn.writes_base else ""}
+        operands |= {"old": old[0], "old1": old[1], "reload": RELOAD_ANY if insn.writes_base else ""}
     if insn.op == "pv.cusdot" and insn.entry is not None:
-        found["entry"] = FIRST_WEIGHT + insn.entry
-    return found
+        operands["entry"] = FIRST_WEIGHT + insn.entry
+    return operands
 
 
 _NAME = re.compile(r"\b[A-Za-z]\w*\b")

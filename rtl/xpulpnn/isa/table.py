@@ -92,5 +92,5 @@ class Decoder:
                 self._rows.setdefault(insn.mask, {}).setdefault(insn.match, []).append(insn)
 
     def _decode(self, word: int) -> Insn | None:
-        rows = (insn for mask, found in self._rows.items() for insn in found.get(word & mask, ()))
+        rows = (insn for mask, rows_by_match in self._rows.items() for insn in rows_by_match.get(word & mask, ()))
         return next((insn for insn in rows if insn.matches(word)), None)
