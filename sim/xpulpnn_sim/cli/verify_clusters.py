@@ -14,13 +14,13 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
-from xpulpnn_sim.cli.verify_random import RandomPrograms, exit_code, keep_failure, run_with_bar, tell_faults
+from xpulpnn_sim.cli.verify_random import RandomPrograms, RunReport, keep_failure, run_with_bar, tell_faults
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, Reached, shrink_cluster
 from xpulpnn_sim.verification.clusters.generator import require
 from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
 from xpulpnn_sim.verification.random.designs import CORE, WISHBONE
-from xpulpnn_sim.verification.random.program_runs import ProgramRun, RunReport
+from xpulpnn_sim.verification.random.program_runs import ProgramRun
 
 _ARBITERS: tuple[str, ...] = get_args(Arbiter)
 _MODELS = {CORE: "cluster", WISHBONE: "cluster-wishbone"}
@@ -76,7 +76,7 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
     summary = _cluster_summary(report)
     _print_summary(summary)
     write_json(options.json, summary)
-    return exit_code(report)
+    return report.exit_code()
 
 
 def _self_test(options: ClusterPrograms) -> int:

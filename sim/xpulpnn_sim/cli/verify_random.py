@@ -1,7 +1,7 @@
 """``xpulpnn verify random`` and ``coverage``: random programs in lock step with the simulator, and their coverage."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, cycle
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ from xpulpnn_sim.cli.options import (
     listed,
 )
 from xpulpnn_sim.reference.bare.program import BareProgram, elf_bytes
-from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
+from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.verification.coverage.coverage_runs import CoverageSource, Total, module_table, steered
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
@@ -52,7 +52,6 @@ from xpulpnn_sim.verification.random.program_runs import (
     Job,
     ProgramRun,
     ProgramSource,
-    RunReport,
     run_programs,
 )
 from xpulpnn_sim.verification.random.shrink import excerpt, program_listing, shrink
@@ -118,28 +117,22 @@ def verify_random_command(options: RandomOptions) -> int:
         if options.engine not in MODELS:
             raise InputError(f"--engine must be {' or '.join(MODELS)} for --self-test, not {options.engine}")
         return _self_test(options, sources)
-    if options.dask:
-        require_dask(options.dask)
-    else:
+    if not options.dask:
         prepare(options.engine, [source.config for source in sources])
     report = run_with_bar(options, sources, dask=options.dask)
-    write_json(options.json, tell_report(options, sources, report))
-    return exit_code(report)
+    summary = tell_report(options, sources, report)
+    write_json(options.json, summary)
+    return report.exit_code()
 
 
 def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
     # slow import
     from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 
-    searches = [(faults_of(source.config, options.engine), source) for source in sources]
-    return tell_faults(
-        options.json,
-        sum(len(faults) for faults, _ in searches),
-        chain.from_iterable(
-            find_faults(source, faults, options.instructions, options.seed, options.engine)
-            for faults, source in searches
-        ),
-    )
+    searches = [(source, faults_of(source.config, options.engine)) for source in sources]
+    settings = options.instructions, options.seed, options.engine
+    detections = chain.from_iterable(find_faults(*search, *settings) for search in searches)
+    return tell_faults(options.json, sum(len(faults) for _, faults in searches), detections)
 
 
 def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
@@ -159,6 +152,46 @@ def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
     tell(record_table(columns, records, title="faults"))
     tell(f"{len(records) - len(missed)} of {len(records)} faults found")
     return finish(json, {"faults": records}, good=not missed)
+
+
+@dataclass
+class RunReport:
+    """Programs that have run, and why there are no more of them."""
+
+    runs: list[ProgramRun] = field(default_factory=list[ProgramRun])
+    interrupted: bool = False
+    lost: WorkersLostError | None = None
+
+    @property
+    def complete(self) -> bool:
+        return not self.interrupted and self.lost is None
+
+    @property
+    def failures(self) -> list[ProgramRun]:
+        return [run for run in self.runs if not run.verdict.ok]
+
+    def totals(self) -> dict[str, Any]:
+        """Sums over all programs, as fields of their record, and the speed of a process."""
+        wall = sum(run.wall_s for run in self.runs)
+        instructions = sum(run.verdict.instructions for run in self.runs)
+        failing = [run.seed for run in self.failures]
+        return {
+            "programs": len(self.runs),
+            "instructions": instructions,
+            "cycles": sum(run.verdict.cycles for run in self.runs),
+            "differences": len(failing),
+            "failing_seeds": failing,
+            "instructions_per_s": round(instructions / wall) if wall else 0,
+        }
+
+    def exit_code(self, *, wrong: bool = False) -> int:
+        """Report if the run was incomplete, and return the exit code; ``wrong`` counts as a failure."""
+        if not self.complete:
+            tell(f"INCOMPLETE: interrupted after {len(self.runs)} programs")
+            if self.lost is not None:
+                raise self.lost
+            return INTERRUPTED
+        return FAILED if self.failures or wrong else OK
 
 
 def run_with_bar(
@@ -186,16 +219,6 @@ def run_with_bar(
             report.lost = lost
     report.interrupted = stop.interrupted
     return report
-
-
-def exit_code(report: RunReport, *, wrong: bool = False) -> int:
-    """Report if the run was incomplete, and return the exit code; ``wrong`` counts as a failure."""
-    if not report.complete:
-        tell(f"INCOMPLETE: interrupted after {len(report.runs)} programs")
-        if report.lost is not None:
-            raise report.lost
-        return INTERRUPTED
-    return FAILED if report.failures or wrong else OK
 
 
 def tell_report(options: RandomPrograms, sources: Sequence[CoreSource], report: RunReport) -> dict[str, Any]:
@@ -322,7 +345,7 @@ def verify_coverage_command(options: CoverageOptions) -> int:
         command = f"xpulpnn verify coverage {source.label} --seed {options.seed} --instructions {options.instructions}"
         write_page(options.report, total, reached, facts, command)
     write_json(options.json, summary)
-    return exit_code(report, wrong=bool(reached["impossible"]))
+    return report.exit_code(wrong=bool(reached["impossible"]))
 
 
 def _reached(total: Total) -> dict[str, Any]:

@@ -193,37 +193,6 @@ class ProgramRun:
     wall_s: float  # time it took
 
 
-@dataclass
-class RunReport:
-    """Programs that have run, and why there are no more of them."""
-
-    runs: list[ProgramRun] = field(default_factory=list[ProgramRun])
-    interrupted: bool = False
-    lost: ToolError | None = None  # the machines that ran them are gone
-
-    @property
-    def complete(self) -> bool:
-        return not self.interrupted and self.lost is None
-
-    @property
-    def failures(self) -> list[ProgramRun]:
-        return [run for run in self.runs if not run.verdict.ok]
-
-    def totals(self) -> dict[str, Any]:
-        """Sums over all programs, as fields of their record, and the speed of a process."""
-        wall = sum(run.wall_s for run in self.runs)
-        instructions = sum(run.verdict.instructions for run in self.runs)
-        failing = [run.seed for run in self.failures]
-        return {
-            "programs": len(self.runs),
-            "instructions": instructions,
-            "cycles": sum(run.verdict.cycles for run in self.runs),
-            "differences": len(failing),
-            "failing_seeds": failing,
-            "instructions_per_s": round(instructions / wall) if wall else 0,
-        }
-
-
 Job = tuple[int, ProgramSource]  # number of a program, and what draws it
 
 
