@@ -61,7 +61,7 @@ def _declared(seeds: Iterable[int]) -> str:
 
 
 def driver(seeds: Iterable[int]) -> str:
-    """A main function that prints the number of each program on a line, and the variables that all share."""
+    """Return a main function that prints the number of each program on a line, and the variables that all share."""
     calls = [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
     return "\n".join([_declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
 
@@ -85,7 +85,7 @@ static void watch(long most) {
 
 
 def _host_driver(seeds: Iterable[int]) -> str:
-    """The same for this machine, with a mark instead of a number for a program that runs for too long."""
+    """Return a main function for this machine; it prints a mark for a program that runs for too long."""
     calls = [
         f'    if (sigsetjmp(given_up, 1)) puts("{seed} {_TOO_LONG}");\n'
         f"    else {{ watch({_MOST_BLOCKS}); unsigned value = program_{seed}(); watch(-1); "
@@ -131,7 +131,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """One line for people."""
+        """Describe the failure in one line."""
         shown = [value or "no result" for value in (self.host, self.plain, self.passed)]
         where = f"{self.setting.compiler} {self.setting.level} on {self.setting.engine}"
         pieces = f" (pieces {','.join(map(str, self.pieces))})" if self.pieces else ""
@@ -140,8 +140,6 @@ class Failure:
 
 @dataclass(slots=True)
 class ProgramComparison(Tally):
-    """Results of some programs, compared."""
-
     programs: int = 0  # how many ran
     dropped: int = 0  # how many were left out, since they run for too long
     runs: int = 0  # executions on the core that were compared
@@ -178,7 +176,7 @@ def _compile_here(options: Sequence[str]) -> None:
 
 
 def _written(texts: dict[int, str], generator: Generator, folder: Path) -> list[Path]:
-    """Files with the texts."""
+    """Write the texts to files."""
     together, size, sources = list(texts.values()), generator.programs_in_file, list[Path]()
     for start in range(0, len(together), size):
         sources.append(folder / f"programs_{start}.c")
@@ -187,13 +185,13 @@ def _written(texts: dict[int, str], generator: Generator, folder: Path) -> list[
 
 
 def _results(printed: str) -> dict[str, str]:
-    """``{seed: number}`` of the lines a program printed, complete or not."""
+    """Parse the lines ``SEED NUMBER`` that a program printed; incomplete lines are skipped."""
     pairs = [line.split() for line in printed.splitlines()]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and len(pair[1]) == len(_TOO_LONG)}
 
 
 def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, str], int]:
-    """Results of programs on the core by seed, and the instructions or cycles they took."""
+    """Return the results of programs on the core by seed, and the instructions or cycles they took."""
     executable = load(path)
     printed: list[Output] = []
     if engine == "rtl":
@@ -234,7 +232,7 @@ def run_texts(texts: dict[int, str], settings: Sequence[Setting]) -> ProgramComp
 def _run_setting(
     texts: dict[int, str], host: dict[str, str], setting: Setting, result: ProgramComparison, folder: Path
 ) -> list[Failure]:
-    """Programs whose results differ; adds what was executed to ``result``."""
+    """Return the programs whose results differ; add what was executed to ``result``."""
     generator = GENERATORS[setting.generator]
     (folder / "main.c").write_text(driver(texts))
     sources = [folder / "main.c", *_written(texts, generator, folder)]
@@ -272,13 +270,12 @@ def _run_setting(
 
 
 def run_seeds(seeds: Iterable[int], settings: Sequence[Setting]) -> ProgramComparison:
-    """Generate and run programs."""
     generator = GENERATORS[settings[0].generator]
     return run_texts({seed: generator.draw(seed, generator.pieces) for seed in seeds}, settings)
 
 
 def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
-    """The failure with as few pieces of the program as show it."""
+    """Return the failure with the fewest pieces of the program that still show it."""
     smallest, draw = failure, GENERATORS[failure.setting.generator].draw
 
     def fails(pieces: tuple[int, ...]) -> bool:

@@ -25,7 +25,7 @@ _CHANGES = (
 
 
 def header_folder() -> Path:
-    """Folder of Csmith's headers; raises :class:`ToolError` without it or Csmith."""
+    """Return the folder of Csmith's headers; raise :class:`ToolError` if they or Csmith are missing."""
     command = shutil.which("csmith")
     if command is not None:
         headers = sorted(Path(command).parent.parent.glob("include/csmith*/csmith.h"))
@@ -35,7 +35,7 @@ def header_folder() -> Path:
 
 
 def csmith_program(seed: int) -> str:
-    """C text that defines ``uint32_t program_SEED(void)`` and may stand in a file with others."""
+    """Return C text that defines ``uint32_t program_SEED(void)`` and may stand in a file with others."""
     command = ["csmith", "--seed", str(seed), *_OPTIONS]
     # it leaves a file about the machine where it runs
     with tempfile.TemporaryDirectory(prefix="xpulpnn-csmith-") as folder:

@@ -37,8 +37,6 @@ _SMALL_STATEMENTS = (
 
 
 class _Piece:
-    """Writes one function."""
-
     def __init__(self, seed: str, name: str) -> None:
         self._rng = random.Random(seed)
         self._name = name
@@ -51,7 +49,6 @@ class _Piece:
         self._in_loop: list[str] = []
 
     def text(self) -> str:
-        """The function."""
         loops = (self._counted, self._walk, self._copy, self._matrix, self._dots, self._structs, self._scalars)
         rare = (self._backwards, self._ordered, self._own_loop, self._wrapping)
         chosen: Callable[[], None] = self._rng.choice((*loops, self._counted, self._counted, self._walk, *rare))
@@ -102,7 +99,7 @@ class _Piece:
         return f"{cast}({left}) {self._rng.choice(['<', '>', '==', '!=', '<=', '>='])} {cast}({right})"
 
     def _count(self, most: int) -> str:
-        """A number of turns that is only known when the program runs, or a constant; 0 among them."""
+        """Draw a loop count: a constant, or a value known only at run time; 0 among them."""
         pick = self._rng.random()
         if pick < 0.2:
             return str(self._rng.randint(0, most))
@@ -158,7 +155,7 @@ class _Piece:
     # loops
 
     def _counted(self) -> None:
-        """A loop that counts: every comparison, direction, type and step."""
+        """Write a loop that counts: every comparison, direction, type and step."""
         rng = self._rng
         self._loops += 1
         most = 31 if self._depth == 1 else 7 if self._depth == 2 else 3
@@ -203,7 +200,7 @@ class _Piece:
             self._say(f"ADD({counter});")
 
     def _pointer(self, *, constant: bool = True) -> tuple[str, str]:
-        """A pointer into an array, at least 200 elements before its end, and the type of its elements."""
+        """Return a pointer into an array, at least 200 elements before its end, and the type of its elements."""
         name = self._rng.choice(list(ARRAYS))
         pointer = self._new("p")
         qualifier = "const " if constant else ""
@@ -211,7 +208,7 @@ class _Piece:
         return pointer, ARRAYS[name]
 
     def _walk(self) -> None:
-        """Pointers that go through arrays until one of them meets its end, or a count is used up."""
+        """Write pointers that go through arrays until one reaches its end or a count is used up."""
         rng = self._rng
         pointers = [self._pointer() for _ in range(rng.randint(1, 4))]
         step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new("e")
@@ -270,7 +267,7 @@ class _Piece:
             self._say(f"g_{c}[{i} * 8 + {j}] = ({ARRAYS[c]})acc; ADD(acc);")
 
     def _dots(self) -> None:
-        """Dot products of several rows, as kernels of neural networks do."""
+        """Write dot products of several rows, as in kernels of neural networks."""
         rows = self._rng.randint(1, 4)
         names = [self._new("p") for _ in range(rows + 1)]
         for name in names:
@@ -298,13 +295,13 @@ class _Piece:
                 self._body(most=1)
 
     def _scalars(self) -> None:
-        """Single variables, which stay in memory: pointers may lead to them."""
+        """Write accesses to single variables that stay in memory because pointers may refer to them."""
         with self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{"):
             for _ in range(self._rng.randint(1, 3)):
                 self._small()
 
     def _backwards(self) -> None:
-        """A pointer that goes down, counted in one way or the other."""
+        """Write a loop that decrements a pointer until it reaches the start."""
         name = self._rng.choice(list(ARRAYS))
         pointer, start = self._new("p"), self._new("b")
         kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
@@ -314,7 +311,7 @@ class _Piece:
             self._say(f"{pointer} -= {step}; ADD(*{pointer}); *{pointer} = ({kind})(h >> 3);")
 
     def _ordered(self) -> None:
-        """A test at the end that may fail from the start, with bounds on both sides of zero."""
+        """Write a loop whose test at the end may fail from the start, with bounds on both sides of zero."""
         rng = self._rng
         counter, step = self._new("i"), rng.choice([1, 1, 2, 3, 5])
         kind = rng.choice(["int32_t", "int32_t", "uint32_t"])
@@ -337,7 +334,7 @@ class _Piece:
         self._say(f"ADD({counter});")
 
     def _own_loop(self) -> None:
-        """A hardware loop of the programmer, and one of the compiler beside it."""
+        """Write a hardware loop of the program's own, then a counted loop for the compiler."""
         name = self._new(f"{self._name}_t")
         self._say(f"TURNS({name}, (uint32_t)({self._count(15)}))")
         self._say(f"    ADD({self._expression(1)});")
@@ -345,7 +342,7 @@ class _Piece:
         self._counted()
 
     def _wrapping(self) -> None:
-        """Counters that pass the largest number on their way."""
+        """Write counters that wrap around."""
         counter = self._new("i")
         kind, low = self._rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
         step = self._rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
@@ -356,5 +353,5 @@ class _Piece:
 
 
 def program_piece(seed: int, number: int) -> str:
-    """The function ``number`` of a program."""
+    """Return the function ``number`` of a program."""
     return _Piece(f"{seed}.{number}", f"p{number}").text()

@@ -45,8 +45,6 @@ _PLACES = {
 
 @dataclass(slots=True)
 class Reached(Tally):
-    """Counts of what programs do."""
-
     accesses: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_PLACES, 0)))  # by place
     misaligned: int = 0  # those across two words
     traps: int = 0  # instructions that trapped
@@ -75,7 +73,7 @@ class ClusterSource(ProgramSource):
     library: Path | None = None  # compiled model; None: that of the configuration
 
     def machine(self, seed: int) -> Machine:
-        """The surroundings of the program ``seed``."""
+        """Return the memory timing of the program ``seed``."""
         rng = Random(f"cluster machine {seed}")
         machine = Machine(seed=seed, max_instructions=MAX_INSTRUCTIONS, reset_after=reset_cycle(seed))
         machine = replace(machine, bus_errors=(L2_FAILING,))
@@ -119,7 +117,7 @@ class ClusterSource(ProgramSource):
 def shrink_cluster(
     run: ProgramRun, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
-    """The shortest program found that fails in the same way as that of ``run``, and how it fails."""
+    """Return the shortest program found that fails in the same way as that of ``run``, and how it fails."""
     # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
     case = run.source.case(run.seed)
     full: ClusterProgram = case.program
@@ -149,7 +147,6 @@ def shrink_cluster(
     blocks = [(at, hart, block) for at, phase in enumerate(phases) for hart in harts for block in phase.parts[hart]]
 
     def reduced(blocks: Sequence[tuple[int, int, ProgramBlock]]) -> tuple[Phase, ...]:
-        """The phases with some of their blocks."""
         return tuple(
             replace(phase, parts=tuple(tuple(block for *at, block in blocks if at == [number, hart]) for hart in harts))
             for number, phase in enumerate(phases)

@@ -32,7 +32,7 @@ Parts = list[list[ProgramBlock]]  # what each hart has to do; a meeting adds to 
 
 
 class Meetings:
-    """Adds meetings to the parts of the harts. All harts have met before and will meet afterwards."""
+    """Adds synchronisation to the parts of the harts, between two barriers of all harts."""
 
     def __init__(self, rng: Random, config: ClusterConfig, signals: Sequence[int]) -> None:
         self._rng, self._config, self._signals = rng, config, signals
@@ -45,7 +45,7 @@ class Meetings:
         return sorted(rng.sample(range(cores), rng.randrange(1, cores + 1)))
 
     def _waiting(self, lines: Sequence[int]) -> tuple[str, ...]:
-        """Wait for one of these event lines; they are cleared by the wait or after it."""
+        """Return lines that wait for one of these event lines; the wait or an access after it clears them."""
         mask = sum(1 << line for line in lines)
         head = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, mask))
         if self._rng.randrange(2):
@@ -56,7 +56,7 @@ class Meetings:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
     def _led(self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock) -> None:
-        """Some harts wait for what the leader does, who does it before its own wait."""
+        """Make some harts wait for an action of the leader, which acts before its own wait."""
         for hart in harts:
             self._insert(parts[hart], waiting)
         own = parts[leader]
@@ -64,7 +64,7 @@ class Meetings:
         own.insert(self._rng.randrange(limit + 1), block)
 
     def _barrier(self, parts: Parts) -> None:
-        """Some harts meet at another barrier, each in one of four ways; one of them has made it."""
+        """Make some harts meet at another barrier, each in one of four ways; one of them sets it up."""
         rng = self._rng
         number, harts = rng.randrange(1, self._config.barriers), self._some()
         mask = sum(1 << hart for hart in harts)
@@ -88,7 +88,7 @@ class Meetings:
                 part.insert(0, setting)
 
     def _event(self, parts: Parts) -> None:
-        """One hart sends a software event, in one of the two views; some wait for it."""
+        """Make one hart send a software event through one of the two views, and some wait for it."""
         rng = self._rng
         event, harts = rng.choice(self._signals), self._some()
         mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
@@ -101,7 +101,7 @@ class Meetings:
         self._led(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
 
     def _tasks(self, parts: Parts) -> None:
-        """One hart pushes words into the dispatch queue, which the harts of the team take."""
+        """Make one hart push words into the dispatch queue, and the harts of the team pop them."""
         rng = self._rng
         harts, master = self._some(), rng.randrange(len(parts))
         number = rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1)
@@ -114,7 +114,7 @@ class Meetings:
         self._led(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
-        """One hart starts a timer, for whose event some wait."""
+        """Make one hart start a timer, and some wait for its event."""
         rng = self._rng
         high = rng.randrange(2)
         harts, starter = self._some(), rng.randrange(len(parts))
@@ -151,8 +151,6 @@ def require(config: ClusterConfig) -> None:
 
 
 class _Writer:
-    """Writes the parts of a program."""
-
     def __init__(self, config: ClusterConfig, rng: Random) -> None:
         self._config, self._rng = config, rng
         self.draw = Draw(rng, config.core)
@@ -206,7 +204,7 @@ class _Writer:
         return part
 
     def _transfer(self) -> ProgramBlock:
-        """A transfer with other work meanwhile, which may be another one."""
+        """Return a DMA transfer with other work meanwhile, which may be another transfer."""
         rng = self._rng
         meanwhile = self._control.blocks(self._context, rng.randrange(3))
         if self._config.cores <= _DISTINCT_TRANSFERS and rng.randrange(4) == 0:

@@ -1,4 +1,4 @@
-"""Litmus tests: what sequential consistency allows small pieces of code to find, and programs that run their rounds."""
+"""Litmus tests: the outcomes that sequential consistency allows, and programs that run the rounds of a test."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,6 @@ MARK = 0xFFFF_FFFF  # what a test&set leaves
 
 
 class _Operation(NamedTuple):
-    """One access."""
-
     kind: str  # W: write, R: read, T: test&set
     variable: int  # number of the variable; all are 0 at first
     value: int = 0
@@ -38,25 +36,22 @@ Outcome = tuple[int, ...]  # what all reads have found, thread after thread, the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Litmus:
-    """A test."""
-
     name: str  # as in the literature
     what: str
     threads: tuple[Thread, ...]  # their accesses in order
 
     @property
     def variables(self) -> int:
-        """Number of variables."""
         return 1 + max(operation.variable for thread in self.threads for operation in thread)
 
     def reads(self) -> Iterator[tuple[int, int]]:
-        """Thread and number, in it, of each read of an outcome."""
+        """Yield the thread of each read of an outcome, and its number within the thread."""
         for number, thread in enumerate(self.threads):
             count = sum(operation.kind != "W" for operation in thread)
             yield from ((number, position) for position in range(count))
 
     def shown(self, outcome: Outcome) -> str:
-        """An outcome for people: what each read of a thread found, then the variables."""
+        """Format an outcome: the value of each read, then the final values of the variables."""
         reads = list(self.reads())
         observed = [
             f"{thread}:r{position}={_value(value)}" for (thread, position), value in zip(reads, outcome, strict=False)
@@ -65,12 +60,12 @@ class Litmus:
         return " ".join([*observed, *final])
 
     def allowed(self) -> set[Outcome]:
-        """All outcomes of sequential consistency: every interleaving of the threads, one access after the other."""
+        """Return the outcomes of all interleavings of the threads."""
         turns = [number for number, thread in enumerate(self.threads) for _ in thread]
         return {self._outcome(order) for order in set(permutations(turns))}
 
     def _outcome(self, order: Sequence[int]) -> Outcome:
-        """The outcome if the threads take turns in this order."""
+        """Return the outcome if the threads take turns in this order."""
         memory, reads = [0] * self.variables, [list[int]() for _ in self.threads]
         left = [iter(thread) for thread in self.threads]
         for number in order:
@@ -82,7 +77,7 @@ class Litmus:
         return (*chain(*reads), *memory)
 
     def forbidden(self, counts: Mapping[Outcome, int]) -> dict[Outcome, int]:
-        """Rounds, of those by outcome, with outcomes that must not be."""
+        """Return the outcomes that no interleaving allows, with their rounds."""
         allowed = self.allowed()
         return {outcome: count for outcome, count in counts.items() if outcome not in allowed}
 
@@ -92,7 +87,7 @@ def _value(value: int) -> str:
 
 
 def _litmus(name: str, what: str, *threads: str) -> Litmus:
-    """A test whose operations are spelled like ``Wx1 Ry Tx``."""
+    """Parse a test whose operations are spelled like ``Wx1 Ry Tx``."""
     words = [text.split() for text in threads]
     parsed = (tuple(_Operation(word[0], "xyzw".index(word[1]), int(word[2:] or 0)) for word in text) for text in words)
     return Litmus(name=name, what=what, threads=tuple(parsed))
@@ -169,13 +164,12 @@ class LitmusProgram:
         return _TABLES + WORD_BYTES * _ROW_WORDS * self._rounds * self._config.cores
 
     def _seen_at(self, address: int) -> int:
-        """One of the addresses of a word."""
+        """Return one of the addresses of a word."""
         if address >= L2_BASE:
             return address
         return self._rng.choice((address, address, TCDM_ALIAS + address - TCDM_BASE))
 
     def executable(self) -> Executable:
-        """The program with its tables."""
         code = assemble(self._text(), _TEXT)
         rng, cores = self._rng, self._config.cores
         roles = [code.labels[f"thread{number}"] for number in range(len(self._test.threads))]
@@ -240,7 +234,7 @@ class LitmusProgram:
         return lines
 
     def outcomes(self, result: RunResult) -> Counter[Outcome]:
-        """Rounds of a run by their outcomes."""
+        """Count the rounds of a run by outcome."""
         counts: Counter[Outcome] = Counter()
         for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
             outcome: list[int] = []
@@ -260,7 +254,7 @@ def _word(result: RunResult, address: int) -> int:
 def run_litmus(
     test: Litmus, config: ClusterConfig, machine: Machine, rounds: int, *, seed: int = 0, library: Path | None = None
 ) -> tuple[Counter[Outcome], RunResult]:
-    """Run a test with every check."""
+    """Run the rounds of a test with all checks of the simulation."""
     program = LitmusProgram(test, config, rounds, seed)
     executable = program.executable()
     result = run_program(executable, config, replace(machine, seed=seed), check=True, library=library)

@@ -47,7 +47,7 @@ SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
 
 
 def _windows(hart: int) -> dict[str, int]:
-    """The windows of a hart; some are the same for all, and some of these the same memory."""
+    """Return the memory windows of a hart by name; some are shared by all, and some overlap."""
     return {
         "shared": isa.TCDM_BASE + SHARED_WINDOW,
         "shared alias": isa.TCDM_ALIAS + SHARED_WINDOW,
@@ -83,7 +83,7 @@ class ClusterProgram(BareProgram):
 
     @property
     def tohost(self) -> int:
-        """Address of the word that tells the end."""
+        """Address of the word that a program stores to when it ends."""
         return L2_TOHOST if self.l2_tohost else TCDM_TOHOST
 
     def text(self) -> str:
@@ -103,7 +103,7 @@ class ClusterProgram(BareProgram):
         return "\n".join(lines) + "\n"
 
     def _prologue(self, hart: int) -> list[str]:
-        """Constant registers; hart 0 makes the barrier of all before the others begin."""
+        """Set the constant registers; hart 0 sets up the barrier of all before the others begin."""
         constants = {
             SP: _FRAMES + _FRAME_BYTES * hart + _FRAME_BYTES // 4,
             MASK: WINDOW_MASK,
@@ -116,7 +116,7 @@ class ClusterProgram(BareProgram):
         return [*lines, *set_barrier_lines(0, (1 << self.harts) - 1), f"li t1, 0x{START:x}", "sw s0, 0(t1)"]
 
     def _end(self) -> list[str]:
-        """Hart 0 has met all others: what they have counted must be right."""
+        """Compare the shared counters at the end, on hart 0."""
         lines: list[str] = []
         for counter, count in sorted(self.counts().items()):
             lines += [f"li t1, 0x{COUNTERS + WORD_BYTES * counter:x}", "lw s0, 0(t1)", f"li s1, {count}"]
@@ -125,7 +125,7 @@ class ClusterProgram(BareProgram):
         return [*lines, "finish:", f"li t1, 0x{self.tohost:x}", "sw s0, 0(t1)", "rest0: jal zero, rest0"]
 
     def counts(self) -> Counter[int]:
-        """Each counter and how often it is counted up."""
+        """Return how often each shared counter is incremented."""
         blocks = _all(block for phase in self.phases for part in phase.parts for block in part)
         return Counter(int(block.kind.removeprefix(COUNTS)) for block in blocks if block.kind.startswith(COUNTS))
 
@@ -149,7 +149,7 @@ def _all(blocks: Iterator[ProgramBlock]) -> Iterator[ProgramBlock]:
 
 
 def store_lines(base: int, *stores: tuple[int, int]) -> list[str]:
-    """Store words at offsets from ``base``, which is in t1 then; the last word stays in s0."""
+    """Return code that stores words at offsets from ``base``; it leaves ``base`` in t1 and the last word in s0."""
     lines = [f"li t1, 0x{base:x}"]
     for at, word in stores:
         lines += [f"li s0, 0x{word:x}", f"sw s0, 0x{at:x}(t1)"]
@@ -157,14 +157,14 @@ def store_lines(base: int, *stores: tuple[int, int]) -> list[str]:
 
 
 def set_barrier_lines(number: int, harts: int) -> list[str]:
-    """Barrier ``number`` becomes one of ``harts``, a bit each; leaves them in s0."""
+    """Return code that sets up barrier ``number`` for the ``harts``, a bit each; it leaves them in s0."""
     at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
     mask = store_lines(isa.PRIVATE_EVENT_UNIT, (at + Barrier.TRIGGER_MASK, harts))
     return [*mask, f"sw s0, 0x{at + Barrier.TARGET_MASK:x}(t1)"]
 
 
 def barrier_lines(number: int) -> list[str]:
-    """Meet the others at barrier ``number``."""
+    """Return code that waits at barrier ``number``."""
     at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
     mask = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, 1 << EventLine.BARRIER))
     return [*mask, f"p.elw s0, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)"]
@@ -172,7 +172,7 @@ def barrier_lines(number: int) -> list[str]:
 
 @cache
 def _initial_data(seed: int) -> tuple[bytes, bytes]:
-    """Random contents of TCDM and L2; what the program depends on starts as zero."""
+    """Return random contents of TCDM and L2; words that the program relies on start as zero."""
     rng = Random(f"data {seed}")
     tcdm, outside = bytearray(rng.randbytes(LEAST_TCDM)), bytearray(rng.randbytes(L2_SIZE))
     first, last = LOCKS - isa.TCDM_BASE, START - isa.TCDM_BASE + WORD_BYTES
@@ -201,7 +201,7 @@ _READ_BLOCKS = {isa.TIMER: _READ_TIMER, isa.CONTROL: _READ_CONTROL, isa.ICACHE_C
 
 
 class SharedBlocks:
-    """Writes the blocks."""
+    """Writes blocks that use what the harts of a cluster share."""
 
     def __init__(self, draw: Draw, config: ClusterConfig) -> None:
         self._draw, self._rng, self._config = draw, draw.rng, config
@@ -210,13 +210,13 @@ class SharedBlocks:
         self.others = range(self.signals.stop, config.sw_events)
 
     def window(self, hart: int) -> ProgramBlock:
-        """From here on base registers point into another window."""
+        """Point base registers into another window."""
         windows = _windows(hart)
         name = self._rng.choice([*windows, "shared", "shared test&set"])
         return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{windows[name]:x}",))
 
     def lock(self) -> ProgramBlock:
-        """A counter counted up under a lock that is taken by test&set."""
+        """Increment a counter under a lock that is taken by test&set."""
         rng, number = self._rng, self._rng.randrange(TEST_SET_LOCKS)
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
         again, word = self._draw.label("lock"), LOCKS + WORD_BYTES * number
@@ -227,7 +227,7 @@ class SharedBlocks:
         return block_of(f"{COUNTS}{number}", text)
 
     def mutex(self) -> ProgramBlock:
-        """A counter counted up under a mutex of the event unit, whose message changes."""
+        """Increment a counter under a mutex of the event unit, whose message changes."""
         number = self._rng.randrange(self._config.mutexes)
         at = EventRegister.MUTEX + WORD_BYTES * number
         text = f"""
@@ -242,7 +242,7 @@ class SharedBlocks:
         return f"li t1, 0x{at:x}; lw s0, 0(t1); {between}addi s0, s0, 1; sw s0, 0(t1)"
 
     def noise(self) -> ProgramBlock:
-        """Software events that nobody waits for, sent and cleared, and looks at the event unit."""
+        """Send and clear software events that nobody waits for, and read registers of the event unit."""
         rng, config = self._rng, self._config
         events = self.others
         lines = [f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"]
@@ -262,7 +262,7 @@ class SharedBlocks:
         return ProgramBlock("event unit", tuple(lines))
 
     def shared_view(self) -> ProgramBlock:
-        """The same through the view that all harts share."""
+        """Do the same through the view that all harts share."""
         rng, config = self._rng, self._config
         lines = [f"li t1, 0x{isa.EVENT_UNIT:x}"]
         core = isa.SHARED_CORE_BYTES * rng.randrange(config.cores)
@@ -276,7 +276,7 @@ class SharedBlocks:
         return ProgramBlock("shared view", tuple(lines))
 
     def own_event(self) -> ProgramBlock:
-        """An event triggered and waited for by one load."""
+        """Trigger an event and wait for it with a single load."""
         rng = self._rng
         event = rng.choice(self.others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
@@ -289,7 +289,7 @@ class SharedBlocks:
         return block_of("own event", text)
 
     def registers(self) -> ProgramBlock:
-        """Loads of timer and control registers; now and then the caches are emptied."""
+        """Read timer and control registers; now and then flush the caches."""
         rng = self._rng
         lines: list[str] = []
         for _ in range(rng.randrange(1, 4)):
@@ -302,7 +302,7 @@ class SharedBlocks:
         return ProgramBlock("registers", tuple(lines))
 
     def transfer(self, meanwhile: tuple[ProgramBlock, ...]) -> ProgramBlock:
-        """One or two commands with one identifier, other work, and the wait for their end."""
+        """Start one or two DMA commands with one identifier, do other work, and wait for their end."""
         rng = self._rng
         by_event = rng.randrange(2)
         commands = [self._command(event=bool(by_event)) for _ in range(rng.choice((1, 1, 1, 2)))]
@@ -348,8 +348,7 @@ class SharedBlocks:
         return [command, addresses[1], addresses[0], *lines]
 
     def _two_dimensions(self, length: int, piece: Piece, *, written: bool) -> tuple[int, int, int] | None:
-        """Bytes of a line, of the distance between two, and of all; None if they do not fit. Written lines do not
-        overlap."""
+        """Draw line length, stride and total bytes; None if they do not fit. Written lines do not overlap."""
         rng = self._rng
         count = rng.randrange(1, length + 1)
         count = max(count, length // 8, 1)

@@ -36,7 +36,7 @@ _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 
 
 def _instance(insn: Insn, **registers: str) -> str:
-    """The row as text: chosen registers, a0 elsewhere, immediates of 1 or the least that is legal."""
+    """Return an instruction of the row with given registers, a0 elsewhere, and immediates of 1 or the least legal."""
     registers = dict.fromkeys(("rd", "rs1", "rs2", "rs3"), "a0") | registers
     operands: list[str] = []
     for operand in insn.forms:
@@ -52,7 +52,7 @@ def _instance(insn: Insn, **registers: str) -> str:
 
 
 def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Every row that computes: a chain of instructions that depend on each other."""
+    """Measure every row that computes, in a chain of instructions that depend on each other."""
     for insn in rows:
         if group_of(insn) not in ARITHMETIC or insn.divides or insn.requantises:
             continue
@@ -72,7 +72,7 @@ def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]
 
 
 def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Divisors of every size, with several dividends."""
+    """Measure divisors of every size, with several dividends."""
     for op in (row.op for row in rows if row.divides):
         signed = op in ("div", "rem")
         sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
@@ -85,12 +85,12 @@ def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _pointer(distance: int) -> str:
-    """a1 points into the window, a2 is a small offset, a3 anything."""
+    """Return code that points a1 into the window and sets a2 to a small offset."""
     return f"li a1, 0x{WINDOW + distance:x}\n li a2, 8\n addi a3, zero, 5\n mv a4, zero"
 
 
 def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
-    """A load or store, and the offset that its text adds to the base."""
+    """Return a load or store, and the offset that it adds to the base."""
     registers = {"rd": "a3", "rs1": base, "rs2": "a3" if insn.is_store else "a2", "rs3": "a2"}
     text = _instance(insn, **registers)
     memory = memory_operand(insn)
@@ -102,7 +102,7 @@ def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
 
 
 def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Loads and stores of every form: aligned, crossing a word, with the next instruction using the results."""
+    """Measure loads and stores of every form: aligned, crossing a word, with the next instruction using the results."""
     for insn in rows:
         if not (insn.is_load or insn.is_store):
             continue
@@ -122,14 +122,14 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _jump_over(text: str, short: bool, misaligned: bool) -> str:
-    """``text`` with ``{}`` as its target, something skipped, and the target on or off a word boundary."""
+    """Return a jump ``text`` over an instruction to a target on or off a word boundary."""
     skipped = "c.nop" if short != misaligned else "addi zero, zero, 0"
     lines = [text.format("77f"), skipped, "77: addi zero, zero, 0"]
     return "\n".join([*lines, *["c.nop"] * misaligned])
 
 
 def _branches(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Every conditional branch: not taken, taken, taken to a 32-bit instruction off a word boundary."""
+    """Measure branches that are not taken, taken, and taken to a 32-bit instruction off a word boundary."""
     for insn in rows:
         if not insn.is_branch:
             continue
@@ -157,7 +157,7 @@ _ADDRESS = "la a0, 77f"
 
 
 def _jumps(config: CoreConfig) -> Iterator[CostRow]:
-    """Jumps, and jumps to an address that is hardly computed."""
+    """Measure jumps, also to an address that the instruction before them computes."""
     costs = (Cost.JUMP, *fetched_elsewhere(config))
     jump, late = stalls(*costs), stalls(*costs, Cost.MISALIGNED_TARGET)
     yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
@@ -179,7 +179,7 @@ def _jumps(config: CoreConfig) -> Iterator[CostRow]:
 
 
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Mac&Load alone, and each result used by the next instruction."""
+    """Measure Mac&Load alone, and each result used by the next instruction."""
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n mv a3, zero\n mv a4, zero\n mv a5, zero"
     forms = (
         ("nn", config.mac_load_nn, "pv.mlsdotsup.b {}, ({}!), 16", "pv.mlsdotsup.b a4, (a2!), 18"),
@@ -238,7 +238,7 @@ _ENTRY_READERS = {
 
 
 def _pairs(config: CoreConfig) -> Iterator[CostRow]:
-    """Mac&Load of two products: what the instructions around it wait for, and the loop of a block."""
+    """Measure a Mac&Load of two products, the instructions around it, and the loop of a kernel."""
     if not config.mac_load_pair:
         return
     zeros = "\n ".join(f"mv a{number}, zero" for number in range(3, 8))
@@ -301,7 +301,7 @@ def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _requantisation(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """pv.rqld and pv.rq*: alone, and each result used by the next instruction and by the one after it."""
+    """Measure pv.rqld and pv.rq*: alone, and each result used by the next two instructions."""
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 7\n mv a3, zero\n mv a4, zero\n mv a5, zero"
     for insn in rows:
         if insn.requantises:
@@ -349,7 +349,7 @@ def _system(config: CoreConfig) -> Iterator[CostRow]:
 
 
 def cost_rows(config: CoreConfig) -> list[CostRow]:
-    """Everything that can be measured on a core with this configuration."""
+    """Return all measurements for a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
     return [
         *_arithmetic(config, rows),

@@ -1,4 +1,4 @@
-"""Cycle costs of instructions that a taken branch drops while they wait or jump: nothing but the branch counts."""
+"""Cycle costs of instructions that a taken branch kills while they stall or jump: only the branch takes cycles."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from xpulpnn_sim.verification.costs.measurement import CostRow
 
 
 def dropped_rows(config: CoreConfig) -> Iterator[CostRow]:
-    """Taken branches over jumps, and over what waits for the value loaded by the instruction before them."""
+    """Measure taken branches over jumps, and over an instruction that depends on the load before the branch."""
     waiting = {"jalr": "jalr zero, 0(a0)"}
     if config.requantise_exact:
         waiting["pv.rqxu.b"] = "pv.rqxu.b a3, a0, a2, 1"

@@ -9,7 +9,7 @@ from xpulpnn.isa.retirement import WaitCause
 
 
 def stalls(*costs: Cost) -> Mapping[WaitCause, int]:
-    """Cycles of the costs by cause."""
+    """Return the cycles of the costs by cause."""
     waits: dict[WaitCause, int] = {}
     for cost in costs:
         waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
@@ -17,12 +17,12 @@ def stalls(*costs: Cost) -> Mapping[WaitCause, int]:
 
 
 def executed(config: CoreConfig, insn: Insn, times: int = 1, *, used: int = 0) -> list[Cost]:
-    """Costs of ``times`` executions of an instruction, of which ``used`` have a result that is used at once."""
+    """Return the costs of ``times`` executions, of which ``used`` have a result that the next instruction uses."""
     if not config.late_results:
         return []
     return [*[Cost.LATE_STEP] * times * insn.has_late_step, *[Cost.LATE_USE] * used * (not insn.is_early)]
 
 
 def fetched_elsewhere(config: CoreConfig, times: int = 1) -> list[Cost]:
-    """Costs of ``times`` redirections of the fetch."""
+    """Return the costs of ``times`` redirections of the fetch."""
     return [Cost.LATE_FETCH] * times * config.late_results

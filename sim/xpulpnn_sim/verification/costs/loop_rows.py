@@ -32,18 +32,18 @@ _MOVED = "hardware loop, body of 1 that moves the end: overhead"
 
 
 def _body(length: int, register: str = "a0", label: str = "77") -> str:
-    """So many additions, the last of them at a label."""
+    """Return ``length`` additions, the last of them at a label."""
     add = f"addi {register}, {register}, 1"
     return "\n".join([add] * (length - 1) + [f"{label}: {add}"])
 
 
 def _turns(config: CoreConfig, taken: int, waits: Mapping[WaitCause, int] = FREE) -> Mapping[WaitCause, int]:
-    """Waits of loops whose end is taken so many times, besides others."""
+    """Return the stalls of a loop that jumps back ``taken`` times, added to ``waits``."""
     return {**waits, **stalls(*fetched_elsewhere(config, taken))}
 
 
 def _bodies_of_one(config: CoreConfig, number: int) -> Iterator[CostRow]:
-    """Bodies whose last instruction is in ID while fetching comes to it again."""
+    """Measure bodies whose last instruction is in ID while it is fetched again."""
     setup = f"lp.starti {number}, 77f\n lp.endi {number}, 77f\n li t1, "
     for count in (1, 2, 3, 4, 10):
         name = f"loop {number}, {count} times"
@@ -58,7 +58,7 @@ def _bodies_of_one(config: CoreConfig, number: int) -> Iterator[CostRow]:
 
 
 def _late_ends(config: CoreConfig, number: int) -> Iterator[CostRow]:
-    """Bodies whose last instruction is counted when it leaves EX."""
+    """Measure bodies whose last instruction is counted when it leaves EX."""
     for last in ("bne zero, zero, 77b", "csrrs a1, mscratch, zero"):
         for length in (2, 3, 4):
             body = "\n".join([f"lp.setupi {number}, 10, 77f", *["addi a0, a0, 1"] * (length - 1), f"77: {last}"])
@@ -71,7 +71,7 @@ def _late_ends(config: CoreConfig, number: int) -> Iterator[CostRow]:
 
 
 def loop_rows(config: CoreConfig) -> Iterator[CostRow]:
-    """Hardware loops: cycles beyond one per instruction, over all iterations."""
+    """Measure hardware loops: cycles beyond one per instruction, over all iterations."""
     for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
         yield CostRow(
             "hardware loop, setup", form.split()[0], f"{form}\n {_body(4)}", _turns(config, 3), setup="li t1, 4"

@@ -1,4 +1,4 @@
-"""Measures the cycle costs of the core: one program with all rows, the waits between markers by their causes."""
+"""Measures the cycle costs of the core: one program with all rows, and the stalls between its markers by cause."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,6 @@ FREE: Mapping[WaitCause, int] = {}  # No waits
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One measurement."""
-
     group: str  # line of the printed table
     name: str  # the variation
     code: str  # lines between the markers
@@ -30,7 +28,6 @@ class CostRow:
 
     @property
     def documented(self) -> int | None:
-        """The figure promised, if any."""
         return None if self.waits is None else sum(self.waits.values()) + (0 if self.is_extra else 1)
 
 
@@ -45,14 +42,12 @@ _DRAIN = (_NOP,) * 8  # instructions after which nothing of the setup is under w
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row and what the core did."""
-
     row: CostRow  # what was measured
     waits: Mapping[WaitCause, int]  # cycles without a retirement
 
     @property
     def cycles(self) -> int:
-        """The figure comparable with ``row.documented``."""
+        """The figure to compare with ``row.documented``."""
         return sum(self.waits.values()) + (0 if self.row.is_extra else 1)
 
     @property
@@ -70,7 +65,6 @@ class Line:
 
     @property
     def wrong(self) -> list[Measured]:
-        """Rows that differ from what is documented."""
         return [case for case in self.measured if not case.ok]
 
     @property
@@ -80,7 +74,6 @@ class Line:
 
     @property
     def observed(self) -> str:
-        """Figure or range measured."""
         return _range(case.cycles for case in self.measured)
 
 
@@ -106,7 +99,7 @@ def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomPro
 
 
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
-    """The figures of all rows."""
+    """Read the stalls of all rows from the account of a run."""
     measured: list[Measured] = []
     for number, row in enumerate(rows):
         start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
@@ -116,7 +109,7 @@ def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np
 
 
 def lines_of(measured: Sequence[Measured]) -> list[Line]:
-    """The printed table: rows of one group together, in the order of their first appearance."""
+    """Group the rows for the printed table, in the order of their first appearance."""
     order = {case.row.group: position for position, case in reversed(list(enumerate(measured)))}
     ordered = sorted(measured, key=lambda case: order[case.row.group])
     return [Line(group, tuple(rows)) for group, rows in groupby(ordered, key=lambda case: case.row.group)]

@@ -1,4 +1,4 @@
-"""Lines of programs that aim at single crosses: what reaches one, with everything around it left to chance."""
+"""Code that aims at single crosses: the instructions that reach one, with everything else left to chance."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -48,8 +48,6 @@ Lines = list[str]
 
 
 class Aims:
-    """Writes blocks that aim at crosses."""
-
     def __init__(self, crosses: Crosses, placer: Placer) -> None:
         self._crosses, self._placer = crosses, placer
         self._rng: Random = placer.draw.rng
@@ -73,7 +71,7 @@ class Aims:
         }
 
     def block(self, number: int) -> ProgramBlock | None:
-        """A block that aims at a cross; None where programs are left to meet it by chance."""
+        """Return a block that aims at a cross; None for crosses that programs reach by chance."""
         family, place = self._crosses.place(number)
         writer = self._writers.get(family.name)
         if writer is None:
@@ -84,7 +82,7 @@ class Aims:
         return None
 
     def _apart(self, pair: ProducedPair, distance: int, *ahead: str) -> Lines:
-        """A pair with other instructions between the two."""
+        """Return a pair with ``distance - 1`` other instructions between the two."""
         fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
 
@@ -98,7 +96,7 @@ class Aims:
         return placed.behind([*first.behind(), *fillers])
 
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed]:
-        """Operands of ``row`` that choose an entry, and what loads it."""
+        """Return operands of ``row`` that choose an entry, and the instruction that loads the entry."""
         rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
         if row.is_pair:
             operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
@@ -175,12 +173,12 @@ class Aims:
             raise NoWayError
 
     def _require_end(self, row: Insn) -> None:
-        """Refuse what goes to itself for ever behind a handler: mret without interrupts (:data:`SKIPPING`)."""
+        """Refuse mret without interrupts, which would return to itself for ever (:data:`SKIPPING`)."""
         if row.op == "mret":
             self._require_interrupts()
 
     def _short_loop(self, row: Insn) -> Lines:
-        """The first of a body whose count is written right before its end, when fetching has gone on behind it."""
+        """Place the row first in a body whose count is written right before its end, after the fetch has passed it."""
         placer, number = self._placer, self._rng.randrange(2)
         placed = placer.place(row, {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {})
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
@@ -191,13 +189,13 @@ class Aims:
         return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
 
     def _interrupted_loop(self, kind: InsnClass, side: str) -> Lines:
-        """A loop that is repeated until an interrupt comes, more likely than not."""
+        """Return a loop that is long enough to be interrupted, most likely."""
         self._require_interrupts()
         rows = [row for row in self._crosses.rows if row.insn_class is kind and row.op not in _TRANSFERS]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
-        """A loop with the instruction as the first or last of its body, repeated ``count`` times, or a few if 0."""
+        """Return a loop with the row first or last in its body, repeated ``count`` times, or two or three if 0."""
         placer, number = self._placer, self._rng.randrange(2)
         other = {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
         placed = placer.place(row, other)
@@ -219,7 +217,7 @@ class Aims:
         return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
 
     def _rows_of(self, kind: InsnClass) -> list[tuple[Insn, str]]:
-        """Rows of a kind with an operand each."""
+        """Return the rows of a kind with each operand that they read."""
         reads = self._crosses.reads
         return [(row, slot) for row in self._crosses.rows if row.insn_class is kind for slot in reads(row).slots]
 
@@ -252,7 +250,7 @@ class Aims:
         return [*pair.before, *pair.producer, setup, *inside, f"lp.counti {number}, 0"]
 
     def _csr(self, csr: Csr, access: str) -> Lines:
-        """A read; a write of what was read, which changes nothing."""
+        """Read a CSR; or read it and write the value back."""
         read = f"csrrs {_COUNT}, 0x{csr.address:03x}, zero"
         return [read] if access == "read" else [read, f"csrrw zero, 0x{csr.address:03x}, {_COUNT}"]
 

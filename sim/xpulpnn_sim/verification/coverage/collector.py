@@ -1,4 +1,4 @@
-"""Counts the crosses that the retirements of programs reach, whole arrays at a time."""
+"""Counts the crosses that programs reach, on whole arrays of retirements."""
 
 from typing import Any
 
@@ -30,8 +30,6 @@ Numbers = NDArray[np.int64]
 
 
 class Collector:
-    """Counts the crosses of one configuration."""
-
     def __init__(self, config: CoreConfig) -> None:
         self.crosses: Crosses = crosses_of(config)
         self.counts = np.zeros(self.crosses.count, np.int64)
@@ -54,16 +52,16 @@ class Collector:
 
     @property
     def holes(self) -> Numbers:
-        """Numbers of the crosses to reach that were not."""
+        """Numbers of the reachable crosses that were not reached."""
         return np.flatnonzero((self.crosses.states == REACHABLE) & (self.counts == 0))
 
     @property
     def impossible(self) -> Numbers:
-        """Numbers of the places that were reached and cannot be, or are none."""
+        """Numbers of the places that were reached although they are out of reach or no cross."""
         return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
 
     def _count(self, family: str, *axes: Any) -> None:
-        """Count places of a family; all axes of one length."""
+        """Count places of a family by their index on each axis."""
         grid = self.crosses.families[family].states
         flat = np.ravel_multi_index(tuple(np.asarray(axis, np.int64) for axis in axes), grid.shape)
         start = self.crosses.starts[family]
@@ -175,7 +173,7 @@ class Collector:
 
 
 class _Run:
-    """The retirements of a program, with what several crosses need."""
+    """The retirements of a program, with derived arrays that several families need."""
 
     def __init__(self, records: Records, details: NDArray[Any]) -> None:
         self.records, self.details = records, details
@@ -207,7 +205,7 @@ class _Run:
         self._keys: Numbers | None = None
 
     def written_before(self, register: NDArray[Any], distance: int, unresolved: Mask) -> tuple[NDArray[Any], Mask]:
-        """The producer ``distance`` before each, and whether it has written ``register``."""
+        """Return the producers ``distance`` before, and where those have written ``register``."""
         producer = np.full(len(register), NOTHING, np.int64)
         matches = np.zeros(len(register), np.bool_)
         for column, name in _PRODUCERS:
@@ -222,13 +220,13 @@ class _Run:
 
     @staticmethod
     def since(sums: Numbers, distance: int) -> Numbers:
-        """Gain of each of cumulative sums since the instruction ``distance`` before."""
+        """Return how much each cumulative sum has grown since the instruction ``distance`` before."""
         before = np.zeros(len(sums), np.int64)
         before[distance:] = sums[:-distance]
         return sums - before
 
     def next_at(self, pcs: NDArray[Any], since: Numbers) -> Numbers:
-        """Next execution of each address after the retirement ``since``; :data:`NOTHING` if it is not."""
+        """Return the next execution of each address after the retirement ``since``, or :data:`NOTHING`."""
         bits = len(self.records).bit_length()
         if self._keys is None:
             pc = self.records["pc_rdata"].astype(np.int64)

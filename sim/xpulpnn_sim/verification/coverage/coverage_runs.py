@@ -1,4 +1,4 @@
-"""Random programs on the model that counts coverage, lines and bits of the Verilog that they use, and aims.
+"""Random programs on the model that counts coverage: crosses, and lines and bits of the Verilog.
 
 Programs come in batches. A batch depends on what the batches before have reached and on nothing else, so that the same
 options give the same programs however many processes run them.
@@ -50,7 +50,7 @@ _DROPPED = "unused"  # signal of a module that holds what nobody reads, for the 
 
 @dataclass(frozen=True, slots=True)
 class CoveragePoint:
-    """Something that is counted."""
+    """A line, a branch or a bit of the emitted Verilog that Verilator counts."""
 
     kind: str  # `line`, `branch` or `toggle`
     module: str  # of the emitted Verilog
@@ -61,7 +61,7 @@ class CoveragePoint:
 
 
 def read_counts(path: Path) -> NDArray[np.int64]:
-    """The counts of a file of Verilator, in the order of :func:`read_points`; raises :class:`ToolError` for others."""
+    """Read the counts of a Verilator file in the order of :func:`read_points`; raise :class:`ToolError` for others."""
     data = path.read_bytes()
     if not data.startswith(_HEAD):
         raise ToolError(f"{path.name} must be coverage in Verilator's format 3, not another one")
@@ -69,7 +69,7 @@ def read_counts(path: Path) -> NDArray[np.int64]:
 
 
 def read_points(path: Path) -> list[CoveragePoint]:
-    """Points that a file of Verilator counts."""
+    """Read the points of a coverage file of Verilator."""
     return [_point(entry.decode()) for entry in _POINT.findall(path.read_bytes())]
 
 
@@ -101,7 +101,7 @@ UsedPoints = Mapping[CoveragePoint, bool]  # Points of the core with whether the
 
 
 def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoints:
-    """Points of the core, those of several instances of a module together."""
+    """Merge the points of all instances of a module, and drop those outside the core."""
     used_points: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
         if point.module != TOP and point.name != _DROPPED:
@@ -110,7 +110,7 @@ def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoin
 
 
 def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[ModuleCoverage]:
-    """Used parts of each module, in the order of the Verilog."""
+    """Return the used parts of each module, in the order of the Verilog."""
     tallies: dict[str, dict[str, tuple[int, int]]] = {}
     for point in sorted(points, key=lambda point: point.line):
         tally = tallies.setdefault(point.module, dict.fromkeys(("line", "branch", "toggle"), (0, 0)))
@@ -120,7 +120,7 @@ def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[Modu
 
 
 def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[Any]]]]:
-    """Lines and branches of each module that were never used: number, text, and which branch."""
+    """Return the unused lines and branches of each module: number, text, and which branch."""
     text = dict(enumerate(map(str.strip, verilog.splitlines()), 1))
     never = sorted(
         (point.module, point.line, text.get(point.line, ""), point.name.replace("_", " "))
@@ -131,7 +131,7 @@ def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[
 
 
 def unused_bits(points: UsedPoints) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Signals of each module with bits that never rose, or never fell: name and which bits."""
+    """Return the signals of each module with bits that never rose or never fell."""
     never = sorted(
         (point.module, point.name, point.change, point.bit)
         for point, used in points.items()
@@ -152,7 +152,7 @@ def _bits_text(rising: Sequence[int], falling: Sequence[int]) -> str:
 
 
 def _ranges(bits: Sequence[int]) -> str:
-    """Bit numbers as ranges; nothing for a signal of one bit."""
+    """Format bit numbers as ranges; empty for a signal of one bit."""
     if bits[0] < 0:
         return ""
     # neighbours are as far from their places in the list
@@ -175,7 +175,7 @@ _IDEAL = {"grant_stalls": 0.0, "response_latency": 1, "fetch_grant_stalls": 0.0,
 
 
 class Need(Enum):
-    """Machines on which crosses are likely, by their settings."""
+    """Settings of machines on which crosses are likely."""
 
     ANY = dict[str, float]()
     QUICK = _IDEAL
@@ -233,7 +233,7 @@ class CoverageSource(CoreSource):
 
 @cache
 def need(crosses: Crosses, aim: int) -> Need:
-    """The machine on which a cross is most likely."""
+    """Return the machine on which a cross is most likely."""
     family, place = crosses.place(aim)
     values = [axis[at] for axis, at in zip(family.values, family.at(place), strict=True)]
     ops = {getattr(value, "op", "") for value in values}
@@ -286,7 +286,7 @@ def batch(source: CoverageSource, collector: Collector, seed: int) -> list[Cover
 
 @dataclass(slots=True)
 class Covered(Coverage):
-    """Counts of a program on the model that counts as well."""
+    """Coverage of a program on the model that counts."""
 
     crosses: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # numbers of those reached
     times: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # how often each
@@ -295,14 +295,14 @@ class Covered(Coverage):
 
 @cache
 def _collector(config: CoreConfig) -> Collector:
-    """One for all programs of a process: it knows words that it has met."""
+    """Return the collector of this process, which caches decoded words."""
     return Collector(config)
 
 
 def run_counted(
     executable: Executable, config: CoreConfig, machine: Machine, read: Callable[[Path], T], **how: Any
 ) -> tuple[RunResult, T]:
-    """Run a program on the model that counts, and read what it has written."""
+    """Run a program on the model that counts, and read the counts that it writes."""
     library = model_library("core", config, covered=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts"
@@ -311,8 +311,6 @@ def run_counted(
 
 
 class Total:
-    """Counts of all programs together."""
-
     def __init__(self, config: CoreConfig) -> None:
         self.collector = Collector(config)
         _, self.points = run_counted(RandomProgram(()).executable(), config, Machine(), read_points)
@@ -321,18 +319,17 @@ class Total:
         self.components = {name: module["component"] for name, module in manifest["modules"].items()}
 
     def add(self, run: ProgramRun) -> None:
-        """Add what a program has reached."""
         covered = run.coverage
         self.collector.counts[covered.crosses] += covered.times
         self.used |= covered.points
 
     @property
     def used_points(self) -> UsedPoints:
-        """Lines and bits of the core with whether programs used them."""
+        """Lines and bits of the core, and whether programs used them."""
         return merged(self.points, self.used)
 
     def families(self) -> dict[str, dict[str, int]]:
-        """Crosses to reach, crosses reached and places out of reach of each family."""
+        """Count the crosses to reach, those reached, and the places out of reach of each family."""
         crosses, table = self.collector.crosses, dict[str, dict[str, int]]()
         for name, family in crosses.families.items():
             states, met = family.states.ravel(), crosses.part(name, self.collector.counts) > 0

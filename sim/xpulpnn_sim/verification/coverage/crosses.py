@@ -1,4 +1,4 @@
-"""The crosses that programs are to reach, made of the instruction table of a configuration, and those that cannot be.
+"""The crosses that programs should reach, derived from the instruction table, and the places that are out of reach.
 
 A cross is a place in one of several grids: an instruction with where an operand comes from and how long ago, with what
 it waited for, with an interrupt around it, and so on. Each place is a cross to reach, no cross at all, or out of reach
@@ -95,7 +95,7 @@ class Family:
         return ", ".join(axis[at] for axis, at in zip(self.axes, self.at(place), strict=True))
 
     def at(self, place: int) -> tuple[int, ...]:
-        """The position on each axis of a place of the flattened grid."""
+        """Return the position on each axis of a place of the flattened grid."""
         return tuple(map(int, np.unravel_index(place, self.states.shape)))
 
 
@@ -115,12 +115,11 @@ def _family(name: str, meaning: str, axes: Sequence[Axis], judge: Judge) -> Fami
 
 
 def row_name(row: Insn) -> str:
-    """A row for people."""
     return f"{row.mnemonic} {row.operands}".strip()
 
 
 class Crosses:
-    """All crosses of a configuration, numbered through."""
+    """All crosses of a configuration, numbered across the families."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
@@ -142,7 +141,7 @@ class Crosses:
         self.states = np.concatenate([family.states.ravel() for family in self.families.values()])
 
     def place(self, number: int) -> tuple[Family, int]:
-        """The family of a place, and the place in it."""
+        """Return the family of a cross, and its place in the flattened grid."""
         at = bisect_right(self._firsts, number) - 1
         return self._grids[at], number - self._firsts[at]
 
@@ -152,11 +151,10 @@ class Crosses:
         return f"{family.name}: {family.label(place)}"
 
     def part(self, name: str, counts: NDArray[Any]) -> NDArray[Any]:
-        """Counts of the places of a family, out of those of all places."""
+        """Return the counts of one family."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
     def reads(self, row: Insn) -> RegisterReads:
-        """Operands that a row reads."""
         return self._reads[row.key]
 
     def _all(self, config: CoreConfig) -> Iterator[Family]:
@@ -277,7 +275,6 @@ class Crosses:
 
 @cache
 def crosses_of(config: CoreConfig) -> Crosses:
-    """The crosses of a configuration, made once."""
     return Crosses(config)
 
 

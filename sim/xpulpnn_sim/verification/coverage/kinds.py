@@ -55,12 +55,12 @@ _PRODUCER_OF[InsnClass.JUMP] = Producer.LINK
 
 
 def text_of(member: InsnClass | Producer) -> str:
-    """Name of a class of instructions or of a producer in reports."""
+    """Return the name of an instruction class or a producer in reports."""
     return _TEXTS.get(member.name, member.name.lower().replace("_", " "))
 
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
-    """Producers of the registers that a row writes."""
+    """Return the producers of the registers that a row writes."""
     if row.is_pair:
         # port A writes both sums late, as loaded values; the base is early
         return (Producer.PAIR, Producer.BASE) if row.writes_base else (Producer.PAIR,)
@@ -74,14 +74,14 @@ def producers_of(row: Insn) -> tuple[Producer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RegisterReads:
-    """Operands that a row reads, of a compressed one those of its expansion."""
+    """Operands that a row reads; for a compressed row, those of its expansion."""
 
     slots: tuple[str, ...]  # register operands out of `rs1`, `rs2` and `rd`, those of x0 left out
     entries: tuple[str, ...]  # entries of the NN-RF
 
 
 def _sample(row: Insn) -> int:
-    """A word of a row; the highest values are legal in nearly all, and name registers other than x0."""
+    """Return a word of a row; the highest values are legal in nearly all, and name registers other than x0."""
     word = row.match
     for token in row.tokens:
         high, step = token.field.high, token.field.step
@@ -90,7 +90,7 @@ def _sample(row: Insn) -> int:
 
 
 def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
-    """Illegal words that fit the pattern of a row but for one operand, which holds what the row excludes."""
+    """Return illegal words that match the pattern of a row except in one operand, whose value the row excludes."""
     words: list[int] = []
     for token in row.restricted:
         others = [value for value in range(token.field.high + 1) if not token.field.accepts(value)]
@@ -105,7 +105,7 @@ ENTRIES = ("activation", "weight", "kappa", "lambda", "second activation")
 
 
 def reads_of(row: Insn) -> RegisterReads:
-    """The operands of a row; those that are x0 in every word are none."""
+    """Return the operands that a row reads, without those that are x0 in every word."""
     fetched = decoding(frozenset(Extension), ALL_WIDTHS)(_sample(row))
     assert fetched is not None
     reads = fetched.insn.reads | fetched.reads
@@ -131,7 +131,7 @@ accesses memory; and the offset of a branch.
 
 
 class Words:
-    """Looks words up."""
+    """Decodes words into the details that coverage needs."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
@@ -144,7 +144,7 @@ class Words:
         self._known: dict[int, Any] = {}
 
     def of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
-        """An array of details for words, row :data:`NOTHING` for illegal ones."""
+        """Return an array of details for words, row :data:`NOTHING` for illegal ones."""
         distinct, which = np.unique(words, return_inverse=True)
         unknown = [word for word in distinct.tolist() if word not in self._known]
         self._known |= zip(unknown, self._described(unknown), strict=True)
@@ -165,7 +165,7 @@ class Words:
         return table
 
     def _reserved(self, word: int) -> int:
-        """The row whose pattern an illegal word fits."""
+        """Return the row whose pattern an illegal word matches."""
         size = instruction_size(word)
         for row in self._restricted:
             if row.size == size and word & row.mask == row.match:

@@ -1,4 +1,4 @@
-"""The page of coverage: one file that needs nothing but a browser."""
+"""The coverage report: one HTML file without external resources."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -31,7 +31,6 @@ _VERILOG = (
 
 
 def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapping[str, str], command: str) -> None:
-    """Write the page in one step."""
     crosses = total.collector.crosses
     page = Page(
         title="Coverage of random programs",
@@ -80,7 +79,7 @@ def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
 
 
 def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
-    """Crosses that were not reached, and those that were though they cannot be."""
+    """Crosses that were not reached, and those that were reached although they are out of reach."""
     holes, impossible = summary["holes"], summary["impossible"]
     if impossible:
         yield Markup('<p class="hole">Reached, though they cannot be: {}</p>').format(len(impossible))
@@ -94,7 +93,7 @@ def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
 
 
 def _timing(total: Total) -> Markup:
-    """The grid of kinds and producers: how often each distance was met at once and after a wait."""
+    """The grid of kinds and producers: how often each distance was reached at once and after a stall."""
     crosses = total.collector.crosses
     family = crosses.families["timing"]
     states = family.states
@@ -112,12 +111,12 @@ def _timing(total: Total) -> Markup:
 
 
 def _mark(count: int, state: int) -> str:
-    """Return the class of the mark of a place: none, out of reach, reached, or a hole."""
+    """Return the CSS class of a place: none, out of reach, reached, or a hole."""
     return "none" if state < 0 else "out" if state else "" if count else "hole"
 
 
 def _instructions(total: Total) -> Iterator[Markup]:
-    """Instructions by extension, each with what was reached of the crosses of every family."""
+    """Instructions by extension, with the crosses reached in each family."""
     crosses, counts = total.collector.crosses, total.collector.counts
     columns: dict[str, list[tuple[int, int]]] = {}
     times: list[int] = []
@@ -148,7 +147,7 @@ def _pairs(
     rows: Sequence[Sequence[TableCell]],
     pairs: Mapping[str, Sequence[tuple[int, int]]],
 ) -> NamedTable:
-    """A table whose last columns tell how many of how many were reached; what is incomplete is set off."""
+    """A table whose last columns show how many of how many were reached; incomplete ones are highlighted."""
     incomplete = {_of(pair): "bad" for column in pairs.values() for pair in column if pair[0] < pair[1]}
     return NamedTable(
         title=title,
@@ -188,7 +187,7 @@ def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
 
 
 def _plain(kind: str, rows: Sequence[Sequence[Any]], headings: Sequence[str] = ()) -> Markup:
-    """A table that is not to be sorted, whose cells may be marks."""
+    """A table that cannot be sorted, whose cells may contain markup."""
 
     def row(cells: Sequence[Any], tag: str) -> Markup:
         cell = Markup(f"<{tag}>{{}}</{tag}>")

@@ -1,4 +1,4 @@
-"""Any instruction of the table as a few lines that may stand anywhere in a random program, whatever it does.
+"""Places any instruction of the table in a few lines that are safe anywhere in a random program.
 
 Also pairs of instructions, the first of which writes a register that the second one uses.
 """
@@ -43,12 +43,12 @@ _STEP = WORD_BYTES
 
 
 class NoWayError(Exception):
-    """Nothing can be placed so."""
+    """No safe lines exist for an instruction."""
 
 
 @dataclass(slots=True)
 class Placed:
-    """An instruction with what it needs."""
+    """An instruction with the lines it needs around it."""
 
     before: list[str]  # lines some time before it
     text: str
@@ -58,18 +58,18 @@ class Placed:
     needs: dict[str, str] = field(default_factory=dict[str, str])
 
     def behind(self, lines: Sequence[str] = ()) -> list[str]:
-        """All lines, with others right before the instruction."""
+        """Return all lines, with others right before the instruction."""
         return [*self.before, *lines, self.text, *self.after]
 
     def registers(self, row: Insn) -> set[int]:
-        """Registers of the instruction, one of ``row``."""
+        """Return the registers of the instruction of ``row``."""
         used = {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
         return used | ({self.values["rd"] + 1} if row.is_pair else set[int]())
 
 
 @dataclass(slots=True)
 class ProducedPair:
-    """Lines of a pair."""
+    """Lines of two instructions, the first of which writes a register that the second uses."""
 
     before: list[str]
     producer: list[str]  # what writes the register; the last instruction does
@@ -78,14 +78,14 @@ class ProducedPair:
 
 
 def placed_destination(row: Insn) -> Token | None:
-    """The operand that names the register of the result."""
+    """Return the operand that names the result register."""
     bases = {operand.base.field.name for operand in row.forms if operand.increment and operand.base}
     names = [name for name in written_fields(row) if name not in bases]
     return next((token for token in row.tokens if token.field.name in names), None)
 
 
 def token_of(row: Insn, slot: str) -> Token | None:
-    """The operand that stands in the register field ``slot`` of the (expanded) instruction; None: it is implied."""
+    """Return the operand in the register field ``slot`` of the expanded instruction; None if it is implied."""
     tokens = [token for token in row.tokens if token.field.kind is FieldKind.REGISTER]
     if row.size == WORD_BYTES:
         return next((token for token in tokens if token.field.name in (slot, "rs3" if slot == "rd" else slot)), None)
@@ -102,7 +102,7 @@ def token_of(row: Insn, slot: str) -> Token | None:
 
 
 class Placer:
-    """Writes single instructions, and pairs."""
+    """Writes single instructions and pairs."""
 
     def __init__(self, draw: Draw, rows: Sequence[Insn], *, interrupts: bool) -> None:
         self.draw, self.interrupts = draw, interrupts
@@ -123,7 +123,7 @@ class Placer:
         fails: bool = False,
         crosses_word: bool = False,
     ) -> Placed:
-        """An instruction of ``row``; raises :class:`NoWayError`."""
+        """Place an instruction of ``row``; raise :class:`NoWayError` if that is not possible."""
         pins, kind = dict(pins or {}), row.insn_class
         if kind in MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
@@ -142,7 +142,7 @@ class Placer:
         return self._plain(row, pins, keep)
 
     def filler(self, keep: Collection[int] = ()) -> str:
-        """An instruction of a cycle that writes none of ``keep``."""
+        """Return a single-cycle instruction that writes none of ``keep``."""
         return self.draw.arithmetic(keep, group=Group.INTEGER)
 
     def _plain(self, row: Insn, pins: Mapping[str, int], keep: Collection[int]) -> Placed:
@@ -178,7 +178,7 @@ class Placer:
         return Placed(before, placed.text, [self.filler(keep), f"{over}:"], placed.values, {"rs1": over})
 
     def _loop(self, row: Insn, pins: dict[str, int], keep: Collection[int]) -> Placed:
-        """Loops that end at once: no other count is left behind."""
+        """Place a loop instruction whose loop ends at once and leaves no count behind."""
         draw, number = self.draw, pins.setdefault("L", self.draw.rng.randrange(2))
         off = f"lp.counti {number}, 0"
         counts = [token.field.name for token in row.tokens if token.field.name == "lpcnt12"]
@@ -260,14 +260,14 @@ class Placer:
         return Placed(before, placed.text, [], placed.values, needs)
 
     def _offset(self, token: Token) -> int:
-        """A small immediate, or x0 as a register."""
+        """Return a small immediate, or x0 for a register."""
         if token.field.kind is FieldKind.REGISTER:
             return 0
         near = range(max(token.field.low, -_NEAR), min(token.field.high, _NEAR) + 1)
         return self.draw.rng.choice([value for value in near if token.accepts(value)])
 
     def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> ProducedPair:
-        """A pair whose second instruction reads what the first one writes in the operand ``slot``."""
+        """Return a pair whose second instruction reads in the operand ``slot`` what the first writes."""
         is_second = row.is_pair and slot == "rs2"  # the second of two sums, in the register behind rd
         token, chosen = token_of(row, "rd" if is_second else slot), dict(pins or {})
         register = layout.SP if token is None else self._register(token)
@@ -293,7 +293,7 @@ class Placer:
         return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register} | placed.registers(row))
 
     def overwritten(self, row: Insn, producer: Producer) -> ProducedPair:
-        """A pair that writes the same register, which the second instruction does not read."""
+        """Return a pair that writes the same register, which the second instruction does not read."""
         token = placed_destination(row)
         register = layout.RA if token is None else self._register(token)
         pins = {} if token is None else {token.field.name: register}
@@ -313,7 +313,7 @@ class Placer:
         return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
-        """Something that writes anything into a register: what prepares it, and what ends with it."""
+        """Return code that writes any value to a register: its preparation, and the instruction that writes."""
         if producer is Producer.LINK:
             over = self.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self.filler({register}), f"{over}:"]
@@ -339,7 +339,7 @@ class Placer:
         raise NoWayError
 
     def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
-        """The same with a value: a number or a label."""
+        """Return code like :meth:`_free` that writes a number or the address of a label."""
         name = ABI_NAMES[register]
         is_label = not value[0].isdigit()
         load = f"{'la' if is_label else 'li'} {_T2}, {value}"
@@ -383,7 +383,7 @@ class Placer:
                 raise NoWayError
 
     def _mac_load(self, producer: Producer, name: str, load: str) -> tuple[list[str], list[str]]:
-        """A Mac&Load that adds a product with zero, or moves its base."""
+        """Return a Mac&Load that adds a product with zero, or increments its base."""
         row = self.draw.rng.choice([row for row in self._rows[producer] if not row.reloads_other and row.accumulates])
         form = f"{row.mnemonic} {{}}, ({{}}!), {{}}"
         if producer is Producer.MAC_LOAD_BASE:

@@ -80,7 +80,7 @@ _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 
 
 def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, ...]:
-    """Mutants in all parts of the core."""
+    """Choose mutants in all parts of the core."""
     parts: dict[str, list[str]] = {}
     for line in places(dict.fromkeys(lines)):
         parts.setdefault(_part(fields_of(line)["-cell"]), []).append(line)
@@ -109,7 +109,7 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
 
 
 def _part(cell: str) -> str:
-    """Instance path of the module in which a cell was before all became one; empty for the top."""
+    """Return the instance path of the module of a cell before flattening; empty for the top."""
     match = _INSTANCE.match(cell)
     if match:
         return match[1].replace("\\", "").rstrip(".")
@@ -160,14 +160,12 @@ extern "C" int chosen_mutant() { return chosen; }
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutatedCore:
-    """The compiled core with its mutants."""
-
     library: Path
     digest: str  # hash of the design
     mutants: tuple[Mutant, ...]  # what may be chosen; their numbers are 1, 2,
 
     def choose(self, number: int) -> None:
-        """Make the models of this process that are created from now on the mutant ``number``; 0 for the core itself."""
+        """Choose the mutant ``number`` for models that this process creates from now on; 0 for the core itself."""
         ctypes.CDLL(str(self.library)).choose_mutant(ctypes.c_int(number))
 
 
@@ -186,7 +184,7 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
 
 
 def write_part(place: str, folder: Path, yosys: Yosys) -> str:
-    """Write a flat module of the core alone, for mutants of its cells."""
+    """Write one module of the core, flattened, for mutants of its cells."""
     part = place.replace(".", "_")
     script = _PART.format(top=TOP, place=place, part=part)
     yosys.run(script, folder, what=place, results=[f"{part}.il"], name=part)
@@ -194,7 +192,7 @@ def write_part(place: str, folder: Path, yosys: Yosys) -> str:
 
 
 def command_in(part: str, place: str, mutant: Mutant) -> str:
-    """The command of a mutant of the core, in the module that :func:`write_part` has written."""
+    """Return the command of a mutant of the core for the module that :func:`write_part` has written."""
     cell = "$flatten" + "".join(f"\\{name}." for name in place.split("."))
     rest = mutant.cell.removeprefix(cell)
     inner = f"$flatten{rest}" if rest.startswith("\\") else rest
@@ -206,7 +204,7 @@ def _enable(number: int) -> str:
 
 
 def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
-    """The core with the usual ports, around the one with the enables."""
+    """Wrap the core and its enables in a module with the usual ports."""
     declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
     pins = [f".{port['name']}({port['name']})" for port in ports]
     made = set(re.findall(rf"\b{_ENABLE}\d+\b", text))
@@ -237,14 +235,12 @@ def running(config: CoreConfig) -> InputConstraints:
 
 
 class CoreProver:
-    """Compares mutants with a core."""
-
     def __init__(self, config: CoreConfig, folder: Path, yosys: Yosys, timeout_s: int) -> None:
         self._config, self._folder, self._yosys, self._timeout_s = config, folder, yosys, timeout_s
         self._whole: MutatedGates | None = None
 
     def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-        """Verdicts as they come."""
+        """Yield verdicts as they are reached."""
         left = {mutant.number: mutant for mutant in waiting}
         occurring = [(place, CONSTRAINTS[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
@@ -268,7 +264,7 @@ class CoreProver:
         return MutantComparer(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, constraints=occurring)
 
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
-        """The core with some mutants at least."""
+        """Return the core with at least these mutants."""
         if self._whole is None:
             changes = {mutant.number: mutant.command for mutant in mutants}
             self._whole = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
@@ -276,7 +272,7 @@ class CoreProver:
 
 
 def _parts(mutants: Sequence[Mutant]) -> list[str]:
-    """Paths of the parts that mutants lie in, those around others behind them, without the whole core."""
+    """Return the paths of the modules that contain mutants, innermost first, without the whole core."""
     paths: set[str] = set()
     for mutant in mutants:
         names = [] if mutant.module == TOP else mutant.module.split(".")
@@ -285,7 +281,7 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
 
 
 def _proof(compared: MutantComparison) -> Proof:
-    """Verdict of a comparison; what is equal only from reset on, or only then, is so for what occurs."""
+    """Return the verdict of a comparison; equality that holds only from reset on counts as legal."""
     if compared.verdict == EQUIVALENT:
         return Proof(verdict=EQUIVALENT if compared.scope == UNCONSTRAINED else LEGAL)
     if compared.scope == OUTPUTS:
@@ -310,7 +306,7 @@ def judge_all(
     waiting: Sequence[int],
     tell: Tell,
 ) -> None:
-    """Judge mutants by so many retirements of random programs each, and by all other programs."""
+    """Run random programs of ``instructions`` retirements, and all other programs, on each mutant."""
     model = CoreModel(source.config, core.library)
     core.choose(0)
     programs = [*random_programs(source, instructions, model), *directed_programs(model)]
@@ -357,7 +353,6 @@ def judge_core(
     resume: bool,
     progress: Progress,
 ) -> list[Judged]:
-    """Judge the mutants of a core."""
     folder.mkdir(parents=True, exist_ok=True)
     progress("model", 0, settings.count)
     core = mutated_core(source.config, settings.count, settings.seed, folder, yosys)

@@ -1,4 +1,4 @@
-"""Mutants of a unit or of a core: what finds them, proofs about those that are left, and what is known already."""
+"""Mutants of a unit or of a core: the tests that kill them, proofs about survivors, and saved verdicts."""
 
 import json
 import shlex
@@ -44,7 +44,7 @@ class Mutant:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Options of a command of Yosys, whose names may begin with a backslash; of sources the first one of ours."""
+    """Parse the options of a Yosys command; names may begin with a backslash, and the first source of ours counts."""
     words = shlex.split(line.replace("\\", "\\\\"))
     root = f"{Path(xpulpnn.__file__).parent.parent}/"
     given = [(name, value) for name, value in pairwise(words) if name.startswith("-")]
@@ -53,7 +53,7 @@ def fields_of(line: str) -> dict[str, str]:
 
 
 def mutant_of(number: int, line: str, *, module: str = "", command: str = "") -> Mutant:
-    """The mutant that a command of Yosys makes."""
+    """Return the mutant that a Yosys command makes."""
     options = fields_of(line)
     return Mutant(
         number=number,
@@ -68,7 +68,7 @@ def mutant_of(number: int, line: str, *, module: str = "", command: str = "") ->
 
 
 def places(lines: Iterable[str]) -> list[str]:
-    """Commands of Yosys but those in a clock: when a register takes its value over is not part of the description."""
+    """Return the Yosys commands except those that change a clock, which is not part of the description."""
     return [line for line in lines if not fields_of(line)["-port"].endswith("CLK")]
 
 
@@ -78,15 +78,13 @@ EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Verdict of a proof about a mutant."""
-
     verdict: str = ""  # see EQUIVALENT; empty without a proof
     example: str = ""  # inputs that show what is `different`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A mutant and what became of it."""
+    """A mutant and its verdict."""
 
     mutant: Mutant
     killed: str  # `check`, `time` or `simulator`; empty if nothing found it
@@ -112,12 +110,12 @@ _VERDICT = tuple(field.name for field in fields(Judged) if field.name != "mutant
 
 
 def rows_of(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """An object for each mutant, for JSON."""
+    """Return an object for each mutant, for JSON."""
     return [asdict(each.mutant) | {name: getattr(each, name) for name in _VERDICT} for each in judged]
 
 
 def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
-    """Results of all campaigns in ``folder``, by the name of the unit."""
+    """Read the results of all campaigns in ``folder``, by the name of the unit."""
     results: dict[str, Sequence[Judged]] = {}
     for path in sorted(folder.glob(f"*/{RESULT}")):
         try:
@@ -157,7 +155,7 @@ BASE = "base.il"  # file that holds the design itself as Yosys understands it; t
 def find_places(
     component: Any, top: str, folder: Path, yosys: Yosys, *, places: int, seed: int, more: str = "", among: str = ""
 ) -> list[str]:
-    """Commands of Yosys that change the component, and the component itself in :data:`BASE`."""
+    """Return Yosys commands that mutate the component, which is written to :data:`BASE`."""
     (folder / "unit.il").write_text(rtlil.convert(component, name=top))
     select = f"select -set works {among}\n" if among else ""
     script = _PREPARE.format(
@@ -170,7 +168,7 @@ def find_places(
 def apply_all(
     mutants: Sequence[Mutant], control: Callable[[Mutant], str], top: str, folder: Path, yosys: Yosys, more: str = ""
 ) -> str:
-    """Verilog of the design that holds all mutants, each under an input, its width and its value there."""
+    """Return Verilog of the design with all mutants, each enabled by an input of a width and value."""
     if not mutants:
         raise ToolError(f"yosys must find places for mutants in {top}, but found none")
     changes = "\n".join(mutant.command.replace("mutate ", f"mutate -ctrl {control(mutant)} ", 1) for mutant in mutants)
@@ -187,8 +185,6 @@ _UNCHANGED = "unchanged"  # record of the mutants that have the gates of the des
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationSettings:
-    """Options of the judgement of a unit or of a core."""
-
     count: int  # mutants of each
     seed: int  # which mutants
     jobs: int  # mutants that run side by side
@@ -198,7 +194,7 @@ class MutationSettings:
 
 @dataclass(frozen=True, slots=True)
 class MutantProver:
-    """Compares mutants with the design; what is found is kept as it comes."""
+    """Compares mutants with the design; verdicts are saved as they are reached."""
 
     mutants: Sequence[Mutant]
     results: Results
@@ -214,7 +210,7 @@ class MutantProver:
         return digest(xpulpnn_sim.proofs.mutants, xpulpnn_sim.verification.mutants)
 
     def proved(self) -> dict[int, Proof]:
-        """Mutants that are known to change nothing, by number, on which no test need run."""
+        """Return the mutants known to be equivalent or legal, by number, which need no test."""
         numbers = self.results.find(_UNCHANGED, self.key)
         if numbers is None:
             # equal gates are one
@@ -226,7 +222,7 @@ class MutantProver:
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
 
     def prove(self, left: Sequence[Mutant], progress: Progress) -> dict[int, Proof]:
-        """Verdicts of the mutants that were proved, by number."""
+        """Return the verdicts of the mutants that were proved, by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
         progress("proofs", len(known), len(left))
         for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):

@@ -1,4 +1,4 @@
-"""Programs that judge a core: those of ``xpulpnn verify``, then directed programs, then the cycle costs."""
+"""Programs that judge a core: random programs, directed programs, and the cycle costs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class CoreModel(NamedTuple):
 
 
 class _Keeper(Checker):
-    """A checker that keeps what it is given."""
+    """Saves copies of the blocks of a run."""
 
     def __init__(self) -> None:
         self.blocks = [(np.zeros(0, RETIREMENT), np.zeros(0, np.uint32), np.zeros(0, GRANT))]
@@ -54,13 +54,12 @@ _MRET = find("mret", "").match
 
 
 class Advance(Checker):
-    """Notes the last cycle in which an instruction retired outside of handlers, which may be interrupted themselves."""
+    """Records the last cycle in which an instruction outside of interrupt handlers retired."""
 
     def __init__(self) -> None:
         self.last, self._depth = 0, 0
 
     def __call__(self, block: Block) -> Findings:
-        """Look at the next retirements."""
         records = block.records()
         # before each instruction and behind it
         change = np.zeros((len(records), 2), np.int64)
@@ -76,7 +75,7 @@ class Advance(Checker):
 
 
 class Stream:
-    """All that a run of a program on a core shows."""
+    """All that a run of a program shows of a core."""
 
     def __init__(self, executable: Executable, machine: Machine, core: CoreModel) -> None:
         keeper = _Keeper()
@@ -84,12 +83,12 @@ class Stream:
         self.records, self.lines, self.grants = map(np.concatenate, zip(*keeper.blocks, strict=True))
 
     def retires_as(self, other: "Stream") -> bool:
-        """Return whether both have passed and retired the same, interrupts under the same lines."""
+        """Return whether both passed and retired the same instructions, with interrupts on the same lines."""
         passed = self.result.exit.ok and other.result.exit.ok
         return passed and _same(self.records, other.records) and np.array_equal(self.lines, other.lines)
 
     def shows_as(self, other: "Stream") -> bool:
-        """Return whether nothing outside the core tells them apart but the time."""
+        """Return whether nothing outside the core but the time differs."""
         mine, its = self.result.memory, other.result.memory
         return (
             self.retires_as(other)
@@ -99,7 +98,7 @@ class Stream:
 
 
 def _same(mine: NDArray[Any], its: NDArray[Any]) -> bool:
-    """Compare structs but for their numbers and cycles."""
+    """Compare records except for their numbers and cycles."""
     names = [name for name in mine.dtype.names or () if name not in WIDE_FIELDS]
     return len(mine) == len(its) and all(np.array_equal(mine[name], its[name]) for name in names)
 
@@ -132,8 +131,6 @@ _LATE = (Reason.MAX_CYCLES, Reason.ENDLESS_LOOP, Reason.TRAP_LOOP, Reason.DEADLO
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding of a program."""
-
     how: str = ""  # CHECK or TIME; empty if nothing
     test: str = ""
     text: str = ""  # the first line of the report
@@ -157,7 +154,7 @@ class ProgramJudge:
             raise ToolError(f"{name} must pass on the core itself, but: {finding.text}")
 
     def judge(self) -> Finding:
-        """Run the program on the mutant that is chosen; what is not as on the core itself is checked in full."""
+        """Run the program on the chosen mutant; if it behaves differently from the core, check it in full."""
         limit = 2 * self.right.result.cycles + _SPARE_CYCLES
         short = replace(self._machine, max_cycles=min(limit, self._machine.max_cycles))
         stream = Stream(self._executable, short, self._core)
@@ -169,7 +166,7 @@ class ProgramJudge:
         return finding
 
     def _checked(self, machine: Machine) -> Finding:
-        """Run the program with the checks that ``verify``, or the tests of directed programs, make."""
+        """Run the program with the checks of ``verify``, or those of the tests of directed programs."""
         check, (config, library), advance = self._case is not None, self._core, Advance()
         result = run_program(
             self._executable, config, machine, lockstep=True, check=check, library=library, also=[advance]
@@ -185,14 +182,14 @@ class ProgramJudge:
 
 
 def _finding_at_end(result: RunResult, name: str) -> Finding:
-    """Finding of the end of a run."""
+    """Return what the end of a run shows."""
     if result.exit.ok:
         return Finding()
     return Finding(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
 
 
 def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> Iterator[ProgramJudge]:
-    """The programs that ``xpulpnn verify`` runs for so many instructions."""
+    """Yield the programs that ``xpulpnn verify`` would run for ``instructions`` retirements."""
     done = 0
     for seed in count():
         case = source.case(seed)
@@ -204,7 +201,7 @@ def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> I
 
 
 def directed_programs(core: CoreModel) -> Iterator[ProgramJudge]:
-    """The directed programs, with fast memory and then with slow memory."""
+    """Yield the directed programs with fast memory, then with slow memory."""
     for timing, (machine, rate) in _TIMINGS.items():
         for case in programs_of(core.config):
             surroundings = replace(machine, irq_rate=rate * case.interrupts)
@@ -213,13 +210,12 @@ def directed_programs(core: CoreModel) -> Iterator[ProgramJudge]:
 
 @cache
 def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
-    """The rows and their program."""
     rows = cost_rows(config)
     return tuple(rows), cost_program(rows, counted=config.performance_counters).executable()
 
 
 def cost_programs(core: CoreModel) -> Finding:
-    """Measure the cycle costs, each wait under its cause."""
+    """Compare the cycle costs with the documentation, each stall under its cause."""
     rows, executable = _costs(core.config)
     machine, name = Machine(max_cycles=_DIRECTED_CYCLES), "cycle costs"
     result, account, base = cost_run(core.config, executable, machine, core.library)

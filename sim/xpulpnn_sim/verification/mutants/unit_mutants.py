@@ -1,4 +1,4 @@
-"""Mutants of a unit, all in one design: an input of it says which of them it is; its bench on each of them."""
+"""Mutants of a unit in one design with an input that selects one, and the bench of the unit on each."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ _ALONE = ("core_demux", "obi_mux")  # benches of units whose initiators have one
 
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> InputConstraints:
-    """When each output is looked at, and which inputs stay or come only after others; ``bits`` of a word."""
+    """Return when each output matters, and which inputs are stable or follow others; ``bits`` of a word."""
     pairs = list(_pairs(outputs)) + [
         (values, tuple(name for name in payload if name.partition("[")[0] in outputs))
         for values, payload in _OF_UNITS.get(bench, ())
@@ -148,7 +148,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
 
 
 def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
-    """Transfers left of a run that ends in its block, by each place in the block."""
+    """Yield the transfers left of a run that ends in its block, for each place in the block."""
     low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
     for place in range(_RUN):
         bits = {f"{bundle}addr[{low + bit}]": {place >> bit & 1} for bit in range(exact_log2(_RUN))}
@@ -156,7 +156,7 @@ def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
 
 
 def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[Handshake]:
-    """Request, grant and answer of the OBI ports with the request among ``asking``, if an answer is to one request."""
+    """Yield the OBI handshakes with the request among ``requesting``, if a response answers one request."""
     for name in requesting:
         bundle = name.removesuffix("req")
         port = Handshake(name, f"{bundle}gnt", f"{bundle}rvalid")
@@ -166,7 +166,7 @@ def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[
 
 
 def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
-    """Values of ports, and the outputs that they let be looked at."""
+    """Yield port values, and the outputs that matter only with them."""
     for name in outputs:
         bundle, _, last = name.rpartition("__")
         if bundle and last in _SEEN_WITH:
@@ -217,7 +217,7 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 
 
 def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> InputConstraints:
-    """Inputs that occur at a unit with a bench."""
+    """Return the inputs that can occur at a unit with a bench."""
     if name not in _OCCURS:
         unit = UNITS[name]
         constraints = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
@@ -230,7 +230,7 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
 
 
 def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-    """Verdicts of a unit's mutants as they come."""
+    """Yield the verdicts of a unit's mutants as they are reached."""
     for mutant in waiting:
         comparison = judge.compare(mutant.number)
         verdict = comparison.verdict
@@ -240,7 +240,7 @@ def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tupl
 
 
 def _shown(comparison: MutantComparison) -> str:
-    """Words that are not 0 in the last cycle of a counterexample, and a bit that is wrong then."""
+    """Format the last cycle of a counterexample: inputs that are not 0, and the wrong signal."""
     cycles: Sequence[Mapping[str, int]] = comparison.counterexample
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
     more = ["..."] if len(given) > _SHOWN_PORTS else []
@@ -261,7 +261,6 @@ def judge_unit(
     resume: bool,
     progress: Progress,
 ) -> list[Judged]:
-    """Judge the mutants of a unit."""
     benched = UNITS[unit]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULT).unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Verification programs: random ones with shrinking, directed ones, and those that measure cycle costs."""
+"""Random programs and their shrinking, and the designs they run on."""

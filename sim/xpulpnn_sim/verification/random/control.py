@@ -27,7 +27,7 @@ _OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Resources that the code around a block leaves to it."""
+    """Resources that the surrounding code leaves to a block."""
 
     scale: int = 1  # how often the block is executed, at most
     loops: frozenset[int] = frozenset()  # hardware loops that are free
@@ -39,8 +39,6 @@ class Context:
 
 
 class ControlBlocks:
-    """Writes random blocks."""
-
     def __init__(self, draw: Draw, weights: Mapping[str, float], system: SystemBlocks) -> None:
         self._draw, self._rng, self.system = draw, draw.rng, system
         self.functions: dict[str, int] = {}
@@ -75,7 +73,7 @@ class ControlBlocks:
         self._weights = [weights[kind] for kind in self._kinds]
 
     def block(self, context: Context) -> ProgramBlock:
-        """One block of any kind that the context allows."""
+        """Return a block of any kind that the context allows."""
         while True:
             kind = self._rng.choices(self._kinds, self._weights)[0]
             if kind == "wfi" and context.scale > _SLOW_SCALE:
@@ -90,7 +88,7 @@ class ControlBlocks:
                     return block
 
     def blocks(self, context: Context, count: int) -> tuple[ProgramBlock, ...]:
-        """Up to ``count`` blocks, fewer if they get too long for the loops and branches around them."""
+        """Return up to ``count`` blocks, fewer if they get too long for the surrounding loops and branches."""
         blocks: list[ProgramBlock] = []
         for _ in range(count):
             block = self.block(context)
@@ -99,7 +97,7 @@ class ControlBlocks:
         return tuple(blocks)
 
     def function(self, loops: frozenset[int], budget: int) -> ProgramBlock:
-        """A function that returns through ra and uses nothing a caller relies on, of about so many instructions."""
+        """Return a function of about ``budget`` instructions that uses nothing a caller relies on."""
         name = self._draw.label("function")
         self.left = budget
         context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
@@ -137,7 +135,7 @@ class ControlBlocks:
         return ProgramBlock("stack", (first,), between, (second,))
 
     def _condition(self, target: str, reach: int) -> list[str]:
-        """A branch to ``target``; now and then after making a condition with an immediate true."""
+        """Branch to ``target``, sometimes after making the condition true with an immediate."""
         draw = self._draw
         insn = draw.deal(Group.BRANCH, Group.SHORT_BRANCH) if reach < _SHORT_BRANCH else draw.deal(Group.BRANCH)
         name = next(token.field.name for token in insn.tokens if token.field.name in ("boff13", "cb9"))
@@ -169,7 +167,7 @@ class ControlBlocks:
         return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), _LONGEST_BODY)))
 
     def _indirect(self, target: str, link: int) -> list[str]:
-        """jalr to ``target``: right after the address is written, from memory, with an offset, with bit 0 set."""
+        """Jump by jalr: right after the address is written, from memory, with an offset, or with bit 0 set."""
         draw, rng = self._draw, self._rng
         lines = [f"la {_X6}, {target}"]
         if link == RA and draw.chance(0.3):
@@ -189,14 +187,14 @@ class ControlBlocks:
         return [*lines, f"jalr {ABI_NAMES[link]}, {offset}({_X6})"]
 
     def _jump(self, context: Context) -> ProgramBlock:
-        """A forward jump over blocks that are fetched at most."""
+        """Jump forward over blocks that are never executed."""
         target = self._draw.label("to")
         children = self.blocks(replace(context, scale=0), self._rng.choice((0, 1, 1, 2)))
         head = self._direct(target, total_bytes(children), context, link=self._draw.destination())
         return ProgramBlock("jump", tuple(head), children, (f"{target}:",))
 
     def _direct(self, target: str, reach: int, context: Context, link: int) -> list[str]:
-        """Any jump to ``target`` that writes at most ``link`` or a free link register."""
+        """Return a jump to ``target`` that writes at most ``link`` or a free link register."""
         if self._draw.chance(0.4):
             return self._indirect(target, link)
         if reach < _SHORT_JUMP and self._draw.chance(0.5):
@@ -204,7 +202,7 @@ class ControlBlocks:
         return [f"jal {ABI_NAMES[link]}, {target}"]
 
     def _jump_to(self, target: str, context: Context) -> str:
-        """One instruction that jumps to a near ``target``."""
+        """Return one instruction that jumps to a near ``target``."""
         jumps = (f"jal {ABI_NAMES[self._draw.destination()]}, {target}", f"c.j {target}")
         return self._rng.choice((*jumps, f"c.jal {target}") if RA in context.links else jumps)
 
@@ -226,7 +224,7 @@ class ControlBlocks:
         return ProgramBlock("subroutine", head, children, (ret, f"{back}:"))
 
     def _may_call(self, context: Context) -> bool:
-        """Functions return through ra and use the other link register themselves."""
+        """Return whether a call is allowed: functions return through ra and use the other link register."""
         return bool(self.functions) and context.links >= {RA, LINK}
 
     def _call(self, context: Context) -> ProgramBlock | None:
@@ -238,7 +236,7 @@ class ControlBlocks:
         return ProgramBlock("call", tuple(call))
 
     def _affordable(self, context: Context, children: int) -> int:
-        """Iterations of a loop that the budget allows."""
+        """Return the iterations of a loop that the budget allows."""
         return max(0, self.left) // (2 * max(1, context.scale) * (1 + _CHILD_COST * children))
 
     def _counted(self, context: Context) -> ProgramBlock | None:
@@ -258,7 +256,7 @@ class ControlBlocks:
         return ProgramBlock("counted", (f"li {name}, {count}", f"{start}:"), body, (step, back, f"{after}:"))
 
     def _loop(self, context: Context) -> ProgramBlock | None:
-        """A hardware loop, sometimes with an inner one that shares its end."""
+        """Return a hardware loop, sometimes with an inner loop that shares its end."""
         if not context.loops:
             return None
         rng = self._rng
@@ -281,13 +279,13 @@ class ControlBlocks:
         return self._hardware_loop(number, count, body, last, after, (inner[0], inner[1] + before))
 
     def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
-        """Now and then a requantisation, right behind the set-up of a loop or a branch."""
+        """Return a requantisation now and then, right behind the set-up of a loop or a branch."""
         texts = self._draw.requantised(0.7)
         self.left -= context.scale * len(texts)
         return tuple(ProgramBlock("arithmetic", (text,)) for text in texts)
 
     def _last(self, number: int, after: str, context: Context) -> tuple[tuple[ProgramBlock, ...], str]:
-        """The last instruction of a loop body, and what must be executed before it."""
+        """Return the last instruction of a loop body, and code that must come before it."""
         draw, rng = self._draw, self._rng
         self.left -= context.scale
         match rng.randrange(12):
@@ -375,7 +373,7 @@ class ControlBlocks:
         return (*lines, f"{start}:")
 
     def _by_csr(self, number: int, start: str, end: str) -> list[str]:
-        """Loop CSRs; the lowest bit written to them is dropped."""
+        """Set up a loop through CSRs; the lowest bit of addresses is ignored."""
         lines: list[str] = []
         for name, label in (("lpstart", start), ("lpend", end)):
             lines.append(f"la {_X6}, {label}")
@@ -385,7 +383,7 @@ class ControlBlocks:
         return lines
 
     def _turns(self, limit: int) -> int:
-        """A number of iterations: the corners 0, 1 and 2 often, larger ones up to ``limit``."""
+        """Draw a number of iterations: often 0, 1 or 2, and larger ones up to ``limit``."""
         rng = self._rng
         choices = [0, 1, 2, 2, 3, rng.randrange(3, 9), rng.randrange(8, 40), rng.randrange(100, 1000)]
         return rng.choice([count for count in choices if count <= max(limit, 2)])

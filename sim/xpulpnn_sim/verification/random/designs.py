@@ -1,4 +1,4 @@
-"""The designs that random programs run on: the Verilated core, and the simulator, also with a fault on purpose."""
+"""Designs that random programs run on: the Verilated core, and the simulator, with or without a fault."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -45,7 +45,7 @@ Listener = Callable[[Records], None]  # Takes the retirements of a run, block by
 
 
 def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
-    """The machine of the random program ``seed``, with the fields that are ``chosen``."""
+    """Return the machine of the random program ``seed``, with the ``chosen`` fields."""
     rng = Random(f"machine {seed}")
     machine = Machine(seed=seed, max_cycles=MAX_CYCLES, max_instructions=MAX_INSTRUCTIONS, bus_errors=BUS_ERRORS)
     machine = replace(machine, reset_after=reset_cycle(seed))
@@ -64,26 +64,26 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
 
 
 def reset_cycle(seed: int) -> int:
-    """The cycle after which the random program ``seed`` is reset and starts again; most are."""
+    """Return the cycle after which the random program ``seed`` is reset and starts again; 0 for none."""
     rng = Random(f"reset {seed}")
     return 0 if rng.random() < _NO_RESET_CHANCE else rng.randrange(1, 1 << rng.randrange(*_RESET_BITS))
 
 
 def _slowness(machine: Machine) -> float:
-    """About how many times longer a program takes than with an ideal memory."""
+    """Estimate how many times longer a program takes than with an ideal memory."""
     latency = max(machine.response_latency, machine.fetch_latency)
     return latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
 
 
 def with_halts(machine: Machine, seed: int) -> Machine:
-    """The machine of the random program ``seed`` with requests to halt, and interrupts rarer by the time these take."""
+    """Return the machine with halt requests, and with interrupts rarer by the time that these take."""
     rate = machine.halt_rate * _slowness(machine) or Random(f"halts {seed}").choice(_HALT_RATES)
     irq_rate = machine.irq_rate / (1 + _HALT_CYCLES * rate)
     return replace(machine, halt_rate=round(rate / _slowness(machine), 6), irq_rate=round(irq_rate, 6))
 
 
 def shown_machine(machine: Machine) -> str:
-    """The fields of a machine that are not at their default, for people."""
+    """Format the fields of a machine that are not at their default."""
     changed = [
         f"{field.name} {getattr(machine, field.name)}"
         for field in fields(machine)
@@ -95,7 +95,7 @@ def shown_machine(machine: Machine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The end of one run in lock step."""
+    """The result of a run in lock step."""
 
     reason: Reason  # PASS if the program ended well and every retirement was right
     text: str  # report for people
@@ -108,7 +108,7 @@ class Verdict:
 
     @classmethod
     def of(cls, result: RunResult) -> "Verdict":
-        """The verdict on a run on the RTL; a difference from the simulator comes before its end."""
+        """Return the verdict on a run on the RTL; a mismatch with the simulator outranks the end of the program."""
         reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
         return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 
@@ -158,7 +158,7 @@ def run_reference_core(
 def reference_design(
     executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, fault: Fault | None = None
 ) -> Verdict:
-    """The simulator itself as the design: checks the programs, and with a ``fault`` the checks."""
+    """Use the simulator itself as the design: this checks the programs, and with a ``fault`` the checks."""
     limit = min(machine.max_cycles, _REFERENCE_STEPS)
     end, records, _ = run_reference_core(
         config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault
@@ -178,7 +178,7 @@ def core_design(
     library: Path | None = None,
     engine: str = "core",
 ) -> Verdict:
-    """The Verilated core, or another model of it, in lock step with the simulator."""
+    """Run on the Verilated core, or another model of it, in lock step with the simulator."""
     return Verdict.of(
         run_program(
             executable,
@@ -201,7 +201,7 @@ DESIGNS: dict[str, Design] = {
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
-    """Compile what the processes will share."""
+    """Compile the models before processes share them."""
     if engine in MODELS:
         for config in configs:
             model_library(MODELS[engine], config)
@@ -218,7 +218,7 @@ def cost_run(
 
 
 def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> tuple[list[Measured], str | None]:
-    """Measure cost rows on the Verilated core with an ideal memory; also the first wrong counter, if one is."""
+    """Measure cost rows on the Verilated core with ideal memory; also return the first wrong counter, if any."""
     executable = cost_program(rows, counted=config.performance_counters).executable()
     result, account, base = cost_run(config, executable, Machine(max_cycles=MAX_CYCLES))
     if not (result.exit.ok or result.mismatches):

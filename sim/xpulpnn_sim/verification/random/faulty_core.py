@@ -1,5 +1,4 @@
-"""A design with any number of faults, one of which is chosen: a core by the number of its hart, a cluster by what
-software has stored as its result."""
+"""A design with many faults, one of which is selected: by the hart number of a core, by a stored word of a cluster."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,8 +26,7 @@ _LSB = 16
 
 
 def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
-    """The faults that a core with this configuration can have: of its bridges to Wishbone, of its counters, if it has
-    any, or else of the core."""
+    """Return the faults of the Wishbone bridges, of the performance counters if there are any, or of the core."""
     if engine == WISHBONE:
         return BRIDGE_FAULTS
     if config.performance_counters:
@@ -39,12 +37,12 @@ def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
 
 
 def hart_of(number: int) -> int:
-    """The number of the hart that has the fault ``number``, counted from 1; 0 for the core itself."""
+    """Return the hart number that selects the fault ``number``, counted from 1; 0 selects none."""
     return number << _LSB
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
-    """The compiled model that an engine has of a design, with these faults, each asleep until it is chosen."""
+    """Compile the model of a design with these faults, each inactive until it is selected."""
     top, rig = RIGS[engine]
     with ExitStack() as stack:
         for number, fault in enumerate(faults, start=1):
@@ -58,8 +56,6 @@ def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], en
 
 @dataclass(frozen=True, slots=True)
 class FaultDetection:
-    """A fault of a core, and how it was found."""
-
     fault: Fault
     check: str  # the check that found it; empty if none did
     instructions: int  # retired instructions of random programs until then
@@ -69,8 +65,7 @@ class FaultDetection:
 def find_faults(
     source: CoreSource, faults: Sequence[Fault], instructions: int, seed: int = 0, engine: str = CORE
 ) -> Iterator[FaultDetection]:
-    """Run random programs on the core with each fault until one fails or there are enough instructions, then the cycle
-    costs of a core alone."""
+    """Run random programs, then cycle costs, on the core with each fault, until one of them detects it."""
     config = source.config
     library, rows = faulty_model(config, faults, MODELS[engine]), cost_rows(config)
     costs = cost_program(rows, counted=config.performance_counters).executable()
@@ -102,6 +97,6 @@ def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, see
 
 
 def _finding(report: str) -> str:
-    """The line of a report that says what is wrong."""
+    """Return the line of a report that says what is wrong."""
     lines = report.splitlines()
     return lines[2].strip() if report.startswith("difference at") and len(lines) > 2 else lines[0]

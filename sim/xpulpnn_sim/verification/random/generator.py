@@ -1,4 +1,4 @@
-"""Constrained-random programs: a seed decides everything."""
+"""Constrained-random programs, determined by a seed."""
 
 from dataclasses import replace
 from random import Random
@@ -60,7 +60,7 @@ STYLES = ("balanced", *list(_COLUMNS)[1:-1])
 
 
 def weights_of(config: CoreConfig, style: str) -> dict[str, float]:
-    """Frequencies of the blocks that a core can execute, in programs of a style or of a cluster."""
+    """Return the frequencies of blocks in programs of a style, or of a cluster, that the core can execute."""
     weights = _COLUMNS[style] if style == "cluster" else {**_COLUMNS["base"], **_COLUMNS.get(style, {})}
     absent = {"quantise": not config.qnt, "requantise": not config.requantise}
     return {kind: weight for kind, weight in weights.items() if not absent.get(kind)}
@@ -74,7 +74,6 @@ _FUNCTION_SCALE = 4  # calls that are assumed of a function while it is written
 
 
 def initial_registers(draw: Draw) -> ProgramBlock:
-    """Values for all registers of the random instructions."""
     words = {register: random_word(draw.rng) for register in (*POOL, *RARE)}
     if draw.groups[Group.REQUANTISE]:
         exact = draw.config.requantise_exact
@@ -84,7 +83,6 @@ def initial_registers(draw: Draw) -> ProgramBlock:
 
 
 def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> RandomProgram:
-    """The random program number ``seed``."""
     rng = Random(f"program {seed}")
     draw, style = Draw(rng, config), rng.choice(STYLES)
     control = ControlBlocks(draw, weights_of(config, style), SystemBlocks(draw, interrupts=interrupts))
@@ -116,7 +114,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
 
 
 def framed(program: RandomProgram, *, interrupts: bool) -> RandomProgram:
-    """A program whose first block sets the registers, with interrupts enabled behind it, and all registers stored."""
+    """Return the program with interrupts enabled after its first block, and all registers stored at its end."""
     first, *blocks = program.main
     if interrupts:
         lines = ("addi t1, zero, -1", "csrrw zero, mie, t1", "csrrsi zero, mstatus, 8")

@@ -1,4 +1,4 @@
-"""Runs of memory accesses and Mac&Loads inside the window, and parameters that spread results of the requantisation."""
+"""Runs of memory accesses and Mac&Loads inside a window, and operands of requantisations near their range."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -24,8 +24,7 @@ _X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
 
 
 def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
-    """A word whose low bits shift a random word about into the range of ``width`` bits; with ``exact`` a product of 64
-    bits too, with a small zero point."""
+    """Return a word whose low bits shift a random word to about ``width`` bits; a 64-bit product with ``exact``."""
     word = rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | rng.randrange(XLEN - width - 1, XLEN - width + 1)
     if not exact:
         return word
@@ -43,7 +42,7 @@ class Aimed:
 
 
 def aimed_run(insn: Insn, rng: Random) -> Aimed:
-    """Operands for the row ``insn``: any factor and accumulator, and the lambda that brings the sum where it must be.
+    """Draw operands of a pv.rq: any factor and accumulator, and the lambda that gives a result near the range.
 
     What the shift drops is all zeros or all ones now and then, so that sums lie directly at the bounds.
     """
@@ -64,7 +63,7 @@ def aimed_run(insn: Insn, rng: Random) -> Aimed:
 
 
 def _aimed_exactly(target: int, rng: Random) -> Aimed:
-    """Operands of a pv.rqx for a result, if there are any: the shift and the zero point say which product it takes."""
+    """Draw operands of a pv.rqx for a result, if there are any, for random shift and zero point."""
     shift = rng.choice((0, 1, XLEN - 1, XLEN, *_LONGEST_SHIFTS, *(rng.randrange(2 * XLEN) for _ in range(_CORNERS))))
     zero = rng.choice((0, 0, rng.randrange(-(1 << 7), 1 << 7)))
     most = (1 << XLEN - 1) - 1
@@ -84,7 +83,7 @@ def _aimed_exactly(target: int, rng: Random) -> Aimed:
 
 
 def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
-    """Lines that put ``value`` into a register, now and then as a loaded value."""
+    """Return code that sets a register to ``value``, sometimes through memory."""
     name = ABI_NAMES[register]
     lines = [f"li {name}, 0x{value:x}"]
     if draw.chance(0.3):
@@ -93,7 +92,7 @@ def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
 
 
 def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
-    """Both parameters loaded, and a pv.rq with an aimed result, as close to each other as chance will have it."""
+    """Return a pv.rq with an aimed result behind the loads of its parameters, in random order."""
     # registers of `keep` stay as they are
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
     operands = aimed_run(insn, rng)
@@ -144,39 +143,34 @@ _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may 
 
 @dataclass(slots=True)
 class _Known:
-    """Contents of registers as far as they are known while the run is written down."""
+    """What is known about register contents while a run is generated."""
 
     # distance a base may have from the masked address, by register
     bases: dict[int, int] = field(default_factory=dict[int, int])
     small: set[int] = field(default_factory=lambda: {0})  # registers that hold at most _SMALL
 
     def forget(self, register: int) -> None:
-        """The register now holds anything."""
         self.bases.pop(register, None)
         if register:
             self.small.discard(register)
 
     @property
     def registers(self) -> set[int]:
-        """Registers worth keeping."""
         return self.bases.keys() | (self.small - {0})
 
 
 def memory_operand(insn: Insn) -> Operand:
-    """The operand of an access."""
     return next(operand for operand in insn.forms if operand.is_memory)
 
 
 class MemoryRun:
-    """Writes one run."""
-
     def __init__(self, draw: Draw, style: str) -> None:
         self._draw, self._rng, self._style = draw, draw.rng, style
         self._groups = tuple(group for group in STYLES[style] if draw.groups[group]) or _LOADS_AND_STORES
         self._known = _Known()
 
     def block(self, length: int) -> ProgramBlock:
-        """A run of about ``length`` instructions: base registers made valid, then the accesses."""
+        """Return about ``length`` instructions: base registers made valid, then the accesses."""
         draw, rng = self._draw, self._rng
         with draw.narrowed(rng.choice((2, 3, len(POOL)))):
             head = self._prepare()
@@ -193,7 +187,7 @@ class MemoryRun:
         return ProgramBlock(self._style, head, tuple(children))
 
     def _prepare(self) -> tuple[str, ...]:
-        """Bases made valid in the last lines, so that accesses follow at once; sometimes as loaded values."""
+        """Make bases valid in the last lines, so that accesses follow at once; sometimes through memory."""
         draw, rng = self._draw, self._rng
         lines: list[str] = []
         bases = rng.sample(POOL, rng.choice((1, 1, 2)))
@@ -213,7 +207,7 @@ class MemoryRun:
         return tuple(lines)
 
     def _access(self) -> str | None:
-        """One access, or None if the rows drawn cannot be made to stay inside the window."""
+        """Return an access, or None if the drawn rows cannot be kept inside the window."""
         draw, known = self._draw, self._known
         for _ in range(_ATTEMPTS):
             insn = draw.deal(*self._groups)
@@ -227,7 +221,7 @@ class MemoryRun:
         return None
 
     def _pins(self, insn: Insn) -> dict[str, int] | None:
-        """Base and offset of an access; None if nothing fits."""
+        """Choose base and offset of an access; None if nothing fits."""
         draw, rng, known = self._draw, self._rng, self._known
         operand = memory_operand(insn)
         if operand.base is None:
@@ -270,7 +264,7 @@ class MemoryRun:
         return rng.choice(choices) if choices else None
 
     def _offset_register(self, operand: Operand, base: int) -> int | None:
-        """Post-increment forms take any register, since the old base is the address; the base is then lost."""
+        """Choose the offset register; post-increment forms take any, since the old base is the address."""
         known, rng = self._known, self._rng
         if operand.increment and (not base or self._draw.chance(0.5)):
             return self._draw.source()
@@ -300,7 +294,7 @@ class MemoryRun:
                 known.forget(values[name])
 
     def _step(self, operand: Operand, values: dict[str, int]) -> int:
-        """Bytes by which an increment moves the base; far outside if nobody knows."""
+        """Return the bytes by which an increment moves the base, or a large number if unknown."""
         if operand.value is None:
             return _INCREMENT
         token = operand.value.field

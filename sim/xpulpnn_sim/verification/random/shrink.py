@@ -1,4 +1,4 @@
-"""From a failing program to a minimal one: delta debugging over the blocks, then over the machine."""
+"""Shrinks a failing program by delta debugging: first its blocks, then its machine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -27,7 +27,7 @@ def _with(case: Case, **parts: Any) -> Case:
 
 
 def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """A shortest sublist that still fails, in the sense that no single item can be left out (ddmin)."""
+    """Return a sublist that still fails and from which no single item can be removed (ddmin)."""
     remaining = tuple(items)
     chunk = len(remaining)
     while chunk:
@@ -43,8 +43,6 @@ def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) ->
 
 
 class Shrinker:
-    """Makes a failing case small."""
-
     def __init__(
         self,
         fails: Callable[[Case], bool],
@@ -66,7 +64,7 @@ class Shrinker:
                 return case
 
     def _try(self, case: Case) -> bool:
-        """Try a candidate; remembered, since different cuts give the same program."""
+        """Run a candidate unless its result is known, since different cuts give the same program."""
         try:
             text = case.program.text()
             key = (text, case.machine, case.program.data_seed)
@@ -83,11 +81,11 @@ class Shrinker:
         return self._known[key]
 
     def _first(self, case: Case, *candidates: Case) -> Case:
-        """The first candidate that fails in place of the case."""
+        """Return the first candidate that fails, or the case."""
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
     def _machine(self, case: Case) -> Case:
-        """No wait states, no interrupts: every field at its default value, all at once or one by one."""
+        """Set fields of the machine to their defaults: no wait states, no interrupts."""
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
@@ -103,7 +101,7 @@ class Shrinker:
         return self._first(case, *(ProgramCase(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
     def _skeleton(self, case: Case) -> Case:
-        """The simplest handlers, zeros as data."""
+        """Use the simplest handlers, and zeros as data."""
         case = self._first(case, _with(case, handlers=PLAIN))
         for name in ("nests", "loops", "filler"):
             simpler = replace(case.program.handlers, **{name: getattr(PLAIN, name)})
@@ -111,7 +109,7 @@ class Shrinker:
         return self._first(case, _with(case, data_seed=None))
 
     def _blocks(self, case: Case) -> Case:
-        """Leave blocks out, then single lines of what is left; functions move into the program if they can."""
+        """Remove blocks, then single lines; move functions into the program if possible."""
         for name in ("main", "functions"):
             case = self._part(case, name, getattr(case.program, name))
         if names := names_of(case.program.functions):
@@ -124,11 +122,11 @@ class Shrinker:
         return case
 
     def _part(self, case: Case, name: str, blocks: tuple[ProgramBlock, ...]) -> Case:
-        """The case with as few of the blocks in a part of the program as fail."""
+        """Minimise the blocks in a part of the program."""
         return _with(case, **{name: minimise_list(blocks, lambda rest: self._try(_with(case, **{name: rest})))})
 
     def _numbers(self, case: Case) -> Case:
-        """Constants as small as possible: loop counts and register values."""
+        """Make constants as small as possible: loop counts and register values."""
         for at, block in enumerate(case.program.main):
             before, after = case.program.main[:at], case.program.main[at + 1 :]
             lines = (replace(block, head=(line,)) for line in _simpler_lines(block.head[0]))
@@ -137,7 +135,7 @@ class Shrinker:
 
 
 def _by_line(blocks: Iterable[ProgramBlock]) -> tuple[ProgramBlock, ...]:
-    """The same lines, each a block of its own."""
+    """Return the same lines as blocks of one line each."""
     return tuple(ProgramBlock(block.kind, (line,)) for block in blocks for line in block.lines())
 
 
@@ -153,7 +151,7 @@ def _simpler_lines(line: str) -> Iterator[str]:
 
 
 def shorter(machine: Machine, verdict: Verdict) -> Machine:
-    """The machine for smaller programs than one that ended so: they may run as long, or a part of it without an end."""
+    """Return the machine with limits for smaller programs: about the same cycles, and fewer for an endless one."""
     cycles = min(2 * verdict.cycles + _SPARE_CYCLES, machine.max_cycles)
     share = _ENDLESS_SHARE if verdict.reason is Reason.MAX_CYCLES else 1
     return replace(machine, max_cycles=cycles, max_instructions=machine.max_instructions // share)
@@ -185,11 +183,11 @@ def _heading(case: Case, run: ProgramRun) -> list[str]:
 
 
 def program_listing(case: Case, run: ProgramRun) -> str:
-    """The whole minimal program; assembles to the words that fail."""
+    """Return the whole minimal program as assembly."""
     return case.program.listing(_heading(case, run))
 
 
 def excerpt(case: Case, run: ProgramRun) -> str:
-    """The minimal program for people: only what the generator wrote, not what is around it."""
+    """Return only what the generator wrote, without handlers and prologue, to read on a terminal."""
     lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
     return "\n".join([*(f"# {line}" for line in _heading(case, run)), *indented(lines)]) + "\n"

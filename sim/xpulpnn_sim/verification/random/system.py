@@ -35,8 +35,6 @@ _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions 
 
 
 class SystemBlocks:
-    """Writes the blocks of this module."""
-
     def __init__(
         self, draw: Draw, *, interrupts: bool = False, unfetched: Window = UNFETCHED, failing: Window = FAILING
     ) -> None:
@@ -45,7 +43,7 @@ class SystemBlocks:
         self._rng = draw.rng
 
     def csr(self, *, last: bool = False) -> ProgramBlock:
-        """A CSR access: readable, writable, read-only or missing registers."""
+        """Access a CSR: readable, writable, read-only or missing."""
         # the `last` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
         # stay for ever
         draw, rng = self._draw, self._rng
@@ -87,7 +85,7 @@ class SystemBlocks:
         return ProgramBlock("csr", access.head, (ProgramBlock("csr", (read,)),))
 
     def _missing(self) -> int:
-        """An address without a register, or a read-only one."""
+        """Return an address without a register, or of a read-only one."""
         if self._draw.chance(0.3):
             return self._rng.choice([csr.address for csr in _READABLE if csr.access is CsrAccess.RO])
         while True:
@@ -107,7 +105,7 @@ class SystemBlocks:
         return ProgramBlock("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
 
     def count(self) -> ProgramBlock:
-        """All performance counters count, and wrap or stay at their largest value, which may be near."""
+        """Enable all performance counters, sometimes near their largest value, to wrap or to saturate."""
         rng = self._rng
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, pcer, {_X6}", f"csrrwi zero, pcmr, {rng.choice((1, 3))}")
         if self._draw.chance(_NEAR_CHANCE):
@@ -115,7 +113,7 @@ class SystemBlocks:
         return ProgramBlock("counters", lines)
 
     def count_some(self) -> ProgramBlock:
-        """Some performance counters stand still for a few instructions, or all do; most count again behind them."""
+        """Stop some or all performance counters for a few instructions, and most times start them again."""
         draw, rng = self._draw, self._rng
         enables, mode = (ABI_NAMES[draw.destination()] for _ in range(2))
         lines = (
@@ -128,24 +126,24 @@ class SystemBlocks:
         return ProgramBlock("counters", lines, (*between, reads), self.count().head if draw.chance(0.8) else ())
 
     def read_counters(self, number: int = len(_PERFORMANCE)) -> ProgramBlock:
-        """Some performance counters are read, others each time, and what controls them; or all."""
+        """Read ``number`` performance counters and their control registers in random order."""
         names = self._rng.sample([csr.name for csr in _PERFORMANCE], number)
         reads = (f"csrrs {ABI_NAMES[self._draw.destination()]}, {name}, zero" for name in names)
         return ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads))
 
     def trap(self) -> ProgramBlock:
-        """An instruction that traps; the handler goes on behind it."""
+        """Execute an instruction that traps; the handler continues behind it."""
         text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
         return ProgramBlock("trap", (text or self._draw.illegal(),))
 
     def unfetched(self) -> ProgramBlock:
-        """A jump to where nothing can be fetched; the handler comes back by the link, which is in t1."""
+        """Jump to an address that cannot be fetched; the handler returns by the link in t1."""
         base, size = self._unfetched
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
         return ProgramBlock("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
 
     def failing(self, loops: Collection[int]) -> ProgramBlock:
-        """A load or store that fails, wholly or in one of its words, and what must not act before the fault is known.
+        """Access memory that answers with an error, and try to let the next instruction act before the fault is known.
 
         Of the hardware loops only ``loops`` may change; the count they get makes them jump nowhere.
         """
@@ -165,19 +163,18 @@ class SystemBlocks:
         return ProgramBlock("failing", lines)
 
     def wait(self) -> ProgramBlock:
-        """wfi with every interrupt enabled in mie, whatever MIE says; a fence where there are no interrupts."""
+        """Wait for an interrupt with all lines enabled in mie; without interrupts, execute a fence."""
         if not self._interrupts:
             return self.fence()
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._draw.requantised(), "wfi")
         return ProgramBlock("wfi", lines)
 
     def fence(self) -> ProgramBlock:
-        """fence or fence.i without a purpose."""
         row = self._draw.rows[self._rng.choice((("fence", "pred,succ"), ("fence.i", "")))]
         return ProgramBlock("fence", (*self._draw.requantised(), self._draw.text(row, self._draw.values(row))))
 
     def vectors(self) -> ProgramBlock:
-        """Move mtvec between the two tables and the two modes; the bits in between are ignored."""
+        """Move mtvec between the two tables and modes; the bits in between are ignored."""
         table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
         value = table | self._rng.getrandbits(8)
         return ProgramBlock(
@@ -185,11 +182,11 @@ class SystemBlocks:
         )
 
     def enable(self, *, on: bool) -> ProgramBlock:
-        """Switch interrupts on or off."""
+        """Enable or disable interrupts."""
         return ProgramBlock("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
 
     def leave(self) -> ProgramBlock:
-        """mret to the code behind it; interrupts are off while mepc matters."""
+        """Execute mret to the code behind it; interrupts are off while mepc matters."""
         draw, target = self._draw, self._draw.label("mret")
         head = ["csrrci zero, mstatus, 8"]
         if draw.chance(0.5):
@@ -200,7 +197,7 @@ class SystemBlocks:
         return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
     def self_modify(self, flush: tuple[str, ...] = ()) -> ProgramBlock:
-        """Overwrite an instruction ahead, and empty caches by ``flush``; every further visit exchanges it again."""
+        """Overwrite an instruction ahead and flush caches by ``flush``; each execution exchanges it again."""
         draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)
