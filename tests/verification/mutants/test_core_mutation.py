@@ -115,9 +115,8 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(tmp_path, monke
 
     def run(*, instructions: int, resume: bool, proof_s: int = 0) -> list[str]:
         settings = MutationSettings(count=4, seed=1, jobs=1, limit_s=1, proof_s=proof_s)
-        results = core_mutants.judge_core(
-            source, settings, instructions, tmp_path, yosys, resume=resume, progress=lambda *_: None
-        )
+        how = {"resume": resume, "progress": lambda *_: None}
+        results = core_mutants.judge_core(source, settings, instructions, tmp_path, yosys, **how)
         return [result.killed or result.proof for result in results]
 
     runs = [run(instructions=many, resume=again) for many, again in ((5, False), (5, True), (6, True), (6, False))]

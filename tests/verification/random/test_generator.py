@@ -63,9 +63,7 @@ def test_a_seed_is_a_program_whatever_the_hash_seed():
     )
     command = [sys.executable, "-c", code]
     environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")
-    first, second = (
-        subprocess.run(command, env=environment, capture_output=True, check=True).stdout for environment in environments
-    )
+    first, second = (subprocess.run(command, env=env, capture_output=True, check=True).stdout for env in environments)
     assert first == second
 
 

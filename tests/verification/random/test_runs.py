@@ -39,13 +39,12 @@ SOURCES = [NoPrograms(config=preset(name), label=name) for name in ("xpulpnn", "
 @pytest.mark.parametrize(("jobs", "size"), [(1, 4), (2, 1000)])
 @pytest.mark.parametrize(("keep_going", "last"), [(True, 18), (False, FAILING)])
 def test_programs_are_those_up_to_the_last_one_needed(jobs, size, keep_going, last):
-    runs = []
+    runs, programs = [], enumerate(cycle(SOURCES))
 
     def batches():
-        for start in range(0, 1000, size):
-            # the runs before a batch are known
-            assert len(runs) == start
-            yield islice(enumerate(cycle(SOURCES)), start, start + size)
+        # a batch comes when all runs before it are known
+        while len(runs) % size == 0:
+            yield islice(programs, size)
 
     instructions = sum(map(length, range(18))) + 1
     for run in run_programs(batches(), instructions, keep_going=keep_going, jobs=jobs):
@@ -54,11 +53,9 @@ def test_programs_are_those_up_to_the_last_one_needed(jobs, size, keep_going, la
     assert [run.source.label for run in runs[:4]] == ["xpulpnn", "ri5cy"] * 2
 
 
-@pytest.mark.parametrize("chunk", [1, 4])
-def test_programs_stay_in_order(chunk):
+def test_programs_of_calls_stay_in_order():
     with executor(2) as pool:
-        runs = list(run_in_order(enumerate(SOURCES * 5, 7), pool, chunk))
-    assert [run.seed for run in runs] == list(range(7, 17))
+        assert [run.seed for run in run_in_order(enumerate(SOURCES * 5, 7), pool, 4)] == list(range(7, 17))
 
 
 def test_programs_whose_process_is_lost_are_named():

@@ -16,8 +16,6 @@ from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.flow
 
-SHORT = 2000
-"""Steps of a program that is quick to shrink."""
 SOURCE = CoreSource(config=PRESETS["xpulpnn-full"], label="--preset xpulpnn-full", design=reference_design)
 
 
@@ -45,14 +43,13 @@ def clobbered_by_interrupt(iss, retired):
 
 
 def faulty(fault):
-    """The same programs on a simulator with a fault."""
     return replace(SOURCE, design=partial(reference_design, fault=fault))
 
 
-def failing(fault, longest=SHORT, seeds=range(60)):
-    for seed in seeds:
+def failing(fault):
+    for seed in range(60):
         run = faulty(fault()).run(seed)
-        if run.verdict.reason is Reason.DIFFERENCE and run.verdict.instructions < longest:
+        if run.verdict.reason is Reason.DIFFERENCE and run.verdict.instructions < 2000:
             return run
     raise AssertionError("no program shows the fault")
 
