@@ -29,7 +29,7 @@ ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
 XPULPV2_WIDTHS = frozenset({16, 8})
 
 EXT_DATA_BITS = 64
-IF_SET: Mapping[str, bool] = {"if_set": True}
+OMITTED_IF_DEFAULT: Mapping[str, bool] = {"omit_default": True}
 """Metadata of a field that the description of a configuration omits while the field has its default value."""
 
 TCDM_SPACE = 1 << 20  # Bytes of the address range of the TCDM.
@@ -84,31 +84,31 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
-    """Configuration of the EX stage, back end and core."""
+    """Configuration of a core, and of its stages and units alone."""
 
     xpulpv2: bool = True  #: Post-increment memory access, hardware loops, scalar DSP, SIMD on 16 and 8 bit.
     xpulpnn: bool = True  #: SIMD on 4 and 2 bit; needs ``xpulpv2``.
     mac_load_nn: bool = True  #: Mac&Load with both factors from the NN-RF (``pv.mlsdot*``); needs ``xpulpnn``.
     mac_load_cu: bool = False  #: Compute&Update Mac&Load (``pv.cusdot*``); needs ``xpulpnn``.
     #: qnt: Threshold quantisation (``pv.qnt``) to the widths 4 and 2; needs ``xpulpnn`` and one of these widths.
-    qnt: bool = field(default=False, metadata=IF_SET)
+    qnt: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: mac_load_cross: Mac&Load of the nn form also with both update bits, which reload the activation that the product
     #:   does not use; needs ``mac_load_nn``.
-    mac_load_cross: bool = field(default=False, metadata=IF_SET)
+    mac_load_cross: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: mac_load_dot: Mac&Load of the nn form without accumulation (``pv.mldot*``); needs ``mac_load_nn``.
-    mac_load_dot: bool = field(default=False, metadata=IF_SET)
+    mac_load_dot: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: mac_load_pair: Mac&Load of one weight with two activations, two sums at a time (``pv.mlsduo*``, ``pv.mlduo*``);
     #:   needs ``mac_load_nn``.
-    mac_load_pair: bool = field(default=False, metadata=IF_SET)
+    mac_load_pair: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: mixed_weights: Mac&Load of two products also with weights of half or a quarter of the activations' width
     #:   (``pv.mlsduo*.b.n0`` and others); needs ``mac_load_pair``.
-    mixed_weights: bool = field(default=False, metadata=IF_SET)
+    mixed_weights: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: requantise: Requantisation by a factor, a summand and a shift (``pv.rqld``, ``pv.rqu``, ``pv.rqs``) to the
     #:   widths 8, 4 and 2; needs ``mac_load_nn`` and one of these widths.
-    requantise: bool = field(default=False, metadata=IF_SET)
+    requantise: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: requantise_exact: Requantisation also by a product of 64 bits, rounded once, with a zero point (``pv.rqxu``,
     #:   ``pv.rqxs``), and a multiplier that makes such a product in one cycle; needs ``requantise``.
-    requantise_exact: bool = field(default=False, metadata=IF_SET)
+    requantise_exact: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: dotp: Structure of the dot-product unit. Its widths are the SIMD widths of the whole core.
     dotp: DotpConfig = field(default_factory=DotpConfig)
     #: multiplier: Structure of the 32 x 32 bit multiplier: one product and sum left to the synthesis tool, or Booth
@@ -124,14 +124,14 @@ class CoreConfig:
     #: late_results: Results other than word additions and logic are registered behind EX and written from WB like
     #:   loaded words: the next instruction waits a cycle for them. For FPGAs; without ``qnt`` and multiplier
     #:   ``dot-product``.
-    late_results: bool = field(default=False, metadata=IF_SET)
+    late_results: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     performance_counters: bool = False  #: Adds the PULP performance counters (guide, "Performance counters").
     #: debug: Debug mode after the RISC-V debug specification: halting, stepping and resuming by a debug module.
-    debug: bool = field(default=False, metadata=IF_SET)
+    debug: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: triggers: Triggers of debug mode, 0 to 2: addresses of instructions, loads or stores at which the core halts.
-    triggers: int = field(default=TRIGGERS, metadata=IF_SET)
+    triggers: int = field(default=TRIGGERS, metadata=OMITTED_IF_DEFAULT)
     #: nn_csrs: The words of the NN-RF are CSRs too, which programs and debuggers may save and restore; needs Mac&Load.
-    nn_csrs: bool = field(default=False, metadata=IF_SET)
+    nn_csrs: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:

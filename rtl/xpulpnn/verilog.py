@@ -79,7 +79,7 @@ def plain(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         values = {item.name: getattr(value, item.name) for item in fields(value)}
         omitted = {
-            item.name for item in fields(value) if "if_set" in item.metadata and values[item.name] == item.default
+            item.name for item in fields(value) if "omit_default" in item.metadata and values[item.name] == item.default
         }
         return {name: plain(item) for name, item in values.items() if name not in omitted}
     if isinstance(value, Enum):

@@ -33,7 +33,7 @@ class OpCSel(enum.Enum, shape=2):
 
 
 class ImmSel(enum.Enum, shape=4):
-    """Immediate for operand b (guide, "Operand fields")."""
+    """Immediate for operand b (docs/isa/index.md)."""
 
     I_TYPE, S_TYPE, U_TYPE, SIMM5, LINK, WORD_BYTES, CLIP, FIELD = range(8)
     IMM6_SIGNED, IMM6_UNSIGNED, SHUFFLE_H, SHUFFLE_B = range(8, 12)
@@ -61,7 +61,7 @@ class WriteSel(enum.Enum, shape=2):
 
 
 class MacLoad(enum.Enum, shape=2):
-    """Form of Mac&Load (guide, "Mac&Load")."""
+    """Form of Mac&Load (docs/isa/mac-load.md)."""
 
     NONE, NN, CU = range(3)
 
@@ -80,7 +80,7 @@ class System(enum.Enum, shape=3):
 
 
 class HwLoopOp(enum.Enum, shape=3):
-    """Hardware-loop set-up instructions (guide, "Loop set-up")."""
+    """Hardware-loop set-up instructions (docs/isa/xpulpv2.md)."""
 
     NONE, STARTI, ENDI, COUNT, COUNTI, SETUP, SETUPI = range(7)
 
@@ -266,9 +266,9 @@ def _mac_load_pair(insn: Insn) -> Fields:
     """Return Mac&Load of two products: a load to the NN-RF with increment; port A writes both sums in WB."""
     fields: Fields = {"ex.unit": Unit.ALU, "pair.valid": True, "wb_write": WriteSel.RD}
     fields |= _immediate(ImmSel.WORD_BYTES)
-    # the register after rd is read instead of rs2, for a separate operand
     if insn.wgt_fmt is not None and insn.fmt is not None:
         fields["pair.half" if insn.wgt_fmt == insn.fmt + 1 else "pair.quarter"] = True
+    # the second sum, in the register after rd, is read instead of rs2
     fields |= {"rd_used": insn.accumulates, "rs2_used": insn.accumulates}
     if insn.writes_base:
         fields |= {"lsu.valid": True, "lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RS1}

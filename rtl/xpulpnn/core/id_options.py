@@ -31,14 +31,14 @@ class IdOption:
         self.insn, self.ctrl = insn, insn.ctrl
 
     def hazards(self) -> list[Value]:
-        """Return conditions in which the instruction waits for a value from WB."""
+        """Return conditions in which the instruction waits for a value from WB, which count as load-use stalls."""
         return []
 
     def reads_loaded_entry(self) -> list[Value]:
         """Return conditions in which the instruction reads the NN-RF entry that the instruction in EX may load."""
         return []
 
-    def drains(self) -> list[Value]:
+    def waits_for_older(self) -> list[Value]:
         """Return conditions in which the instruction waits until all older instructions are complete."""
         return []
 
@@ -82,7 +82,7 @@ class Debug(IdOption):
 class NnCsrs(IdOption):
     """CSRs for the words of the NN-RF, which wait for outstanding loads of these words."""
 
-    def drains(self):
+    def waits_for_older(self):
         is_entry = operand(self.insn.word, "csr")[NN_ENTRY_BITS:] == NN_BASE >> NN_ENTRY_BITS
         return [self.insn.accesses_csr & is_entry]
 

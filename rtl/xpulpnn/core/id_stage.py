@@ -174,7 +174,7 @@ class IdStage(Component):
         hazards += [ctrl.rs1_used & ~reads["rs1"].ready, ctrl.rs2_used & ~reads["rs2"].ready]
         hazards += [ctrl.rd_used & ~reads["rs3"].ready, *entry_hazards]
         waits_for_older = [(ctrl.system == System.WFI) | (ctrl.system == System.FENCE_I)]
-        waits_for_older += [wait for option in options for wait in option.drains()]
+        waits_for_older += [wait for option in options for wait in option.waits_for_older()]
         csr_write_in_ex = id_ex.valid & (id_ex.csr != CsrOp.NONE) & id_ex.csr_write
         legal = ~insn.decoder.illegal
         m.d.comb += [
