@@ -33,7 +33,7 @@ class OpCSel(enum.Enum, shape=2):
 
 
 class ImmSel(enum.Enum, shape=4):
-    """Immediate for operand b (docs/isa/index.md)."""
+    """Immediate for operand b (guide, "Operand fields")."""
 
     I_TYPE, S_TYPE, U_TYPE, SIMM5, LINK, WORD_BYTES, CLIP, FIELD = range(8)
     IMM6_SIGNED, IMM6_UNSIGNED, SHUFFLE_H, SHUFFLE_B = range(8, 12)
@@ -61,7 +61,7 @@ class WriteSel(enum.Enum, shape=2):
 
 
 class MacLoad(enum.Enum, shape=2):
-    """Form of Mac&Load (docs/isa/mac-load.md)."""
+    """Form of Mac&Load (guide, "Mac&Load")."""
 
     NONE, NN, CU = range(3)
 
@@ -80,7 +80,7 @@ class System(enum.Enum, shape=3):
 
 
 class HwLoopOp(enum.Enum, shape=3):
-    """Hardware-loop set-up instructions (docs/isa/xpulpv2.md)."""
+    """Hardware-loop set-up instructions (guide, "Loop set-up")."""
 
     NONE, STARTI, ENDI, COUNT, COUNTI, SETUP, SETUPI = range(7)
 
