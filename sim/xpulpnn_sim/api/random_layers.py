@@ -124,7 +124,6 @@ def turns(
 
 
 def covered(cases: Sequence[Case]) -> int:
-    """Return the number of :func:`turns` among the cases."""
     return len({(case.precision.x, case.precision.w, case.precision.y, case.variant) for case in cases})
 
 

@@ -88,7 +88,6 @@ def finish(path: Path | None, result: Any, *, good: bool = True, stop: Stop | No
 
 
 def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: str = "name") -> list[Item]:
-    """Return the items whose ``name`` matches a pattern; raise :class:`InputError` if a pattern matches nothing."""
     names, taken = [getattr(item, name) for item in known], set[str]()
     for pattern in patterns:
         matches = fnmatch.filter(names, pattern)

@@ -111,7 +111,6 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
         return tuple(select_names("+".join(self.variant), tuple(self.kernel.variants), "--variant"))
 
     def require_fitting(self) -> None:
-        """Raise :class:`InputError` for options that exclude each other."""
         clusters_only = {option.name for option in fields(ClusterRuns)} - {"jobs", "cores"}
         one_core_only = ("grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves")
         defaults = {option.name: option.default for option in fields(self)}

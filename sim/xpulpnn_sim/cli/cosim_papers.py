@@ -273,7 +273,6 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
 
 
 def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
-    """Return the ways that the core can run; raise :class:`InputError` if one was requested that it cannot."""
     able = [way for way in ways if CLASSIFIER_VARIANTS[way[0]] <= core.extensions]
     if able and (is_open or len(able) == len(ways)):
         return able

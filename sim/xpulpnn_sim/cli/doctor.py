@@ -47,7 +47,6 @@ def _package(distribution: str, module: str) -> Callable[[], tuple[str, str] | N
 
 
 def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None], package: str = "") -> Tool:
-    """Return a program of a Debian package, which has the same name by default."""
     return Tool(name=name, purpose=purpose, needed=False, install=f"apt-get install {package or name}", find=find)
 
 

@@ -198,7 +198,6 @@ def _moved(
 
 
 def write_network(described: Described, path: Path) -> list[Path]:
-    """Write a network and its weights (npz); return both paths."""
     weights = path.with_suffix(".npz")
     text, arrays = serialised(described, weights.name)
     write_bytes(weights, arrays)

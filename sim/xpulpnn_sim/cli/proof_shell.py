@@ -61,7 +61,6 @@ class Result(NamedTuple):
 
     @property
     def is_found(self) -> bool:
-        """Return whether the proof fails, as it must for a fault."""
         return self.outcome.verdict in (FAILED, REFUTED)
 
     @property

@@ -136,7 +136,6 @@ def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
 
 
 def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
-    """Report how each fault was found; fail if one was not."""
     records: list[dict[str, Any]] = []
     with progress_bar("faults", number) as bar:
         for result in bar.each(results):
@@ -222,7 +221,6 @@ def run_with_bar(
 
 
 def tell_report(options: RandomPrograms, sources: Sequence[CoreSource], report: RunReport) -> dict[str, Any]:
-    """Print failures and a summary; return the summary."""
     for failure in report.failures:
         _tell_failure(failure, options)
     summary = _summary(report, sources)

@@ -256,7 +256,6 @@ class ClusterFlow:
 
 
 def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowResult]) -> Iterator[ModuleArea]:
-    """Yield the area of every instance in preorder, with the instances inside each part."""
     for area in rest.modules:
         name = area.path.removeprefix(f"{design.module}.")
         if name not in parts:

@@ -320,8 +320,6 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
 
 
 class _Figures:
-    """The steps that the options request, for all points."""
-
     def __init__(self, options: ExploreOptions) -> None:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
         self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [KernelStep]

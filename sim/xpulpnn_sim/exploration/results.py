@@ -46,8 +46,6 @@ class EmittedDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleArea:
-    """Area of one instance of the hierarchy."""
-
     path: str  # instance path from the top module, such as `ex_stage.dotp.array`
     module: str
     own_ge: float  # area in NAND2 equivalents without instances below
@@ -57,8 +55,6 @@ class ModuleArea:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathStep:
-    """One cell on a path, with the net that it drives."""
-
     net: str
     cell: str
     delay_ps: float
@@ -89,8 +85,6 @@ class GrantPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """Area and delay of one of several runs of a flow."""
-
     number: int
     area_kge: float | None
     delay_ps: float | None

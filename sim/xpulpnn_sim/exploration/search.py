@@ -45,8 +45,6 @@ _OF_FLOWS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """A figure to minimise or maximise."""
-
     name: str
     flow: str  # flow of the figure, such as `asic-area`; empty for figures without a flow
 
@@ -136,7 +134,6 @@ Choices = Mapping[str, Sequence[str]]
 
 
 def require_optuna() -> Any:
-    """Return the package ``optuna``; raise :class:`ToolError` with the command that installs it."""
     try:
         return import_module("optuna")
     except ImportError:

@@ -48,8 +48,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A combination that cannot be built, and the rule that it breaks."""
-
     label: str
     rule: str
 

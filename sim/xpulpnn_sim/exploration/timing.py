@@ -95,8 +95,6 @@ class OpenSta:
 
 
 def _verilog(part: CombinationalCells) -> str:
-    """Return the netlist for OpenSTA: inputs ``i<net>``, outputs ``o<number>``, gates ``g<number>``."""
-
     def name(net: int) -> str:
         if net <= ONE:
             return "1'b1" if net == ONE else "1'b0"

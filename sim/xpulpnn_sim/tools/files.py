@@ -78,7 +78,6 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write files by name into a folder with :func:`write_text`; return their paths."""
     for name, text in texts.items():
         write_text(folder / name, text)
     return [folder / name for name in texts]

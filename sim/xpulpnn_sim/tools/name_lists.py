@@ -15,7 +15,6 @@ def split_names(text: str, option: str) -> list[str]:
 
 
 def select_names(text: str, known: Sequence[str], option: str) -> list[str]:
-    """Return the distinct names in ``text``, all in ``known``; ``all`` selects all of them."""
     names = list(known) if text == "all" else [name.strip() for name in re.split("[,+]", text)]
     for name in names:
         if name not in known:

@@ -83,7 +83,6 @@ class NetlistModule:
 
 
 def read_module(path: Path, name: str) -> NetlistModule:
-    """Return the module ``name``; raise :class:`ToolError` if file or module is missing."""
     return read_modules(path, [name])[0]
 
 

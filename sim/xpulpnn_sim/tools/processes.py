@@ -50,7 +50,6 @@ class Forks(Generic[Tag]):
         return not child
 
     def wait(self) -> list[int]:
-        """Wait for all forks; return their exit codes."""
         return [self._wait() for _ in range(len(self._running))]
 
     def _wait(self) -> int:
@@ -64,7 +63,6 @@ class Forks(Generic[Tag]):
 
 
 def silence() -> None:
-    """Discard all further output of this process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -202,7 +202,6 @@ class GateModel:
         self.library = build_model(rig(gate_module(circuit), _manifest(circuit)), added=gate_sources())
 
     def count(self, run: Callable[[Path], object]) -> int:
-        """Return the clock cycles of ``run``, which gets the compiled model."""
         gates = Gates(self.library)
         gates.create(self.circuit)
         run(self.library)

@@ -13,8 +13,6 @@ _MHZ_PER_GHZ = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class KernelRate:
-    """A kernel on a point, at the clock frequency that a flow reports for its component."""
-
     point: int  # number of the point, from 1
     label: str
     top: str

@@ -81,7 +81,6 @@ def _slack_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def _energy_notes(points: Sequence[PointResult]) -> list[str]:
-    """Name the netlists that energies were estimated on."""
     netlists: dict[str, dict[str, None]] = {}
     for number, point in enumerate(points, 1):
         for energy in point.energies:

@@ -195,7 +195,6 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
 def _figure(
     points: Sequence[PointResult], axes: Sequence[comparison.Figure], groups: Sequence[Any], *, more_x: bool
 ) -> tuple[Figure, list[Mark]]:
-    """Return the plot of two figures, and the points that have both."""
     x_figure, y_figure = axes
     front = comparison.front(x_figure.values, y_figure.values, more_x=more_x)
     marks = [

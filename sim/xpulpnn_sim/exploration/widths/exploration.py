@@ -149,8 +149,6 @@ class Best:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """Result of a search for bit widths."""
-
     layers: tuple[str, ...]  # layers with weights
     points: tuple[WidthPoint, ...]  # all evaluated points
     best: tuple[Best, ...]  # Pareto front, fastest first

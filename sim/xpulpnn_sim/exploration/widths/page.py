@@ -86,7 +86,6 @@ def cycles_figure(exploration: Exploration) -> dict[str, Any]:
 
 
 def weights_figure(exploration: Exploration) -> dict[str, Any]:
-    """Plot accuracy over weight memory, with a Pareto front of its own."""
     runnable = [point for point in exploration.points if not point.problem]
     lightest = _placed(widths_front(runnable, lambda point: point.weight_bytes), "weight_bytes")
     fastest = _placed([best.point for best in exploration.best], "weight_bytes")

@@ -62,8 +62,6 @@ _CANDIDATES = 6  # changes evaluated per step of the descent: those that were be
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Bit widths that a layer may have, ascending."""
-
     weights: tuple[int, ...]
     activations: tuple[int, ...]  # of the input maps
 

@@ -156,8 +156,6 @@ class _Word:
 
 
 class _Gates:
-    """Both modules in one graph with common inputs."""
-
     def __init__(self, task: CorrespondenceTask, state: Mapping[StateBit, int]) -> None:
         self.graph = GateGraph()
         self.ports: dict[str, list[int]] = {}

@@ -58,7 +58,6 @@ class ClockedGates:
 
 @cache
 def clocked_gates(verilog: str, module: str) -> ClockedGates:
-    """Return the gates of a module; raise :class:`ToolError` if Yosys fails."""
     return gates_between(verilog, module, (), find_yosys())
 
 
@@ -140,7 +139,6 @@ class ClockedGraph(GateGraph):
         return value
 
     def follow(self, register: int, following: int) -> None:
-        """Set the next value of a register."""
         latch = self._latch_of.get(register, register)
         self.latches[latch] = (following, self.latches[latch][1])
 

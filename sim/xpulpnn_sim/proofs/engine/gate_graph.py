@@ -122,7 +122,6 @@ class GateGraph:
         return total
 
     def subtract(self, x: Sequence[int], y: Sequence[int]) -> list[int]:
-        """Return the difference of two words of equal width, modulo that width."""
         return self.add(x, [bit ^ 1 for bit in y], TRUE)
 
     def choose(self, condition: int, word: Sequence[int], other: Sequence[int]) -> list[int]:

@@ -53,7 +53,6 @@ class Integers:
         return reduce(self.graph.or_, number, FALSE)
 
     def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:
-        """Return ``x + y``, plus 1 with ``carry``."""
         width = max(len(x), len(y)) + 1
         return trimmed(self.graph.add(low(x, width), low(y, width), carry))
 

@@ -69,8 +69,6 @@ def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None =
 
 
 class _Conjunctions(GateGraph):
-    """A graph of ANDs, whose nodes and literals are those of an AIGER file."""
-
     def xor(self, x: int, y: int) -> int:
         return self.and_(self.and_(x, y) ^ 1, self.and_(x ^ 1, y ^ 1) ^ 1)
 

@@ -116,8 +116,6 @@ _Place = tuple[int, int, int]  # id() of a signal, first bit, and end of the bit
 
 
 class _Change:
-    """Replaces the value that is assigned to some bits of a signal."""
-
     def __init__(self, place: _Place | None, wrong: Callable[[Value], Any]) -> None:
         self._place, self._wrong = place, wrong
         self.made = False

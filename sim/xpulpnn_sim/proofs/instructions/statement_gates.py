@@ -47,8 +47,6 @@ GateEffects = interpreter.StatementEffects[Number, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorState:
-    """State before an instruction, as literals."""
-
     word: Word
     compressed: int  # expanded from a 16-bit instruction
     pc: Word

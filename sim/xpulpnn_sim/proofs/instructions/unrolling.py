@@ -132,7 +132,6 @@ _UNITS = {1: (_MULT, product), 2: (_DIV, division), 3: (_DOTP, dot_product)}  # 
 
 
 def register_field(word: Word, name: str) -> Word:
-    """Return the bits of a register field in an instruction word."""
     lowest, _, width = WORD_FIELDS[name].parts[0]
     return word[lowest : lowest + width]
 

@@ -41,8 +41,6 @@ class InputCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableInputs:
-    """Inputs that are stable during an operation."""
-
     words: Collection[str]
     # single-bit word that is 1 during the operation, and falls early if it is aborted
     during: str

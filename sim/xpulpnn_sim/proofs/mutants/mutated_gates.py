@@ -77,8 +77,6 @@ def read_mutated(
 
 
 class MutatedGates:
-    """Gates with an input that selects a mutant."""
-
     def __init__(self, module: NetlistModule, numbers: Sequence[int]) -> None:
         self.graph = GateGraph()
         self._values = {number: value for value, number in enumerate(numbers, 1)}

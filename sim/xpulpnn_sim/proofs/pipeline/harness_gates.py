@@ -18,8 +18,6 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 
 class Probe(NamedTuple):
-    """A signal of the core as a property reads it."""
-
     width: int
     paths: tuple[str, ...]  # instance path and wire of each part, lowest bits first
 
@@ -79,8 +77,6 @@ write_json rule.json
 
 @dataclass(frozen=True, slots=True)
 class EmittedHarness:
-    """The emitted core with all properties beside it."""
-
     emitted: EmittedVerilog
     description: Any
 

@@ -22,8 +22,6 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 @dataclass(frozen=True, slots=True)
 class Cutpoint:
-    """Wires that are free or constant."""
-
     name: str  # name for readers
     # as `module/wire`, ignored in cores without the module; wildcards match names that Yosys makes for arrays
     wires: tuple[str, ...]
@@ -228,7 +226,6 @@ def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVeri
 
 
 def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | None = None, changed: str = "") -> None:
-    """Write the gates of a design to :data:`GATES` in ``folder``."""
     modules = {changed: design.modules[changed]} if like else design.modules
     (folder / "core.v").write_text("\n".join(modules.values()))
     wires_kept = " ".join(wire.replace("/", "/w:") for wire in kept_wires(modules))

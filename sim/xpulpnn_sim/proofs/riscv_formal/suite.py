@@ -105,7 +105,6 @@ class Suite:
     folder: Path  # with `checks` and `insns`
 
     def text(self, name: str) -> str:
-        """Return a file of the suite; raise :class:`InputError` if it is missing."""
         return _read(self.folder / name)
 
     @property

@@ -18,8 +18,6 @@ _WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Signedness of factor a (rs1) and factor b (rs2)."""
-
     a: bool
     b: bool
 
@@ -47,7 +45,6 @@ class DotpOperation:
     holds: bool
 
     def definition(self) -> algebra.Polynomial:
-        """Return the result by definition, as a polynomial."""
         products = (
             (1, algebra.times(algebra.word(x, signed=self.signs.a), algebra.word(y, signed=self.signs.b)))
             for x, y in self._lanes()

@@ -146,7 +146,6 @@ def _algebra(build: "partial[DotpOperation]", deadline: float) -> _Answer:
 
 
 def _lanes(build: "partial[DotpOperation]", fmt: ElemFmt) -> Iterator[tuple[DotpOperation, slice]]:
-    """Yield the operation with one lane at a time, and the bits of that lane."""
     for lane in range(fmt.lanes):
         yield build(lane), slice(lane * fmt.width, (lane + 1) * fmt.width)
 

@@ -48,7 +48,6 @@ class _Search:
         answered: int = FALSE,
         threshold: Sequence[int] | None = None,
     ) -> ClockCycle:
-        """Return a cycle from a state; registers that are left out are free."""
         given = {"start": [start], "granted": [granted], "answered": [answered], "crumbs": self._crumbs}
         word = self.graph.inputs(HALF_BITS) if threshold is None else threshold
         return self._unit.cycle(self.graph, self.operands, state, **given, threshold=word)

@@ -33,8 +33,6 @@ class InputFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenUnit:
-    """A unit as gates, with its ports and configuration."""
-
     gates: ClockedGates
     ports: Sequence[Mapping[str, Any]]
     config: CoreConfig
@@ -76,8 +74,6 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An equality of a unit with its definition."""
-
     statement: str  # operations, or the equal quantities
     method: str
     # takes a time limit in seconds; returns a counterexample (empty if proved), or a decision
@@ -123,8 +119,6 @@ def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
 
 
 class Equality(NamedTuple):
-    """Two words that must be equal."""
-
     name: str
     actual: Sequence[int]  # literals of the unit, lowest bit first
     expected: Sequence[int]  # literals of the definition

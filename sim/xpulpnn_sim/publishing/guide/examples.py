@@ -77,8 +77,6 @@ def example_place(folder: Path) -> None:
 
 
 class ExamplePage:
-    """The blocks of one page, executed in order."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names: dict[str, object] = {"__name__": "example"}

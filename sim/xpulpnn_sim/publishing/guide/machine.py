@@ -188,7 +188,6 @@ def _formats() -> Iterator[Sequence[str]]:
 
 
 def _signs() -> Iterator[Sequence[str]]:
-    """Yield which factors of a dot product are signed."""
     shown = (
         *((f"pv.dot{signs}.b", "rs1", "rs2 or immediate") for signs in ("up", "usp", "sp")),
         *((f"pv.mlsdot{signs}.b", "weight", "activation") for signs in ("up", "usp", "sup", "sp")),

@@ -28,7 +28,6 @@ _GROUND = '<rect width="100%" height="100%" rx="8" fill="var(--color-background-
 
 
 def svg(width: int, height: int, parts: Iterable[str], label: str) -> str:
-    """Return the drawing of ``parts``, with the description ``label``."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'style="max-width: {width}px; min-width: {width * 3 // 4}px" '

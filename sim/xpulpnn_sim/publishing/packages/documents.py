@@ -24,7 +24,6 @@ def port_table(design: Design) -> str:
 
 
 def instance(design: Design) -> str:
-    """Return an instantiation template with the meaning of each port."""
     lines = [
         f"// {GENERATED}",
         f"// {LICENCE}",

@@ -69,8 +69,6 @@ def joined_cells(first: str, second: str) -> str | None:
 
 
 class Bar(NamedTuple):
-    """Position of a bar in a chart."""
-
     chart: str  # title of the chart, with the unit
     series: str  # legend entry (colour)
     group: str  # position on the axis

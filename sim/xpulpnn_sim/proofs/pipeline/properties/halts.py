@@ -187,7 +187,6 @@ def _address_invariants(core, seen, record):
 
 
 def _step_invariants(seen, record, step, by_step):
-    """Return invariants of debug mode and single steps."""
     mode, has_ex, has_wb = record.mode, seen["has_ex"], seen["has_wb"]
     lost = seen["halt_aborted"] | seen["halt_dropped"]
     debug_csr = (seen["ex_csr_address"][:12] | _LAST_OF_DEBUG_MODE) == (_DCSR.address | _LAST_OF_DEBUG_MODE)

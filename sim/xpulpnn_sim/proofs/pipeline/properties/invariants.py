@@ -95,7 +95,6 @@ def access_invariants(seen, under_way):
 
 
 def fetch_invariants(seen, under_way):
-    """Return invariants of fetches; parameters as for :func:`access_invariants`."""
     fetches = seen["fetch_live"] + seen["fetch_drops"]
     return {
         "fetches under way are counted": under_way == fetches,

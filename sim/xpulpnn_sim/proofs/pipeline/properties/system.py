@@ -246,7 +246,6 @@ def _written(name, value):
 
 
 def _stored(name, value):
-    """Return the bits with flip-flops in the core."""
     return Cat(value[bit] for bit in range(XLEN) if _REGISTERS[name].writable >> bit & 1)
 
 

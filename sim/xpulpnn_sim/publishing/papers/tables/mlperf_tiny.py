@@ -46,8 +46,6 @@ _TARGETS = ((_NEWEST, False, True), ("xpulpnn2", False, False), ("xpulpnn2", Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRun:
-    """A run of a model with a random input."""
-
     model: Path
     preset: str
     cores: int  # cores that share each layer; one core has its own memory
