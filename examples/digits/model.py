@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xpulpnn_sw.networks.network import Described, Scaling
+from xpulpnn_sw.networks.network import NetworkModel, Scaling
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 from xpulpnn_sw.networks.normalisation import largest_sums, normalised
 
@@ -116,7 +116,7 @@ class Net:
             mean, square = (one / (1 - decay**self._updates) for one, decay in zip(moments, _DECAY, strict=True))
             self.values[name] -= rate * mean / (np.sqrt(square) + _SMALL)
 
-    def described(self, unit: float) -> Described:
+    def described(self, unit: float) -> NetworkModel:
         """The network in integers, inputs of which stand for ``unit`` each."""
         assert self.steps is not None
         steps = self.steps

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from model import CHANNELS, CLASSES, PIXEL_BITS, SIDE, Convolution, Net
 
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 from xpulpnn_sw.networks.normalisation import largest_sums, normalised
 
@@ -36,7 +36,7 @@ def _convolution(one: Convolution, weights: np.ndarray, unit: float, most: int) 
     return normalised(factor, offset / step, largest_sums(weights, 0, most))
 
 
-def described(net: Net, bits: int) -> Described:
+def described(net: Net, bits: int) -> NetworkModel:
     """The network with weights and activations of so many bits; inputs are the samples of the pixels as they are.
 
     Raises :class:`~xpulpnn.errors.LayerError` for parameters beyond what fits in 32 bits.

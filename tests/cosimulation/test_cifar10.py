@@ -67,7 +67,7 @@ def test_random_results_spread(bits):
     case = cifar10_case(bits)
     current = case.image
     for stage in case.network.stages:
-        current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+        current = reference(stage.layer, stage.with_inputs(current), stage.precision).astype(np.int64)
         most = np.unique(current, return_counts=True)[1].max() / current.size
         assert most < (0.65 if bits == 2 else 0.4), stage.name
 
@@ -77,7 +77,8 @@ def test_every_layer_is_computed_by_the_fastest_variant():
     stages = cifar10_case(4).network.stages
     names = {
         name: [
-            stage.fastest(preset(name).extensions, preset(name).widths) for stage in (stages[0], stages[1], stages[-1])
+            stage.fastest_variant(preset(name).extensions, preset(name).widths)
+            for stage in (stages[0], stages[1], stages[-1])
         ]
         for name in ("ri5cy", "xpulpnn", "xpulpnn-cu", "xpulpnn2")
     }
@@ -87,7 +88,7 @@ def test_every_layer_is_computed_by_the_fastest_variant():
         "xpulpnn-cu": ["cu_4x2", "xpulpnn", "cu_4x1"],
         "xpulpnn2": ["x2_4x4", "xpulpnn", "x2_4x1"],
     }
-    assert stages[0].fastest(frozenset(), frozenset()) == "rv32im_2x2"
+    assert stages[0].fastest_variant(frozenset(), frozenset()) == "rv32im_2x2"
 
 
 @pytest.mark.flow
@@ -161,7 +162,7 @@ def test_the_shifts_of_trained_weights(tmp_path, name):
     np.savez(path, **(arrays() | biases))
     (stage,) = (stage for stage in trained(path).stages if stage.name == name)
     results = reference(
-        stage.layer, stage.fed(np.full(stage.tensors.activations.shape, BY_HAND[name][1])), stage.precision
+        stage.layer, stage.with_inputs(np.full(stage.tensors.activations.shape, BY_HAND[name][1])), stage.precision
     )
     inner = results if name == "classify" else results[results.shape[0] // 2, results.shape[1] // 2]
 
@@ -183,7 +184,7 @@ def test_trained_weights(nets):
     for samples, label in zip(images.samples, labels, strict=True):
         current = normalised_images(samples)
         for stage in network.stages:
-            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+            current = reference(stage.layer, stage.with_inputs(current), stage.precision).astype(np.int64)
         right += int(current.reshape(-1).argmax()) == label
     assert (right, len(labels)) == (19, 20)
     result = build_network(replace(cifar10_case(8), network=network, image=normalised_images(images.samples[0]))).run()

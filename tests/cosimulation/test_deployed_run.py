@@ -57,7 +57,7 @@ def require_apart(program: DeployedProgram, memory: int) -> None:
     """No two pieces of memory that are needed in the same step have a byte in common."""
     plan = program.deployment
     for step in range(len(plan.steps)):
-        live = sorted((plan.places[p.name], p.size) for p in plan.pieces if p.first <= step <= p.last)
+        live = sorted((plan.offsets[p.name], p.size) for p in plan.pieces if p.first <= step <= p.last)
         assert all(at + size <= after for (at, size), (after, _) in pairwise(live))
         assert all(at + size <= memory for at, size in live)
 
@@ -128,14 +128,14 @@ def test_a_cluster_without_dma():
 
 @pytest.mark.cosim
 def test_a_buffer_on_one_in_use_is_found(monkeypatch):
-    right = planning.arranged
+    right = planning.arrange
 
     def wrong(pieces):
         memory = right(pieces)
-        memory.places["conv0.output"] = memory.places["conv2.weights"]
+        memory.offsets["conv0.output"] = memory.offsets["conv2.weights"]
         return memory
 
-    monkeypatch.setattr(planning, "arranged", wrong)
+    monkeypatch.setattr(planning, "arrange", wrong)
     result = build_network(case_of(LAYERS)).run()
     assert result.record["mismatches"] > 0
     assert result.reports[0].startswith("conv2[")

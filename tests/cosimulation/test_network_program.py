@@ -93,7 +93,7 @@ def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
     config = ClusterConfig(core=CORE, cores=2, tcdm_bytes=4096)
     program = program_of(5, config)
     plan = program.network.plan
-    assert plan.left
+    assert plan.weights_outside
     assert plan.outside
     assert plan.pieces
     end, text = run(built(program, tmp_path, config), config)

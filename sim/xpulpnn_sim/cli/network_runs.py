@@ -51,7 +51,7 @@ from xpulpnn_sim.cosimulation.networks.summary import classified, summary_record
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 from xpulpnn_sim.tools.dask_workers import require_dask
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.network_file import read_network
 
 _MOST_CLASSES = 20  # maximum of classes for a table
@@ -242,7 +242,7 @@ def net_run_command(options: NetRunOptions) -> int:
     )
 
 
-def _task(options: NetRunOptions, described: Described) -> NetworkTask:
+def _task(options: NetRunOptions, described: NetworkModel) -> NetworkTask:
     images = options.read()
     if images is None:
         return NetworkTask(network=described.network, inputs=described.random_input(options.seed)[None])

@@ -35,7 +35,7 @@ from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkPro
 from xpulpnn_sim.reference.golden.network import Agreement, agreement, moved_codes
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.network_file import read_network, serialised
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.compilers import find_compiler
@@ -174,7 +174,7 @@ _RANDOM_INPUTS = 8
 
 
 def _moved(
-    request: ImportArguments, options: ImportOptions, fast: Described, images: Images | None
+    request: ImportArguments, options: ImportOptions, fast: NetworkModel, images: Images | None
 ) -> tuple[Table, list[dict[str, object]]]:
     """Return by layer how many results 32-bit requantisation changes compared with exact one, for equal inputs."""
     exact = import_model(request.model, replace(options, is_fast=False, note=str))
@@ -197,7 +197,7 @@ def _moved(
     return record_table(columns, records, title=f"moved codes, {given}"), records
 
 
-def write_network(described: Described, path: Path) -> list[Path]:
+def write_network(described: NetworkModel, path: Path) -> list[Path]:
     weights = path.with_suffix(".npz")
     text, arrays = serialised(described, weights.name)
     write_bytes(weights, arrays)
@@ -205,7 +205,7 @@ def write_network(described: Described, path: Path) -> list[Path]:
     return [path, weights]
 
 
-def _layers(described: Described) -> Table:
+def _layers(described: NetworkModel) -> Table:
     rows: list[tuple[object, ...]] = []
     for number, stage in enumerate(described.network.stages):
         rule = getattr(stage.tensors, "requantisation", None)
@@ -285,7 +285,7 @@ def _own_command() -> str:
     return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m xpulpnn_sim"
 
 
-def _inputs(request: NetGenerateOptions, network: Described) -> Inputs:
+def _inputs(request: NetGenerateOptions, network: NetworkModel) -> Inputs:
     images = request.read()
     if images is None:
         return Inputs(values=network.random_input(request.seed)[np.newaxis], scaling=network.scaling)

@@ -43,7 +43,7 @@ class CProgramsOptions(Configuration, Seed, Jobs, Json):
     """Compile each program with every compiler and level, instead of one after the other."""
     compilers: Annotated[tuple[str, ...], listed(COMPILERS)] = ()
     """Compilers, taken in turn, or all (default: all that are installed)."""
-    levels: Annotated[tuple[str, ...], listed(_NAMES, "Levels, taken in turn")] = _NAMES
+    levels: Annotated[tuple[str, ...], listed(_NAMES, "Quantiser, taken in turn")] = _NAMES
     rtl: Annotated[Natural, Parameter(metavar="K")] = 0
     """Run one of K groups of programs on the RTL in lock step, others on the ISS; 0: none."""
 

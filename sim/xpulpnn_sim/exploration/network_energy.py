@@ -58,7 +58,7 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
     """Return a piece of a layer as a program of the core that checks its results."""
     stage = piece.stage
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
-    tensors = stage.fed(*piece.maps)
+    tensors = stage.with_inputs(*piece.maps)
     kernel = stage.kind.build(stage.layer, stage.precision, variant, tensors, cores=1, specialise=True)
     key = repr(executable_of(bare_program(kernel), name))
     run = partial(kernel_on_core, stage.name, kernel, reference(stage.layer, tensors, stage.precision), config)

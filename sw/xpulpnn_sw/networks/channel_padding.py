@@ -44,12 +44,12 @@ def pad_channels(stage: Stage, padding: ChannelPadding) -> Stage:
     if isinstance(stage.layer, DepthwiseLayer):
         return _depthwise(stage, own, padding.written)
     if not stage.multiplies:
-        tensors = replace(own, **{name: _more(getattr(own, name), padding.written) for name in stage.map_names})
+        tensors = replace(own, **{name: _placeholder(getattr(own, name), padding.written) for name in stage.map_names})
         return replace(stage, layer=_resized(stage.layer, channels=padding.written), tensors=tensors)
     return _more_results(_more_inputs(stage, padding), padding.written)
 
 
-def filled(stage: Stage, filling: int | None) -> int | None:
+def padding_value(stage: Stage, filling: int | None) -> int | None:
     """Return the value in added output channels if added input channels hold ``filling``; None: an unknown one."""
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
@@ -79,7 +79,7 @@ def _resized(layer: Any, **sizes: int) -> Any:
     return replace(layer, **sizes)
 
 
-def _more(values: Ints, channels: int) -> Ints:
+def _placeholder(values: Ints, channels: int) -> Ints:
     """A placeholder map with ``channels`` channels."""
     return np.zeros((*values.shape[:-1], channels), np.int64)
 
@@ -101,16 +101,16 @@ def _more_inputs(stage: Stage, padding: ChannelPadding) -> Stage:
     if added and _has_signs(stage):
         weights[..., -added::2], weights[..., taken - added + 1 :: 2] = 1, -1
         if added % 2:
-            bias = _bias(own) - pixels * _everywhere(stage, padding.filling)
+            bias = _bias(own) - pixels * _uniform_value(stage, padding.filling)
     if isinstance(layer, LinearLayer):
         weights, activations = weights.reshape(layer.outputs, -1), np.zeros(pixels * taken, np.int64)
     else:
-        activations = _more(own.activations, taken)
+        activations = _placeholder(own.activations, taken)
     tensors = replace(own, weights=weights, bias=bias, activations=activations)
     return replace(stage, layer=wide, tensors=tensors)
 
 
-def _everywhere(stage: Stage, filling: int | None) -> int:
+def _uniform_value(stage: Stage, filling: int | None) -> int:
     """Return the value of added input channels, which must be the same in the map and in its padding."""
     around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
     if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
@@ -135,7 +135,7 @@ def _more_results(stage: Stage, written: int) -> Stage:
         if isinstance(after, Thresholds):
             # so that no sum exceeds the added thresholds, which are 0
             bias = pad_axis(_bias(own), 0, written)
-            bias[-added:] = -_reach(stage)
+            bias[-added:] = -_sum_bound(stage)
         elif after is not None:
             after = with_channel_factors(after, len(own.weights))
     after = _extended(after, stage, added)
@@ -144,7 +144,7 @@ def _more_results(stage: Stage, written: int) -> Stage:
     return replace(stage, layer=_resized(stage.layer, **{name: written}), tensors=tensors)
 
 
-def _reach(stage: Stage) -> int:
+def _sum_bound(stage: Stage) -> int:
     """Upper bound of the magnitude of a sum with weights of one bit."""
     bits, signed = stage.precision.x, stage.precision.x_signed
     return stage.tensors.weights[0].size << (bits - 1 if signed or bits == SIGN_BITS else bits)
@@ -172,7 +172,7 @@ def _extended(after: Any, stage: Stage, added: int) -> Any:
 def _depthwise(stage: Stage, own: LayerTensors, channels: int) -> Stage:
     tensors = replace(
         own,
-        activations=_more(own.activations, channels),
+        activations=_placeholder(own.activations, channels),
         weights=pad_axis(own.weights, 0, channels),
         bias=pad_axis(_bias(own), 0, channels),
         requantisation=_extended(own.requantisation, stage, channels - len(own.weights)),

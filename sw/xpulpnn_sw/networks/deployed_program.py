@@ -206,7 +206,7 @@ class _Memory:
     def __init__(self, plan: Deployment, report_bytes: int) -> None:
         network, runs = plan.network, plan.runs
         self._plan, self._report_bytes = plan, report_bytes
-        self.inside = {name: TCDM_BASE + offset for name, offset in plan.places.items()}
+        self.inside = {name: TCDM_BASE + offset for name, offset in plan.offsets.items()}
         self.outside = ImageBuilder(OUTSIDE_DATA, DMA_ALIGNMENT)
         self.tohost = self.outside.place("tohost", bytes(WORD_BYTES))
         # with fewer slots than steps, all reports but the last are stored to main memory

@@ -28,7 +28,7 @@ class Piece:
     first: int  # first step that needs it
     last: int  # last step that needs it
 
-    def meets(self, other: "Piece") -> bool:
+    def overlaps(self, other: "Piece") -> bool:
         """Return whether the lifetimes overlap."""
         return self.first <= other.last and other.first <= self.last
 
@@ -63,22 +63,22 @@ class PlannedMemory:
     """Pieces and their offsets in a memory."""
 
     pieces: tuple[Piece, ...] = ()
-    places: dict[str, int] = field(default_factory=dict[str, int])  # offsets in bytes
+    offsets: dict[str, int] = field(default_factory=dict[str, int])  # offsets in bytes
 
     @property
     def extent(self) -> int:
         """Bytes up to the end of the last piece."""
-        return max((self.places[piece.name] + aligned(piece.size) for piece in self.pieces), default=0)
+        return max((self.offsets[piece.name] + aligned(piece.size) for piece in self.pieces), default=0)
 
     def demand(self, step: int) -> int:
         """Bytes of the pieces that are alive in a step."""
         return sum(aligned(piece.size) for piece in self.pieces if piece.first <= step <= piece.last)
 
 
-def arranged(pieces: Iterable[Piece]) -> PlannedMemory:
+def arrange(pieces: Iterable[Piece]) -> PlannedMemory:
     """Place pieces so that no two alive in one step overlap; the smallest of several arrangements."""
     own = tuple(pieces)
-    arrangements = (PlannedMemory(pieces=own, places=_placed(sorted(own, key=order))) for order in _ORDERS)
+    arrangements = (PlannedMemory(pieces=own, offsets=_placed(sorted(own, key=order))) for order in _ORDERS)
     return min(arrangements, key=lambda memory: memory.extent)
 
 
@@ -88,7 +88,7 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
     done: list[Piece] = []
     for piece in pieces:
         taken = sorted(
-            (places[other.name], places[other.name] + aligned(other.size)) for other in done if other.meets(piece)
+            (places[other.name], places[other.name] + aligned(other.size)) for other in done if other.overlaps(piece)
         )
         best, least, end = None, 0, 0
         for start, after in taken:
@@ -116,7 +116,7 @@ class Residence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maps:
+class MapPlacement:
     """Where the maps of a network are."""
 
     residences: tuple[Residence, ...]  # sorted by map, then by time
@@ -125,7 +125,7 @@ class Maps:
     inputs: dict[tuple[int, str], str]
 
 
-def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], spilled: Spills) -> Maps:
+def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], spilled: Spills) -> MapPlacement:
     """Where maps are if the layers ``tiled`` use main memory and the maps ``spilled`` are fetched again."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     # edges to the readers of each map, the network's inputs first
@@ -157,7 +157,7 @@ def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[in
         if writer is not None and writer not in tiled and (is_outside or not readers):
             stored.add(content)
         residences += own
-    return Maps(residences=tuple(residences), stored=frozenset(stored), inputs=inputs)
+    return MapPlacement(residences=tuple(residences), stored=frozenset(stored), inputs=inputs)
 
 
 # argument structures of the tiles of a layer, double-buffered
@@ -237,7 +237,7 @@ class Deployment(PlannedMemory):
 
     network: Network
     runs: tuple[KernelRun, ...]
-    maps: Maps
+    maps: MapPlacement
     tiled: Mapping[int, TiledLayer]  # by number of the layer
     steps: tuple[DeployedStep, ...]
 

@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout
 from xpulpnn_sw.kernels.series import with_functions
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.networks.network import NETWORK_INPUT, MapForm, Network, Stage, check_network
+from xpulpnn_sw.networks.network import NETWORK_INPUT, MapType, Network, Stage, check_network
 
 Runs = Sequence[KernelRun] | Mapping[int, KernelRun]  # kernels of all layers, or of some by their numbers
 
@@ -56,14 +56,14 @@ def _built(
 ) -> KernelRun:
     """The kernel of layer ``number``, with ``image`` where it reads the network's input."""
     stage = network.stages[number]
-    operands = stage.fed(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
+    operands = stage.with_inputs(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
     try:
         return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
 
 
-def form_of(stage: Stage, run: KernelRun, symbol: str) -> MapForm:
+def input_type(stage: Stage, run: KernelRun, symbol: str) -> MapType:
     """The map that a kernel calls ``symbol``."""
     return stage.inputs[run.inputs.index(symbol)]
 
@@ -104,7 +104,7 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
         if edge.source != NETWORK_INPUT:
             continue
         stage, run = network.stages[edge.reader], runs[edge.reader]
-        way, words = _way(stage, run, edge.symbol), run.image.view(edge.symbol).view("<u4")
+        way, words = _layout_key(stage, run, edge.symbol), run.image.view(edge.symbol).view("<u4")
         name = f"{stage.name}.{edge.symbol}" if pieces else INPUT
         name, known, readers = pieces.get(way, (name, words, []))
         # the longer one has more words for reading ahead
@@ -127,7 +127,7 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
     is_dense = distance * BYTE_BITS == channels * before.precision.y
     if isinstance(stage.layer, LinearLayer):
         fits = is_dense or (pixels == 1 and before.precision.y != SIGN_BITS)
-    elif (taken := form_of(stage, read, symbol).shape[-1]) != channels:
+    elif (taken := input_type(stage, read, symbol).shape[-1]) != channels:
         # a row that is read as a map
         fits = is_dense and pixel_distance(stage, read, symbol) * BYTE_BITS == taken * before.precision.y
     else:
@@ -137,14 +137,14 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
         raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
 
 
-def _way(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
+def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
     """A key of the layout in which a layer reads a map: layers with equal keys share a copy."""
     layer = stage.layer
     if isinstance(layer, ImageConvLayer):
         return "image", layer.padding, layer.outside
     if isinstance(layer, DepthwiseLayer):
         return ("channel by channel",)
-    form = form_of(stage, run, symbol)
+    form = input_type(stage, run, symbol)
     dense = form.shape[-1] * form.bits // BYTE_BITS
     return ("pixel by pixel", dense if isinstance(layer, LinearLayer) else pixel_distance(stage, run, symbol))
 
@@ -154,11 +154,11 @@ def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]
-    return run.length(symbol) // prod(form_of(stage, run, symbol).shape[:-1])
+    return run.length(symbol) // prod(input_type(stage, run, symbol).shape[:-1])
 
 
 # callee-saved registers that hold the arguments while kernels are called
-_KEPT = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
+_SAVED = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
 
 _MOST_CODE = (1 << 20) - (1 << 16)  # bytes of kernels within the reach of a jump
 # bytes of input, weights and maps, without argument structures, a buffer and a stack
@@ -238,19 +238,19 @@ def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
 def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequence[int]) -> Program:
     """The function that calls the kernels, which follow it."""
     b = Builder(TEXT_BASE, xpulp=False)
-    saved = (RA, *_KEPT.values())
+    saved = (RA, *_SAVED.values())
     b("addi", SP, SP, -STACK_ALIGNMENT)
     for number, register in enumerate(saved):
         b("sw", register, number * WORD_BYTES, SP)
-    for argument, register in _KEPT.items():
+    for argument, register in _SAVED.items():
         b.mv(register, argument)
     labels = [Label() for _ in runs]
     for stage, label, offset in zip(stages, labels, offsets, strict=False):
         with b.region(stage.name):
-            b.mv(ARGUMENTS_POINTER, _KEPT[ARGUMENTS_POINTER])
+            b.mv(ARGUMENTS_POINTER, _SAVED[ARGUMENTS_POINTER])
             b.add(ARGUMENTS_POINTER, offset, CORE)
-            b.mv(CORE, _KEPT[CORE])
-            b.mv(CORES, _KEPT[CORES])
+            b.mv(CORE, _SAVED[CORE])
+            b.mv(CORES, _SAVED[CORES])
             b.jump(label, link=RA)
     for number, register in enumerate(saved):
         b("lw", register, number * WORD_BYTES, SP)

@@ -25,7 +25,7 @@ from xpulpnn_sw.layers.layer import (
     WindowLayer,
 )
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
-from xpulpnn_sw.networks.channel_padding import CRUMB_BITS, ChannelPadding, filled, pad_channels
+from xpulpnn_sw.networks.channel_padding import CRUMB_BITS, ChannelPadding, pad_channels, padding_value
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 # layers that keep the number of channels
@@ -52,7 +52,7 @@ def pad_to_words(network: Network) -> Network:
             maps.check_split(stage, source)
         padding = ChannelPadding(had=had, taken=taken, written=maps.required_channels(stage.name), filling=filling)
         wide = replace(pad_channels(stage, padding), sources=sources)
-        fillings[stage.name] = filled(wide, filling)
+        fillings[stage.name] = padding_value(wide, filling)
         stages.append(wide)
     return replace(network, stages=tuple(stages))
 

@@ -19,7 +19,7 @@ NETWORK_INPUT = "input"  # the name of the network's input among sources of laye
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapForm:
+class MapType:
     """Shape and elements of a map."""
 
     shape: tuple[int, ...]  # channels last
@@ -63,11 +63,11 @@ class Stage:
         return ("activations",) if hasattr(self.tensors, "activations") else ("first", "second")
 
     @property
-    def inputs(self) -> tuple[MapForm, ...]:
+    def inputs(self) -> tuple[MapType, ...]:
         """Shapes and elements of its input maps."""
         read = self.precision
         elements = zip(self.maps, (read.x, read.w), (read.x_signed, read.w_signed), strict=False)
-        return tuple(MapForm(shape=values.shape, bits=bits, signed=signed) for values, bits, signed in elements)
+        return tuple(MapType(shape=values.shape, bits=bits, signed=signed) for values, bits, signed in elements)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ class Stage:
         """Return whether it has weights."""
         return hasattr(self.tensors, "weights")
 
-    def fed(self, *maps: Ints | None) -> Any:
+    def with_inputs(self, *maps: Ints | None) -> Any:
         """The operands with these input maps (None: unchanged); raises :class:`LayerError` for another size."""
         given: dict[str, Ints] = {}
         for name, form, values in zip(self.map_names, self.inputs, maps, strict=True):
@@ -94,7 +94,7 @@ class Stage:
             given[name] = values.reshape(form.shape)
         return replace(self.tensors, **given)
 
-    def fastest(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
+    def fastest_variant(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
         """The fastest variant of the kernel for a core with these extensions and widths of products.
 
         Raises :class:`LayerError` if there is none.
@@ -124,7 +124,7 @@ class Network:
             return self.stages[number].sources
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)
 
-    def reads(self, number: int) -> Iterator[tuple[str, MapForm]]:
+    def reads(self, number: int) -> Iterator[tuple[str, MapType]]:
         """The maps that layer ``number`` reads, each with its source, one of :meth:`sources`."""
         return zip(self.sources(number), self.stages[number].inputs, strict=True)
 
@@ -166,12 +166,12 @@ class Scaling:
         values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
         if bits == SIGN_BITS:
             return np.where(values < 0, -1, 1)
-        least = MapForm(shape=(), bits=bits, signed=signed).least
+        least = MapType(shape=(), bits=bits, signed=signed).least
         return np.clip(values, least, least + (1 << bits) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class NetworkModel:
     """A network with the scaling of its input and the labels of its classes."""
 
     network: Network
@@ -184,14 +184,14 @@ class Described:
         return prod(self.network.stages[-1].output_shape)
 
     @property
-    def _form(self) -> MapForm:
+    def _input_type(self) -> MapType:
         """Shape and elements of the input for the first layer that reads it."""
         read = (edge for number in range(len(self.network.stages)) for edge in self.network.reads(number))
         return next(form for source, form in read if source == NETWORK_INPUT)
 
     def random_input(self, seed: int) -> Ints:
         """A random input over the range of its elements."""
-        form, rng = self._form, np.random.default_rng(seed)
+        form, rng = self._input_type, np.random.default_rng(seed)
         if form.bits == SIGN_BITS:
             return rng.choice(np.array([-1, 1]), form.shape)
         return rng.integers(form.least, form.least + (1 << form.bits), form.shape)
@@ -205,14 +205,14 @@ class Described:
 
         Raises :class:`LayerError` for another size than that of the network's input.
         """
-        shape, image = self._form.shape, samples.shape[1:]
+        shape, image = self._input_type.shape, samples.shape[1:]
         flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
         grey = image == shape[:-1] and shape[-1] == 1
         # a sequence has one row
         if not (flat or grey or [size for size in image if size > 1] == [size for size in shape if size > 1]):
             raise LayerError(f"image must have the shape {shape}, not {image}")
         self.scaling.by_colour(1 if grey else image[-1])
-        scaled = self.scaling.scaled(samples, self._form.bits, signed=self._form.signed)
+        scaled = self.scaling.scaled(samples, self._input_type.bits, signed=self._input_type.signed)
         return scaled.reshape(len(samples), *shape)
 
 
@@ -222,7 +222,7 @@ def check_network(network: Network) -> None:
     Names must be unique, sources be earlier layers, maps be read with the shape and elements with which they are
     written, and all layers but the last be read. Fully connected layers read and write maps of any shape.
     """
-    known: dict[str, MapForm] = {}
+    known: dict[str, MapType] = {}
     read: set[str] = set()
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
@@ -238,13 +238,13 @@ def check_network(network: Network) -> None:
         for source, form in network.reads(number):
             _check_source(stage, source, form, known)
         read.update(sources)
-        known[stage.name] = MapForm(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
+        known[stage.name] = MapType(shape=stage.output_shape, bits=stage.precision.y, signed=stage.precision.y_signed)
     for stage in network.stages[:-1]:
         if stage.name not in read:
             raise LayerError(f"results of {stage.name} must be read by a layer behind it, not by none")
 
 
-def _check_source(stage: Stage, source: str, taken: MapForm, known: dict[str, MapForm]) -> None:
+def _check_source(stage: Stage, source: str, taken: MapType, known: dict[str, MapType]) -> None:
     if source == NETWORK_INPUT and source not in known:
         known[source] = taken
     if source not in known:

@@ -34,7 +34,7 @@ from xpulpnn_sw.layers.layer import ImageConvLayer, Layer
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, Precision
 from xpulpnn_sw.library.packed_layer import Arrays, layer_arrays, layer_operands
-from xpulpnn_sw.networks.network import NETWORK_INPUT, Described, Network, Scaling, Stage, check_network
+from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, NetworkModel, Scaling, Stage, check_network
 
 NETWORK_KERNELS = ("conv", "pointwise", "conv1d", "linear", "depthwise", "add", "avgpool", "maxpool", "relu")
 # without pv.qnt, whose thresholds need an alignment that consecutive layers in memory do not have
@@ -121,13 +121,13 @@ class NetworkBuilder:
         self.stages.append(Stage(name=name, layer=computed, precision=widths, tensors=tensors, sources=tuple(sources)))
         return self.stages[-1]
 
-    def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> Described:
+    def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> NetworkModel:
         """The network; raises :class:`LayerError` unless its layers fit together."""
         if not self.stages:
             raise LayerError("layers must be one at least, not none")
         network = Network(name=self.name, stages=tuple(self.stages))
         check_network(network)
-        described = Described(network=network, scaling=scaling or Scaling(), labels=tuple(labels))
+        described = NetworkModel(network=network, scaling=scaling or Scaling(), labels=tuple(labels))
         if labels and len(labels) != described.classes:
             raise LayerError(f"classes must be {described.classes} names, not {len(labels)}")
         return described
@@ -195,7 +195,7 @@ def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bo
     return entries
 
 
-def read_network(path: Path) -> Described:
+def read_network(path: Path) -> NetworkModel:
     """The network in a JSON file with its npz file; raises :class:`InputError` or :class:`LayerError` for another."""
     try:
         content = json.loads(path.read_text())
@@ -229,7 +229,7 @@ def read_network(path: Path) -> Described:
     return builder.finish(Scaling(**scaling), entries.get("classes", ()))
 
 
-def serialised(described: Described, arrays: str) -> tuple[str, bytes]:
+def serialised(described: NetworkModel, arrays: str) -> tuple[str, bytes]:
     """The contents of both files of a network; ``arrays`` is the name of the npz file."""
     network, layers = described.network, list[dict[str, Any]]()
     for stage in network.stages:

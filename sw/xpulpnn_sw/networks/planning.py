@@ -15,12 +15,12 @@ from xpulpnn_sw.kernels.tiling.plan import aligned
 from xpulpnn_sw.networks.deployment import (
     DeployedStep,
     Deployment,
-    Maps,
+    MapPlacement,
     Piece,
     PlannedMemory,
     Residence,
     TiledLayer,
-    arranged,
+    arrange,
     first_step,
     last_step,
     place_maps,
@@ -70,11 +70,11 @@ class Planner:
         while True:
             plan = self._plan()
             if max(map(plan.demand, range(len(plan.steps)))) <= self._memory:
-                plan = replace(plan, places=arranged(plan.pieces).places)
+                plan = replace(plan, offsets=arrange(plan.pieces).offsets)
                 if plan.extent <= self._memory:
                     return plan
             if not self._relieve(plan):
-                raise self._refused or LayerError(_too_much(plan, self._memory))
+                raise self._refused or LayerError(_memory_message(plan, self._memory))
 
     def _plan(self) -> Deployment:
         network, runs, tiled = self._network, self._runs, dict(self._tiled)
@@ -182,7 +182,7 @@ class Planner:
             )
         return self._general[layer, cores]
 
-    def steps(self, maps: Maps) -> tuple[DeployedStep, ...]:
+    def steps(self, maps: MapPlacement) -> tuple[DeployedStep, ...]:
         """The steps of a plan; results are stored during the next step."""
         tiled, (during, between) = self._tiled, self._fetches(maps)
         contents = {residence.name: residence.content for residence in maps.residences}
@@ -214,7 +214,7 @@ class Planner:
             add()
         return tuple(steps)
 
-    def _fetches(self, maps: Maps) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    def _fetches(self, maps: MapPlacement) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
         """The pieces fetched during each layer (-1: before the first), and those fetched before each layer."""
         network, runs, tiled = self._network, self._runs, self._tiled
         during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
@@ -246,7 +246,7 @@ class Planner:
             before = number
         return during, between
 
-    def pieces(self, maps: Maps, steps: Sequence[DeployedStep]) -> tuple[Piece, ...]:
+    def pieces(self, maps: MapPlacement, steps: Sequence[DeployedStep]) -> tuple[Piece, ...]:
         """The pieces of memory and the steps that need them."""
         network, runs, tiled, last = self._network, self._runs, self._tiled, len(steps) - 1
         loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
@@ -281,13 +281,13 @@ class Planner:
         return tuple(pieces)
 
 
-def _too_much(plan: Deployment, memory: int) -> str:
+def _memory_message(plan: Deployment, memory: int) -> str:
     """The message for a network that does not fit, with the pieces of the largest step."""
     work = [number for number, step in enumerate(plan.steps) if step.layer is not None]
     most = max(work, key=plan.demand)
     layer = plan.steps[most].layer
     assert layer is not None
-    needed = max(plan.demand(most), plan.extent if plan.places else 0)
+    needed = max(plan.demand(most), plan.extent if plan.offsets else 0)
     parts = [f"{piece.name} {piece.size}" for piece in plan.pieces if piece.first <= most <= piece.last]
     return (
         f"operands, buffers and stacks must be at most the TCDM's {memory} bytes, not {needed} in "

@@ -35,7 +35,7 @@ def test_pieces_of_convolutions_are_their_middle():
             if stage.kind.name != "conv":
                 continue
             cut = piece.stage
-            got = reference(cut.layer, cut.fed(*piece.maps), cut.precision)
+            got = reference(cut.layer, cut.with_inputs(*piece.maps), cut.precision)
             rows, columns, channels = got.shape
             assert piece.share == pytest.approx(got.size / whole.size)
             assert piece.share <= max(share, 4 * 16 / whole.size)
@@ -66,7 +66,7 @@ def test_a_layer_that_is_short_stays_whole():
         assert (piece.stage.layer, piece.share) == (stage.layer, 1)
         assert (piece.maps[0] == source.reshape(piece.maps[0].shape)).all()
         assert not getattr(piece.stage.tensors, "folded", False)
-        got = reference(piece.stage.layer, piece.stage.fed(*piece.maps), piece.stage.precision)
+        got = reference(piece.stage.layer, piece.stage.with_inputs(*piece.maps), piece.stage.precision)
         assert (got.reshape(-1) == whole.reshape(-1)).all()
 
 

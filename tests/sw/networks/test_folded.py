@@ -60,7 +60,7 @@ def test_what_is_folded():
     """All convolutions of the network but for cores that do not requantise, and where a row has no whole blocks."""
     network, _ = random_network(4, seed=1)
     config = preset("xpulpnn2")
-    variants = [stage.fastest(config.extensions, config.widths) for stage in network.stages]
+    variants = [stage.fastest_variant(config.extensions, config.widths) for stage in network.stages]
     changed = folded(network, variants)
     assert [getattr(stage.tensors, "folded", False) for stage in changed.stages] == [True] * 6 + [False]
     assert [stage.layer for stage in changed.stages] == [stage.layer for stage in network.stages]

@@ -66,7 +66,7 @@ def test_kernels_find_pixels_where_others_left_them(core):
     for seed in SEEDS[:10]:
         network, inputs = random_graph(seed)
         wide = legalise(network, config.extensions)
-        variants = [stage.fastest(config.extensions, config.widths) for stage in wide.stages]
+        variants = [stage.fastest_variant(config.extensions, config.widths) for stage in wide.stages]
         runs = kernels(wide, padded_input(inputs[0], wide), variants, cores=1)
         written = {stage.name: (stage, run) for stage, run in zip(wide.stages, runs, strict=True)}
         for number, (stage, run) in enumerate(zip(wide.stages, runs, strict=True)):

@@ -9,7 +9,7 @@ import pytest
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.network import Described, Scaling
+from xpulpnn_sw.networks.network import NetworkModel, Scaling
 from xpulpnn_sw.networks.network_file import read_network
 from xpulpnn_sw.networks.network_file import serialised as contents
 
@@ -58,7 +58,7 @@ def test_a_network_by_hand(tmp_path):
 def test_round_trip(tmp_path):
     network, image = random_network(2, seed=3)
     scaling = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
-    _, read = again(Described(network=network, scaling=scaling), tmp_path)
+    _, read = again(NetworkModel(network=network, scaling=scaling), tmp_path)
     assert read.scaling == scaling
     results = (run_reference(network_, image[np.newaxis]) for network_ in (network, read.network))
     for stage, other, right, got in zip(network.stages, read.network.stages, *results, strict=True):

@@ -10,7 +10,7 @@ from tests.random_graphs import random_graph
 
 from xpulpnn.config import preset
 from xpulpnn_sw.networks.c_programs.c_network import c_identifiers, c_string, comment_text, planned_memory
-from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arranged
+from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arrange
 from xpulpnn_sw.networks.kernels import edges, kernels
 from xpulpnn_sw.networks.legalise import legalise, padded_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT
@@ -20,7 +20,7 @@ CORE = preset("xpulpnn")
 
 
 def runs_of(network, image):
-    variants = [stage.fastest(CORE.extensions, CORE.widths) for stage in network.stages]
+    variants = [stage.fastest_variant(CORE.extensions, CORE.widths) for stage in network.stages]
     return kernels(network, image, variants, cores=2, specialise=False)
 
 
@@ -38,7 +38,7 @@ def owners(memory: PlannedMemory, step: int) -> dict[int, str]:
     owner: dict[int, str] = {}
     for piece in memory.pieces:
         if piece.first <= step <= piece.last:
-            for address in range(memory.places[piece.name], memory.places[piece.name] + piece.size):
+            for address in range(memory.offsets[piece.name], memory.offsets[piece.name] + piece.size):
                 assert address not in owner, (piece.name, owner[address])
                 owner[address] = piece.name
     return owner
@@ -47,7 +47,7 @@ def owners(memory: PlannedMemory, step: int) -> dict[int, str]:
 def test_results_take_turns():
     """A chain of layers: where the results of one are, those of the one after the next can be."""
     pieces = [Piece(name=f"layer{number}", size=100, first=number, last=number + 1) for number in range(6)]
-    memory = arranged(pieces)
+    memory = arrange(pieces)
     assert all(owners(memory, step) for step in range(7))
     assert memory.extent == 2 * 104
 
@@ -59,11 +59,11 @@ def test_random_lifetimes(seed: int):
     for number in range(rng.randint(1, 12)):
         size, first = rng.choice([1, 7, 8, 30, 64, 100]), rng.randint(0, 6)
         pieces.append(Piece(name=str(number), size=size, first=first, last=rng.randint(first, 7)))
-    memory = arranged(pieces)
+    memory = arrange(pieces)
     least = max(memory.demand(step) for step in range(8))
     for step in range(8):
         owners(memory, step)
-    assert all(address % 8 == 0 for address in memory.places.values())
+    assert all(address % 8 == 0 for address in memory.offsets.values())
     assert least <= memory.extent <= 1.5 * least
 
 
@@ -118,12 +118,12 @@ def test_the_largest_stays_outside_where_there_is_too_little_room():
     """Rows of 64, 128, 64 and 64 elements: 8 KiB of weights in both layers before the last."""
     network, runs = chain(64, 128, 64, 64)
     plan = planned_memory(network, runs, 6000)
-    assert plan.left == (0, 1)
+    assert plan.weights_outside == (0, 1)
     assert not plan.outside.pieces
     assert [(step.layer, step.load) for step in plan.steps] == [(None, None), (0, None), (1, 2), (2, None)]
     assert plan.extent <= 6000
     none = planned_memory(network, runs, 0)
-    assert (none.left, none.extent, none.pieces) == ((0, 1, 2), 0, ())
+    assert (none.weights_outside, none.extent, none.pieces) == ((0, 1, 2), 0, ())
     assert {piece.name for piece in none.outside.pieces} == {"input", "row0.output", "row1.output", "row2.output"}
     assert all(owners(none.outside, step) for step in range(len(none.steps)))
 

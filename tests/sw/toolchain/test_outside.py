@@ -11,7 +11,7 @@ from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
 from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, DepthwiseLayer, ImageConvLayer, PointwiseLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.networks.kernels import kernels
-from xpulpnn_sw.networks.network import Described, Network, Scaling
+from xpulpnn_sw.networks.network import Network, NetworkModel, Scaling
 from xpulpnn_sw.networks.network_file import NetworkBuilder, serialised
 
 from ..runs import check, computed
@@ -101,6 +101,6 @@ def test_pad_of_a_network():
     network = Network(name="padded", stages=(stage,))
     (run,) = kernels(network, np.full((4, 4, 4), -128), ["nn_4x4"], cores=1)
     assert np.all(computed(run) == -128)
-    assert '"layer": "4x4x4:4x3x3"' in serialised(Described(network=network, scaling=Scaling()), "padded.npz")[0]
+    assert '"layer": "4x4x4:4x3x3"' in serialised(NetworkModel(network=network, scaling=Scaling()), "padded.npz")[0]
     with pytest.raises(InputError, match=r"^first: pad must be that of the layer 4x4x4:4x3x3:v=-128, not 3$"):
         added("4x4x4:4x3x3:v=-128", pad=3)

@@ -13,7 +13,7 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.c_programs.c_network import CNetwork, c_network
-from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, files
+from xpulpnn_sw.networks.c_programs.program_text import Example, ProgramTarget, program_files
 from xpulpnn_sw.networks.kernels import packed_input
 from xpulpnn_sw.networks.legalise import legalise, padded_input
 from xpulpnn_sw.networks.network import Network, Scaling
@@ -65,7 +65,7 @@ def network_program(
     target = ProgramTarget(core=core, settings=settings, command=command, specialised=specialise)
     if isinstance(config, ClusterConfig):
         target = replace(target, tcdm=config.tcdm_bytes, icache=config.icache_private)
-    texts = files(network, _examples(original, network, inputs), target, inputs.scaling)
+    texts = program_files(network, _examples(original, network, inputs), target, inputs.scaling)
     texts["plan.json"] = json.dumps(network.plan.record, indent=2) + "\n"
     return NetworkProgram(network=network, texts=texts)
 
@@ -79,7 +79,7 @@ def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Option
 
 def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfig, *, specialise: bool) -> CNetwork:
     network = legalise(original, config.core.extensions)
-    variants = [stage.fastest(config.core.extensions, config.core.widths) for stage in network.stages]
+    variants = [stage.fastest_variant(config.core.extensions, config.core.widths) for stage in network.stages]
     if isinstance(config, CoreConfig):
         return c_network(original, network, image, variants, specialise=specialise)
     layout = ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes)

@@ -79,7 +79,7 @@ class BuiltDeployment(BuiltNetwork):
             "layers": [*self._layers(outcome, spans, steps)],
             "steps": steps,
             "plan": [
-                {"name": piece.name, "address": TCDM_BASE + plan.places[piece.name], "bytes": aligned(piece.size)}
+                {"name": piece.name, "address": TCDM_BASE + plan.offsets[piece.name], "bytes": aligned(piece.size)}
                 | {"first": _number(spans, piece.first), "last": _number(spans, piece.last)}
                 for piece in plan.pieces
             ],

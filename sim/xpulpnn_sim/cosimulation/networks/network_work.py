@@ -141,7 +141,10 @@ class NetworkCase:
     @property
     def variants(self) -> list[str]:
         """The fastest variant of each legalised layer that the core can run."""
-        return [stage.fastest(self.config.core.extensions, self.config.core.widths) for stage in self._unfolded.stages]
+        return [
+            stage.fastest_variant(self.config.core.extensions, self.config.core.widths)
+            for stage in self._unfolded.stages
+        ]
 
     @property
     def _unfolded(self) -> Network:

@@ -13,7 +13,7 @@ from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sim.tools.files import write_bytes
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,7 +63,7 @@ class Answers:
         return record | {"right": self.right, "accuracy": self.accuracy, "labels": self.labels.tolist()}
 
 
-def classified(described: Described, images: Images, progress: Callable[[int], None] | None = None) -> Answers:
+def classified(described: NetworkModel, images: Images, progress: Callable[[int], None] | None = None) -> Answers:
     """Answers of the golden model: the index of the first greatest result of the last layer.
 
     Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and

@@ -63,7 +63,7 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
         tensors = _spread(np.zeros_like(current), weights, sums, precision, rng)
         for stage in _group(number, precision, tensors):
             stages.append(stage)
-            current = reference(stage.layer, stage.fed(current), stage.precision).astype(np.int64)
+            current = reference(stage.layer, stage.with_inputs(current), stage.precision).astype(np.int64)
     weights = _balanced(rng, (CLASSES, current.size), bits)
     inputs = np.zeros(current.size, np.int64)
     layer = LinearLayer(inputs=current.size, outputs=CLASSES, raw=not signed)

@@ -20,7 +20,7 @@ from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.networks.importers.calibration import Calibration
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel
 from xpulpnn_sw.networks.importers.registry import ImportOptions, WidthRequest
-from xpulpnn_sw.networks.network import Described, Stage
+from xpulpnn_sw.networks.network import NetworkModel, Stage
 
 _SHOWS_ONLY = frozenset({"benches", "cli", "energy", "proofs", "publishing", "report", "verification"})
 """Source folders that neither accuracies nor cycles depend on."""
@@ -82,12 +82,12 @@ class StudiedModel:
         )
         return first == second
 
-    def described(self, widths: Assignment, name: str | None = None) -> Described:
+    def described(self, widths: Assignment, name: str | None = None) -> NetworkModel:
         """Return the network with these bit widths; raise errors of the import."""
         options = self.options if name is None else replace(self.options, name=name)
         return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
-    def case(self, described: Described, samples: NDArray[Any]) -> NetworkCase:
+    def case(self, described: NetworkModel, samples: NDArray[Any]) -> NetworkCase:
         return NetworkCase(
             network=described.network,
             image=described.inputs(samples),

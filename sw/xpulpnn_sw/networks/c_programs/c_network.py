@@ -16,12 +16,12 @@ from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.networks.deployment import (
     Piece,
     PlannedMemory,
-    arranged,
+    arrange,
     buffer_name,
     results_name,
     weights_name,
 )
-from xpulpnn_sw.networks.kernels import edges, form_of, input_pieces, kernels, map_bytes, pixel_distance
+from xpulpnn_sw.networks.kernels import edges, input_pieces, input_type, kernels, map_bytes, pixel_distance
 from xpulpnn_sw.networks.legalise import padded_input
 from xpulpnn_sw.networks.network import Network, Stage
 
@@ -43,7 +43,7 @@ class MemoryPlan(PlannedMemory):
 
     steps: tuple[PlanStep, ...]
     outside: PlannedMemory = field(default_factory=PlannedMemory)  # maps and buffers in main memory for lack of room
-    left: tuple[int, ...] = ()  # numbers of the layers whose weights stay in main memory for lack of room
+    weights_outside: tuple[int, ...] = ()  # numbers of the layers whose weights stay in main memory for lack of room
 
     @property
     def record(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class MemoryPlan(PlannedMemory):
             "steps": steps,
             "pieces": _records(self),
             "outside": _records(self.outside),
-            "weights_outside": list(self.left),
+            "weights_outside": list(self.weights_outside),
         }
 
 
@@ -66,7 +66,7 @@ def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
     return [
         {
             "name": piece.name,
-            "offset": memory.places[piece.name],
+            "offset": memory.offsets[piece.name],
             "bytes": piece.size,
             "first": piece.first,
             "last": piece.last,
@@ -87,14 +87,14 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
         while True:
             steps = _steps(loads, is_brought=memory is not None)
             pieces = tuple(_pieces(network, runs, steps))
-            inside = arranged(piece for piece in pieces if piece.name not in outside)
-            plan = MemoryPlan(steps=steps, pieces=inside.pieces, places=inside.places, left=tuple(left))
+            inside = arrange(piece for piece in pieces if piece.name not in outside)
+            plan = MemoryPlan(steps=steps, pieces=inside.pieces, offsets=inside.offsets, weights_outside=tuple(left))
             late = None if memory is None or plan.extent <= memory else _later(network, plan, loads)
             if late is None:
                 break
             loads[late] += 1
         if memory is None or plan.extent <= memory:
-            return replace(plan, outside=arranged(piece for piece in pieces if piece.name in outside))
+            return replace(plan, outside=arrange(piece for piece in pieces if piece.name in outside))
         outside.add(_least_used(plan, memory))
 
 
@@ -190,7 +190,7 @@ class InputLayout:
     @classmethod
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:
         """The layout of the input ``symbol`` of a layer, which has ``channels`` channels without padding."""
-        form, layer = form_of(stage, run, symbol), stage.layer
+        form, layer = input_type(stage, run, symbol), stage.layer
         shape, bits = form.shape, form.bits
         known = cls(
             rows=shape[0] if len(shape) > 1 else 1,
@@ -222,7 +222,7 @@ class InputLayout:
         return replace(known, row_bits=known.columns * distance * BYTE_BITS, pixel_bits=distance * BYTE_BITS)
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """A description for a comment."""
         elements = f"of {self.bits} bit{'s' if self.bits > 1 else ''}"
         if self.rows == self.columns == 1:
@@ -311,12 +311,12 @@ class CNetwork:
     def place(self, piece: str) -> str:
         """The C expression for the address of a piece."""
         name = self.piece_names[piece]
-        return f"L2({name})" if piece in self.plan.outside.places else f"AT({name})"
+        return f"L2({name})" if piece in self.plan.outside.offsets else f"AT({name})"
 
     @property
     def outside(self) -> list[str]:
         """Names and sizes of the pieces that do not fit into TCDM."""
-        left = [self.layers[number] for number in self.plan.left]
+        left = [self.layers[number] for number in self.plan.weights_outside]
         weights = [(weights_name(layer.stage.name), layer.run.weight_bytes) for layer in left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
         return [f"{name} ({size} bytes)" for name, size in (*weights, *maps)]

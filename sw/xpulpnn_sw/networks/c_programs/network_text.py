@@ -63,7 +63,7 @@ def input_source(network: CNetwork, scaling: Scaling) -> str:
             byte=f"{f'{start} + ' if start else ''}bit / 8",
             put=f"= (uint8_t){element}" if is_byte else f"|= (uint8_t)(({element} & {mask}) << bit % 8)",
         )
-        lines += [f"    /* {layout.shown} */", textwrap.indent(piece, "    ")]
+        lines += [f"    /* {layout.description} */", textwrap.indent(piece, "    ")]
         start += layout.size
     return "\n".join([*lines, "}", ""])
 
@@ -162,7 +162,7 @@ def network_source(network: CNetwork) -> str:
         ),
         score=_score(network),
         steps="\n".join(f"    {{{text}}}," for text in _steps(network)),
-        brought="\n".join(_brought(network)),
+        brought="\n".join(_input_copies(network)),
         cores=network.cores or 1,
         tail=c_template("network_tail.c").substitute(id=network.name),
     )
@@ -205,7 +205,7 @@ def result_words(output: OutputLayout) -> tuple[int, int]:
 
 def _enumerators(network: CNetwork, memory: PlannedMemory) -> Iterator[str]:
     for piece in memory.pieces:
-        yield f"    {network.piece_names[piece.name]} = {memory.places[piece.name]},"
+        yield f"    {network.piece_names[piece.name]} = {memory.offsets[piece.name]},"
 
 
 def _outside(network: CNetwork) -> str:
@@ -278,7 +278,7 @@ def _address(network: CNetwork, layer: CLayer, address: int) -> str:
             return f"{network.place(layer.places[name])}{f' + {offset}' if offset else ''}"
         weights = _weights(network, layer)
         piece = weights_name(layer.stage.name)
-        if piece in network.plan.places:
+        if piece in network.plan.offsets:
             place = network.piece_names[piece]
             return f"WEIGHTS({layer.name}, {place})->{name}{f' + {offset // WORD_BYTES}' if offset else ''}"
         return f"{weights}.{name}{f' + {offset // WORD_BYTES}' if offset else ''}"
@@ -303,11 +303,11 @@ def _steps(network: CNetwork) -> Iterator[str]:
         yield f"{function}, &{weights}, {place}, sizeof {weights}"
 
 
-def _brought(network: CNetwork) -> Iterator[str]:
+def _input_copies(network: CNetwork) -> Iterator[str]:
     offset = 0
     for name, words in network.input.items():
         place, start = network.place(name), f" + {offset}" if offset else ""
-        if name in network.plan.places and network.cores is not None:
+        if name in network.plan.offsets and network.cores is not None:
             yield f"            bring((const uint8_t *)task.input{start}, {place}, {words.nbytes});"
         elif network.cores is not None:
             yield f"            memcpy({place}, (const uint8_t *)task.input{start}, {words.nbytes});"

@@ -56,7 +56,7 @@ def plan_picture(network: CNetwork) -> str:
     lines = [_HEAD.format(width=max(width, 420), height=height, text=_TEXT, left=_LEFT, title=escape(title))]
     lines += _axes(network, whole)
     for piece in plan.pieces:
-        lines += _box(piece, plan.places[piece.name], whole)
+        lines += _box(piece, plan.offsets[piece.name], whole)
     kinds = {_kind(piece) for piece in plan.pieces}
     for number, kind in enumerate(kind for kind in _COLOURS if kind in kinds):
         colour = _COLOURS[kind]
@@ -144,7 +144,9 @@ class ProgramTarget:
     specialised: bool = False  # whether each layer has its own function
 
 
-def files(network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling) -> dict[str, str]:
+def program_files(
+    network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling
+) -> dict[str, str]:
     """Texts of the program's files, by path; ``examples`` have either all samples or all words."""
     made = isinstance(examples[0].input, np.ndarray)
     prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"

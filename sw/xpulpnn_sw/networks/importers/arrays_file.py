@@ -12,7 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.network import Described, Scaling
+from xpulpnn_sw.networks.network import NetworkModel, Scaling
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -33,7 +33,7 @@ CMSIS_SHAPES: Mapping[str, tuple[int, ...]] = {
 _SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # left shifts of biases and right shifts of sums, convolutions first
 
 
-def _cmsis(arrays: Arrays, name: str) -> Described:
+def _cmsis(arrays: Arrays, name: str) -> NetworkModel:
     """The network of CMSIS-NN and of the PULP-NN paper: three convolutions, each with ReLU and pooling, a classifier.
 
     Results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``.
@@ -64,7 +64,7 @@ _CONVOLUTIONS, _LAYERS, _KERNEL, _CLASSES = 6, 9, 3, 10
 _POOLED = (1, 3)  # convolutions before a pooling
 
 
-def _cnv(arrays: Arrays, name: str) -> Described:
+def _cnv(arrays: Arrays, name: str) -> NetworkModel:
     """The CNV network of BNN-PYNQ: rows of packed bits for each output, and thresholds of all layers but the last.
 
     All elements have one bit, except inputs and weights of the first layer, which have 8. Results are 1 where
@@ -128,24 +128,24 @@ def _classes(arrays: Arrays, outputs: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class ArrayFormat:
     """A kind of npz file: the names of its arrays, and the function that builds its network."""
 
     name: str
     arrays: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    network: Callable[[Arrays, str], Described]
+    network: Callable[[Arrays, str], NetworkModel]
 
     def __str__(self) -> str:
         return f"{', '.join(self.arrays)} ({self.name})"
 
 
-CMSIS = Form(name="CMSIS-NN's CIFAR-10", arrays=tuple(CMSIS_SHAPES), network=_cmsis)
+CMSIS = ArrayFormat(name="CMSIS-NN's CIFAR-10", arrays=tuple(CMSIS_SHAPES), network=_cmsis)
 _CNV_ARRAYS = (*(f"w{number}" for number in range(_LAYERS)), *(f"t{number}" for number in range(_LAYERS - 1)))
-FORMS = (CMSIS, Form(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, optional=("classes",), network=_cnv))
+ARRAY_FORMATS = (CMSIS, ArrayFormat(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, optional=("classes",), network=_cnv))
 
 
-def import_arrays(path: Path, options: ImportOptions) -> Described:
+def import_arrays(path: Path, options: ImportOptions) -> NetworkModel:
     """The network whose weights are in an npz file."""
     if options.quantise is not None:
         raise InputError("bits must be left out with an npz file, whose weights are quantised")
@@ -154,7 +154,7 @@ def import_arrays(path: Path, options: ImportOptions) -> Described:
     return network_in(path, options.name)
 
 
-def network_in(path: Path, name: str, forms: Sequence[Form] = FORMS) -> Described:
+def network_in(path: Path, name: str, forms: Sequence[ArrayFormat] = ARRAY_FORMATS) -> NetworkModel:
     """The network, called ``name``, with weights from a file of one of these kinds.
 
     Raises :class:`InputError` or :class:`LayerError` for other arrays.

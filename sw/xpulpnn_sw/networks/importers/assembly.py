@@ -13,22 +13,22 @@ from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 from xpulpnn_sw.networks.importers.calibration import Policy
-from xpulpnn_sw.networks.importers.levels import (
+from xpulpnn_sw.networks.importers.quantiser import (
     ELEMENT_WIDTHS,
     Channel,
-    Levels,
+    Quantiser,
     fitted,
     inner_results,
     unclipped,
-    uniform_levels,
+    uniform_quantiser,
 )
 from xpulpnn_sw.networks.importers.rule_fit import (
     RuleFit,
-    are_alike,
     averaged,
     fit_addition,
     fit_average,
     fit_products,
+    have_equal_channels,
     obstacle_to_raw,
     plain_sum,
     summed,
@@ -45,10 +45,10 @@ from xpulpnn_sw.networks.importers.values import (
     dims,
     identity,
     live,
-    moved,
-    standard_places,
+    scaled,
+    standard_indices,
 )
-from xpulpnn_sw.networks.network import Described, Scaling, by_colour
+from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
@@ -84,7 +84,7 @@ class NetworkAssembly:
     def __post_init__(self) -> None:
         self._builder = NetworkBuilder(self.name)
 
-    def finish(self) -> Described:
+    def finish(self) -> NetworkModel:
         return self._builder.finish(self.scaling)
 
     def unique_name(self, requested: str) -> str:
@@ -108,7 +108,7 @@ class NetworkAssembly:
         if self.policy is None:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         if value not in self._quantised:
-            self._quantised[value] = self.quantised(value, self.policy.levels(tensor, value))
+            self._quantised[value] = self.quantised(value, self.policy.quantiser(tensor, value))
         return self._quantised[value]
 
     def foldable(self, value: Map | Sums, tensor: str, *, is_monotonic: bool = False) -> Map | Sums:
@@ -126,21 +126,21 @@ class NetworkAssembly:
             self.note(f"{tensor} is quantised, since what follows depends on the channel or falls")
         return self.map_of(value, tensor)
 
-    def moved(
+    def scaled(
         self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction]
     ) -> Map | Sums:
         """The value times a factor plus a summand for each channel."""
         is_monotonic = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
-        return moved(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
+        return scaled(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
 
-    def with_zero(self, value: Map, tensor: str) -> Map:
+    def representing_zero(self, value: Map, tensor: str) -> Map:
         """A map that can represent 0, as padding needs; with a policy it is requantised for that."""
         zero = -value.offset / value.scale
         is_there = zero.denominator == 1 and value.low <= zero <= value.high
         if self.policy is None or is_there or value.pads != NO_PADS:
             return value
         sums = identity(value)
-        return self.quantised(sums, self.policy.levels(tensor, sums))
+        return self.quantised(sums, self.policy.quantiser(tensor, sums))
 
     def with_positive_scale(self, value: Map) -> Map:
         """A map with a positive scale; a layer negates others."""
@@ -151,20 +151,20 @@ class NetworkAssembly:
             raise InputError("numbers of one bit must have a positive scale, not a negative one")
         scale, mirrored = -value.scale, value.low + value.high
         zero = mirrored - value.offset / scale
-        levels = replace(uniform_levels(scale, zero, value.low, value.high, "ROUND"), bits=value.bits)
-        return self.quantised(identity(value), replace(levels, signed=value.signed))
+        quantiser = replace(uniform_quantiser(scale, zero, value.low, value.high, "ROUND"), bits=value.bits)
+        return self.quantised(identity(value), replace(quantiser, signed=value.signed))
 
     def weights_of(
-        self, value: Value | None, tensor: str, *, one_scale: bool = False, is_turned: bool = False
+        self, value: Value | None, tensor: str, *, one_scale: bool = False, is_transposed: bool = False
     ) -> Quantised:
-        """Integer weights, ``[out][...]``, of a tensor that is transposed, ``[in][out]``, if it ``is_turned``.
+        """Integer weights, ``[out][...]``, of a tensor that is transposed, ``[in][out]``, if it ``is_transposed``.
 
         Each output has its own scale unless all share ``one_scale``.
         """
         if isinstance(value, Quantised):
-            return value.turned((1, 0)) if is_turned else value
+            return value.transposed((1, 0)) if is_transposed else value
         values = constant_value(value, tensor)
-        if is_turned:
+        if is_transposed:
             values = values.transpose((1, 0))
         if self.policy is not None:
             return self.policy.weights(tensor, values, one_scale=one_scale)
@@ -173,38 +173,39 @@ class NetworkAssembly:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         return Quantised(values=values.astype(np.int64), scale=np.full(values.shape, Fraction(1), object))
 
-    def quantised(self, sums: Sums, levels: Levels) -> Map:
+    def quantised(self, sums: Sums, quantiser: Quantiser) -> Map:
         """Add the layer that computes quantised sums; raises :class:`InputError` if no requantisation rule fits."""
         if sums.curve is not None:
-            sums, levels = replace(sums, curve=None), levels.behind(sums.curve)
-        if levels.is_free:
-            levels, channels = unclipped(levels, sums.channels)
+            sums, quantiser = replace(sums, curve=None), quantiser.behind(sums.curve)
+        if quantiser.is_free:
+            quantiser, channels = unclipped(quantiser, sums.channels)
             sums = replace(sums, channels=channels)
-        if levels.top is not None:
-            return self._clipped(sums, levels)
-        if not sums.name and sums.sources[0].stage == INPUT and (scaled_input := self._scaled_input(sums, levels)):
+        if quantiser.top is not None:
+            return self._clipped(sums, quantiser)
+        if not sums.name and sums.sources[0].stage == INPUT and (scaled_input := self._scaled_input(sums, quantiser)):
             return scaled_input
-        sums, fit = self._fit(sums, levels)
-        if sums.factors is not None and fit.moved and not levels.is_free and (whole := plain_sum(sums, sums.factors)):
+        sums, fit = self._fit(sums, quantiser)
+        is_wrong = fit.inexact and not quantiser.is_free
+        if sums.factors is not None and is_wrong and (whole := plain_sum(sums, sums.factors)):
             added, behind = whole
             first = sums.channels[0]
             stage = self._add(sums, added, behind.bits, signed=behind.signed)
-            again = identity(Map.of(behind, stage, sums.shape, sums.places))
+            again = identity(Map.of(behind, stage, sums.shape, sums.indices))
             channels = tuple(replace(other, low=first.low, high=first.high) for other in again.channels)
-            return self.quantised(replace(again, channels=channels), levels)
+            return self.quantised(replace(again, channels=channels), quantiser)
         # an additional layer is faster than 8-bit thresholds
-        is_slow = fit.rule is Rule.THRESHOLDS and levels.bits == max(ELEMENT_WIDTHS)
-        if (fit.moved or is_slow) and levels.bits != SIGN_BITS and not levels.is_free:
-            ends = inner_results(levels, sums.channels)
-            if ends is not None and ends != (levels.results.start - 1, levels.results.stop - 1):
-                return self._clipped(sums, levels.within(*ends))
-        return self._add_quantised(sums, levels, fit)
+        is_slow = fit.rule is Rule.THRESHOLDS and quantiser.bits == max(ELEMENT_WIDTHS)
+        if (fit.inexact or is_slow) and quantiser.bits != SIGN_BITS and not quantiser.is_free:
+            ends = inner_results(quantiser, sums.channels)
+            if ends is not None and ends != (quantiser.results.start - 1, quantiser.results.stop - 1):
+                return self._clipped(sums, quantiser.within(*ends))
+        return self._add_quantised(sums, quantiser, fit)
 
-    def _clipped(self, sums: Sums, levels: Levels) -> Map:
+    def _clipped(self, sums: Sums, quantiser: Quantiser) -> Map:
         """Add a layer that clips below by its element range, and if necessary one that clips above."""
-        sums, fit = self._fit(sums, levels)
-        result = self._add_quantised(sums, levels, fit)
-        most, top = (1 << levels.bits) - 1, levels.results.stop - 1
+        sums, fit = self._fit(sums, quantiser)
+        result = self._add_quantised(sums, quantiser, fit)
+        most, top = (1 << quantiser.bits) - 1, quantiser.results.stop - 1
         if fit.reach is not None and fit.reach <= top:
             return result
         # with this offset the quantiser's maximum is that of the elements
@@ -216,53 +217,53 @@ class NetworkAssembly:
         stage = self.channelwise("avgpool", layer, result, f"{sums.name or 'requantise'}_clip", arrays)
         return replace(result, stage=stage, low=raised, high=most, offset=result.offset - result.scale * raised)
 
-    def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
+    def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
         """The sums as a layer computes them, and the rule of its results."""
         if sums.factors is not None:
-            return sums, fit_addition(sums, sums.factors, levels)
-        if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not are_alike(sums)):
+            return sums, fit_addition(sums, sums.factors, quantiser)
+        if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not have_equal_channels(sums)):
             sums = summed(sums)
         elif sums.kernel == "avgpool":
-            return sums, fit_average(sums, levels)
+            return sums, fit_average(sums, quantiser)
         # requantisation alone, equal for all channels
-        if not sums.name and are_alike(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
-            fit = fit_average(sums, levels)
-            if not fit.moved:
+        if not sums.name and have_equal_channels(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
+            fit = fit_average(sums, quantiser)
+            if not fit.inexact:
                 return averaged(sums), fit
-        return sums, fit_products(sums, levels)
+        return sums, fit_products(sums, quantiser)
 
-    def _add_quantised(self, sums: Sums, levels: Levels, fit: RuleFit) -> Map:
-        if fit.moved and fit.worst > 1 and not levels.is_free:
+    def _add_quantised(self, sums: Sums, quantiser: Quantiser, fit: RuleFit) -> Map:
+        if fit.inexact and fit.max_error > 1 and not quantiser.is_free:
             raise InputError(
-                f"results must be at most 1 from the quantiser's, not {fit.worst}, as where channels are clipped "
+                f"results must be at most 1 from the quantiser's, not {fit.max_error}, as where channels are clipped "
                 "differently inside the range of its numbers"
             )
-        if fit.moved:
+        if fit.inexact:
             steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
             what = steps if sums.factors is None else pairs
-            self.note(f"{sums.name}: {fit.moved} of {fit.total} {what}, by 1 at the most")
-        return self._output_map(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
+            self.note(f"{sums.name}: {fit.inexact} of {fit.total} {what}, by 1 at the most")
+        return self._output_map(sums, self._add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
-    def _scaled_input(self, sums: Sums, levels: Levels) -> Map | None:
+    def _scaled_input(self, sums: Sums, quantiser: Quantiser) -> Map | None:
         """The network's input with the quantiser folded into its scaling; None if that is impossible."""
         is_changed = self._scaled is None and self.scaling != Scaling()
         if is_changed or self._has_raw_readers or sums.sources[0].is_scaled or min(c.a for c in sums.channels) <= 0:
             return None
-        channels = [Channel.of(levels, channel, number) for number, channel in enumerate(sums.channels)]
-        if levels.bits == SIGN_BITS:
-            return self._input(sums, levels, Scaling(add=by_colour([-channel.steps[0] for channel in channels])))
-        rule = fitted(channels, levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=levels.is_free)
+        channels = [Channel.of(quantiser, channel, number) for number, channel in enumerate(sums.channels)]
+        if quantiser.bits == SIGN_BITS:
+            return self._input(sums, quantiser, Scaling(add=by_colour([-channel.steps[0] for channel in channels])))
+        rule = fitted(channels, quantiser.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, is_free=quantiser.is_free)
         if rule is None:
             return None
         kappa, lam, shift = rule
-        return self._input(sums, levels, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
+        return self._input(sums, quantiser, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
-    def _input(self, sums: Sums, levels: Levels, scaling: Scaling) -> Map:
+    def _input(self, sums: Sums, quantiser: Quantiser, scaling: Scaling) -> Map:
         """The input with ``scaling``, the same for all its readers."""
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling
-        self._scaled = replace(self._output_map(sums, INPUT, levels), is_scaled=True)
+        self._scaled = replace(self._output_map(sums, INPUT, quantiser), is_scaled=True)
         return self._scaled
 
     def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
@@ -282,11 +283,10 @@ class NetworkAssembly:
             self._has_raw_readers = True
         return [source.stage for source in maps]
 
-    def _output_map(self, sums: Sums, stage: str, levels: Levels) -> Map:
-        low, high = (-1, 1) if levels.bits == SIGN_BITS else (max(levels.low, levels.results.start - 1), levels.high)
-        if levels.top is not None:
-            high = (1 << levels.bits) - 1
-        output = replace(Map.of(levels, stage, sums.shape, sums.places), low=low, high=high)
+    def _output_map(self, sums: Sums, stage: str, quantiser: Quantiser) -> Map:
+        low = quantiser.low if quantiser.bits == SIGN_BITS else max(quantiser.low, quantiser.results.start - 1)
+        high = quantiser.high if quantiser.top is None else (1 << quantiser.bits) - 1
+        output = replace(Map.of(quantiser, stage, sums.shape, sums.indices), low=low, high=high)
         for layer in sums.pools:
             output = replace(output, stage=self.channelwise("maxpool", layer, output))
         return output
@@ -304,7 +304,7 @@ class NetworkAssembly:
         """A map with its padding in memory, which a depthwise layer with filters of a single 1 adds."""
         if value.pads == NO_PADS:
             return value
-        zero, is_standard = -value.offset / value.scale, np.array_equal(value.places, standard_places(value.shape))
+        zero, is_standard = -value.offset / value.scale, np.array_equal(value.indices, standard_indices(value.shape))
         own = range(-(1 << value.bits - 1), 1 << value.bits - 1) if value.signed else range(1 << value.bits)
         if value.bits == SIGN_BITS or zero not in own or not is_standard:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
@@ -316,17 +316,17 @@ class NetworkAssembly:
         rows, columns = top + bottom + 1, left + right + 1
         shape = (height + top + bottom, width + left + right, channels)
         # early, since it refuses maps that are too large
-        places = standard_places(shape)
+        indices = standard_indices(shape)
         weights = np.zeros((channels, rows, columns), np.int64)
         weights[:, bottom, right] = 1
         around = f"p={top + bottom}x{top + bottom}x{left + right}x{left + right}"
         layer = f"{dims(value.shape)}:{rows}x{columns}:{around}"
-        sums = replace(identity(value), layer=layer, weights=weights, pad=pad, name=name, shape=shape, places=places)
+        sums = replace(identity(value), layer=layer, weights=weights, pad=pad, name=name, shape=shape, indices=indices)
         stage = self._copied(sums)
         low, high = min(value.low, pad), max(value.high, pad)
-        return replace(value, stage=stage, shape=shape, places=places, low=low, high=high)
+        return replace(value, stage=stage, shape=shape, indices=indices, low=low, high=high)
 
-    def concatenated(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
+    def concatenate(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
         """The concatenation of maps along ``axis``: the sum of each map placed in zeros."""
         first, sizes = maps[0], [part.shape[axis] for part in maps]
         forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
@@ -352,34 +352,34 @@ class NetworkAssembly:
         if axis == 1:
             return self._framed(value, (0, 0, *around), 0, name)
         weights = np.eye(shape[2], own, -begin, dtype=np.int64)
-        wide = self._pointwise(value, weights, name, standard_places(shape))
+        wide = self._pointwise(value, weights, name, standard_indices(shape))
         return replace(wide, low=min(value.low, 0), high=max(value.high, 0))
 
-    def channels_repeated(self, value: Map, copies: int) -> Map:
+    def repeat_channels(self, value: Map, copies: int) -> Map:
         """A map with copies of all channels behind each other; in a row they follow along its last axis."""
         channels = value.shape[2]
-        moved = value.places // channels * channels * copies + value.places % channels
-        axis = 1 if value.places.ndim > _ROW_AXES else value.places.ndim - 1
-        places = np.concatenate([moved + number * channels for number in range(copies)], axis=axis)
-        return self._pointwise(value, np.tile(np.eye(channels, dtype=np.int64), (copies, 1)), "copies", places)
+        moved = value.indices // channels * channels * copies + value.indices % channels
+        axis = 1 if value.indices.ndim > _ROW_AXES else value.indices.ndim - 1
+        indices = np.concatenate([moved + number * channels for number in range(copies)], axis=axis)
+        return self._pointwise(value, np.tile(np.eye(channels, dtype=np.int64), (copies, 1)), "copies", indices)
 
-    def _pointwise(self, value: Map, weights: Ints, name: str, places: Ints) -> Map:
+    def _pointwise(self, value: Map, weights: Ints, name: str, indices: Ints) -> Map:
         """A map of linear combinations of channels, by ``weights`` ``[out][in]``."""
         outputs, layer = len(weights), f"{dims(value.shape)}:{len(weights)}:p=0"
         sums = replace(identity(replace(value, pads=NO_PADS)), kernel="pointwise", layer=layer, name=name)
         stage = self._copied(replace(sums, weights=weights[:, np.newaxis, np.newaxis]))
-        return replace(value, stage=stage, shape=(*value.shape[:2], outputs), places=places)
+        return replace(value, stage=stage, shape=(*value.shape[:2], outputs), indices=indices)
 
     def _copied(self, sums: Sums) -> str:
         """Add a layer with weights whose results are its unscaled sums; return its name."""
         source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
         return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
 
-    def lookup(self, sums: Sums, levels: Levels, steps: Ints) -> Map:
+    def lookup(self, sums: Sums, quantiser: Quantiser, steps: Ints) -> Map:
         """A map requantised by thresholds; ``steps`` holds the least input for each result but the first."""
         thresholds = np.tile(steps - 1, (sums.shape[2], 1))
         fit = RuleFit(rule=Rule.THRESHOLDS, arrays={"weights": sums.weights, "thresholds": thresholds})
-        return self._output_map(sums, self._add(sums, fit, levels.bits, signed=levels.signed), levels)
+        return self._output_map(sums, self._add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def add_raw_layer(self, sums: Sums) -> None:
         """Add the last layer, whose results are its sums; raises :class:`InputError` unless they share one scale."""

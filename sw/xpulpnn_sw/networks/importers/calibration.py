@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
+from xpulpnn_sw.networks.importers.quantiser import Quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer, WidthRequest
 from xpulpnn_sw.networks.importers.values import Quantised, Sums
 
@@ -166,7 +166,7 @@ class Policy:
     calibration: Calibration
     widths: Mapping[str, int]  # by tensor
 
-    def levels(self, tensor: str, sums: Sums) -> Levels:
+    def quantiser(self, tensor: str, sums: Sums) -> Quantiser:
         """The quantiser of a tensor, unsigned if no sample is negative, or if it is clipped inside the signed range."""
         values, bits = self.calibration.samples[tensor], self.widths[tensor]
         lows = [channel.low for channel in sums.channels if channel.low is not None]
@@ -178,7 +178,7 @@ class Policy:
             low, high = 0, (1 << bits) - 1
             scale = Fraction(self.calibration.scale(tensor, low, high, float(floor)))
             zero = Fraction(round(-floor / scale))
-        return replace(uniform_levels(scale, zero, low, high, "ROUND"), is_free=True)
+        return replace(uniform_quantiser(scale, zero, low, high, "ROUND"), is_free=True)
 
     def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
         """Integer weights, ``[out][...]``, with a scale for each output or for all."""
@@ -192,7 +192,7 @@ def _computed(
     elements = defaultdict[str, list[NDArray[Any]]](list)
     met: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []
-    places: dict[str, int] = {}
+    counts: dict[str, int] = {}
     rng = np.random.default_rng(0)
     for image in images:
         computed = compute({name: image})
@@ -210,6 +210,6 @@ def _computed(
                 rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
             rows = rows.astype(np.float64)
             met[weights] = met.get(weights, 0.0) + rows.T @ rows
-            places[weights] = places.get(weights, 0) + len(rows)
+            counts[weights] = counts.get(weights, 0) + len(rows)
     samples = {tensor: np.concatenate(values).astype(np.float64) for tensor, values in elements.items()}
-    return samples, {tensor: sums / places[tensor] for tensor, sums in met.items()}, np.array(results, np.float64)
+    return samples, {tensor: sums / counts[tensor] for tensor, sums in met.items()}, np.array(results, np.float64)

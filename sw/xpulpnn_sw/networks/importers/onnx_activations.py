@@ -11,9 +11,9 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import Affine
-from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.values import Curve, Shape, Value, dims, identity, live, standard_places, sums_of
+from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.quantiser import Affine
+from xpulpnn_sw.networks.importers.values import Curve, Shape, Value, dims, identity, live, standard_indices, sums_of
 
 _FAR = Fraction(1 << 64)  # beyond all sums
 
@@ -30,7 +30,7 @@ def _inverse(least: float, function: Callable[[float], float]) -> Curve:
 
 
 def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
-    def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
         # thresholds have few bits, so that models in floating point are quantised before the function too
         sums = sums_of(live(given[0]) if net.policy is None else net.map_of(given[0], node.inputs[0]))
         if sums.curve is not None:
@@ -58,26 +58,26 @@ CURVES: Mapping[str, OnnxOperator] = {
 }
 
 
-def concatenation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def concatenation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Concat`` of channels; maps keep their integers and scales, which then differ by channel."""
     maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
-    first, axes = maps[0], maps[0].places.ndim
+    first, axes = maps[0], maps[0].indices.ndim
 
     def ordered(shape: Shape) -> Ints:
         row: Ints = np.arange(shape[2])[np.newaxis]
-        return standard_places(shape, axes) if axes > row.ndim else row
+        return standard_indices(shape, axes) if axes > row.ndim else row
 
     for source in maps:
-        if source.places.ndim != axes or not np.array_equal(source.places, ordered(source.shape)):
+        if source.indices.ndim != axes or not np.array_equal(source.indices, ordered(source.shape)):
             raise InputError(
-                f"maps must be in the usual order and of as many axes, not of shape {dims(source.places.shape)}"
+                f"maps must be in the usual order and of as many axes, not of shape {dims(source.indices.shape)}"
             )
     if node.number("axis", 1) % axes != 1:
         raise InputError(f"axis must be that of channels, 1, not {node.number('axis', 1)}")
     if any(source.bits == SIGN_BITS for source in maps):
         raise InputError("maps must have two bits at least, not one")
-    joined = net.concatenated(maps, node.name)
-    joined = replace(joined, places=ordered(joined.shape))
+    joined = net.concatenate(maps, node.name)
+    joined = replace(joined, indices=ordered(joined.shape))
     if all((source.scale, source.offset) == (first.scale, first.offset) for source in maps):
         return joined
     channels = [

@@ -20,8 +20,8 @@ from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNo
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.rule_fit import obstacle_to_raw
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, moved, sums_of
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, scaled, sums_of
+from xpulpnn_sw.networks.network import NetworkModel
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
@@ -70,7 +70,7 @@ _UNCHANGED = (
 )
 
 
-def import_onnx(path: Path, options: ImportOptions) -> Described:
+def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
     """Import an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
     model = OnnxModel.read(path)
     policy = None if options.quantise is None else model.calibration(options).policy(options.quantise)
@@ -139,7 +139,7 @@ class OnnxModel:
             every_tensor(self.proto), self.input.name, self.input.shape, options, self.readers, weight_probes, end
         )
 
-    def network(self, options: ImportOptions, policy: Policy | None) -> Described:
+    def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
         """Convert the model."""
         options = self.input.sampled(options)
         assembly = NetworkAssembly(options.name, options.note, policy)
@@ -160,11 +160,11 @@ class OnnxModel:
         result = values[output]
         if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
             raise InputError("output of the model must depend on its input through a layer at least, not without any")
-        trunk.tell(result.places.shape, options.note)
+        trunk.report(result.indices.shape, options.note)
         described = _finished(result, assembly, output, trunk.sign)
         if policy is not None:
             scores = np.empty_like(policy.calibration.results)
-            scores[:, result.places.ravel()] = policy.calibration.results * trunk.sign
+            scores[:, result.indices.ravel()] = policy.calibration.results * trunk.sign
             options.scores(scores)
         return described
 
@@ -204,7 +204,7 @@ class _Trunk:
         """-1 if the answer is the least result, else 1."""
         return -1 if any(_takes_least(node) for node in self.removed) else 1
 
-    def tell(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
+    def report(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
         """Report the nodes that are left out after results of this shape."""
         for node in self.removed:
             if node.operator not in _LEFT_OUT:
@@ -259,15 +259,15 @@ def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: 
 _FLOATING = (1, 10, 11, 16)
 
 
-def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) -> Described:
-    def turned(value: Map | Sums) -> Map | Sums:
-        return moved(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
+def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) -> NetworkModel:
+    def with_sign(value: Map | Sums) -> Map | Sums:
+        return scaled(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
 
     try:
         if isinstance(result, Sums) and (net.policy is None or not obstacle_to_raw(result)):
-            net.add_raw_layer(sums_of(turned(result)))
+            net.add_raw_layer(sums_of(with_sign(result)))
         else:
-            result = turned(net.map_of(result, output))
+            result = with_sign(net.map_of(result, output))
             assert isinstance(result, Map)
             net.with_positive_scale(result)
     except (InputError, LayerError) as error:

@@ -12,17 +12,17 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.layers.text import check_elements
 from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS, Affine
 from xpulpnn_sw.networks.importers.onnx_node import (
     MAP_AXES,
     SEQUENCE_AXES,
-    Given,
+    Inputs,
     OnnxNode,
     PlacedWindow,
     planar,
     standard,
     window_of,
 )
+from xpulpnn_sw.networks.importers.quantiser import ELEMENT_WIDTHS, Affine
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
@@ -34,8 +34,8 @@ from xpulpnn_sw.networks.importers.values import (
     by_channel,
     dims,
     live,
-    moved,
-    standard_places,
+    scaled,
+    standard_indices,
     whole_constants,
 )
 
@@ -51,43 +51,43 @@ def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO
     return window, window.text(shape, f"{window.reach[0]}x{window.reach[1]}")
 
 
-def _within(window: PlacedWindow) -> bool:
+def _overlap_map(window: PlacedWindow) -> bool:
     """Return whether every window overlaps the map."""
     rows, columns = window.reach
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 
 
-def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``MaxPool``; of sums it is moved behind their quantiser, which is monotonic."""
     value = live(given[0])
     if len(node.outputs) > 1:
         raise InputError("output must be one, not more")
     if isinstance(value, Map):
         value = net.with_positive_scale(value)
-    axes = value.places.ndim
+    axes = value.indices.ndim
     node, value = planar(node, value)
     shape, around = standard(value), NO_PADS
     if isinstance(value, Map) and value.pads != NO_PADS:
         # zero padding does not change maxima of nonnegative elements
         around = value.pads
         is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
-        if not is_above or not _within(_pooled(node, shape, node.numbers("kernel_shape", ()), around)[0]):
+        if not is_above or not _overlap_map(_pooled(node, shape, node.numbers("kernel_shape", ()), around)[0]):
             value, around = net.with_padding(value), NO_PADS
             shape = standard(value)
     window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), around)
-    if not _within(window):
+    if not _overlap_map(window):
         raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
     after = (*window.results, shape[2])
-    places = standard_places(after, axes)
+    indices = standard_indices(after, axes)
     if isinstance(value, Sums):
-        return replace(value, pools=(*value.pools, layer), shape=after, places=places)
+        return replace(value, pools=(*value.pools, layer), shape=after, indices=indices)
     stage = net.channelwise("maxpool", layer, value, node.name)
-    return replace(value, stage=stage, shape=after, places=places, pads=NO_PADS)
+    return replace(value, stage=stage, shape=after, indices=indices, pads=NO_PADS)
 
 
 def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
     source = net.with_positive_scale(net.map_of(value, node.inputs[0]))
-    axes = source.places.ndim
+    axes = source.indices.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)
     shape = standard(plane)
@@ -109,31 +109,31 @@ def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: 
         sources=(source,),
         channels=(Affine(a=scale, b=source.offset, least=ends[0], most=ends[1]),) * shape[2],
         shape=after,
-        places=standard_places(after, axes),
+        indices=standard_indices(after, axes),
         area=elements,
     )
 
 
-def average_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def average_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``AveragePool``."""
     return _average(net, node, given[0], node.numbers("kernel_shape", ()))
 
 
-def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``GlobalAveragePool``."""
     return _average(net, node, given[0], None)
 
 
-def mean(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def mean(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``ReduceMean`` over rows and columns, or positions of a sequence."""
     value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
-    if sorted(axes) not in _PLACES.get(value.places.ndim, ()):
+    if sorted(axes) not in _PLACES.get(value.indices.ndim, ()):
         raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
     average = _average(net, node, value, None)
     if node.number("keepdims", 1):
         return average
-    return replace(average, places=average.places.reshape(average.places.shape[:2]))
+    return replace(average, indices=average.indices.reshape(average.indices.shape[:2]))
 
 
 IMAGE_CHANNELS = 3  # most channels of layers of an image
@@ -160,7 +160,7 @@ def _products(
     weights: Quantised,
     stored: Any,
     shape: Shape,
-    places: Any,
+    indices: Any,
     pads: bool,
 ) -> Sums:
     """Sums of products of ``weights``, ``[out][...]``; ``stored`` has them in the order of the kernel."""
@@ -191,7 +191,7 @@ def _products(
         pad=pad,
         channels=channels,
         shape=shape,
-        places=places,
+        indices=indices,
     )
 
 
@@ -203,22 +203,22 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
     channels = sums.shape[2]
     column = np.arange(channels).reshape(1, channels)
     flat = bias.reshaped((1, -1)) if isinstance(bias, Quantised) else bias.reshape(1, -1)
-    return moved(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
+    return scaled(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
 
 
-def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Conv`` with one or two spatial axes, depthwise if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
     if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
-        source = net.with_zero(source, node.inputs[0])
+        source = net.representing_zero(source, node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1])
-    is_sequence = weights.values.ndim == source.places.ndim == SEQUENCE_AXES
+    is_sequence = weights.values.ndim == source.indices.ndim == SEQUENCE_AXES
     if is_sequence:
         node, source, weights = _sequence(node, source, weights)
     groups = node.number("group", 1)
-    if _copies(weights) > 1 and weights.values.ndim == MAP_AXES and groups >= 1:
-        weights = _whole(weights, groups, source) if groups > 1 else weights
-        source, weights = _wider(net, node, source, weights)
+    if _weight_parts(weights) > 1 and weights.values.ndim == MAP_AXES and groups >= 1:
+        weights = _ungrouped(weights, groups, source) if groups > 1 else weights
+        source, weights = _split_weights(net, node, source, weights)
         groups, node = 1, replace(node, attributes={**node.attributes, "group": 1})
     shape, size = standard(source), weights.values.shape
     if len(size) != MAP_AXES:
@@ -228,15 +228,15 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
         raise InputError(f"weights must go with {shape[2]} channels in {groups} groups, not have the shape {size}")
     window = window_of(node, shape, kernel, source.pads)
     is_depthwise = groups == shape[2] == size[0] and groups > 1
-    if is_depthwise and source.pads != NO_PADS and not _within(window):
+    if is_depthwise and source.pads != NO_PADS and not _overlap_map(window):
         source = net.with_padding(source)
         shape = standard(source)
         window = window_of(node, shape, kernel)
     if window.dilations != (1, 1):
-        weights = _spread(weights, window, source)
+        weights = _dilated(weights, window, source)
         net.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
     if groups > 1 and not is_depthwise:
-        weights = _whole(weights, groups, source)
+        weights = _ungrouped(weights, groups, source)
         net.note(f"{node}: its {groups} groups become one with weights of 0")
     is_image = source.stage == INPUT and source.bits == SAMPLE_BITS and shape[2] <= IMAGE_CHANNELS and not is_depthwise
     after, reach = (*window.results, size[0]), "x".join(map(str, window.reach))
@@ -247,8 +247,8 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
         rest = str(size[0]) if chosen == "pointwise" else f"{size[0]}x{reach}"
         stored = weights.values.transpose(0, 2, 3, 1)
     layer = window.text(shape, rest)
-    places = standard_places(after, SEQUENCE_AXES if is_sequence else MAP_AXES)
-    sums = _products(node, chosen, layer, source, weights, stored, after, places, pads=any(window.pads))
+    indices = standard_indices(after, SEQUENCE_AXES if is_sequence else MAP_AXES)
+    sums = _products(node, chosen, layer, source, weights, stored, after, indices, pads=any(window.pads))
     if is_image:
         # kernels for images have 8-bit weights, and still take half the cycles of others
         sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
@@ -258,19 +258,19 @@ def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Given) -> Valu
 _WEIGHTS = range(-128, 128)
 
 
-def _copies(weights: Quantised) -> int:
+def _weight_parts(weights: Quantised) -> int:
     """Number of 8-bit parts of weights that have more bits without their zero point."""
     low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 
 
-def _wider(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
+def _split_weights(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
     """A map with repeated channels and weights split into 8-bit parts, with the same sums."""
-    copies = _copies(weights)
+    copies = _weight_parts(weights)
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
     whole = Quantised(values=np.concatenate(parts, axis=1), scale=np.concatenate([weights.scale] * copies, axis=1))
-    return net.channels_repeated(source, copies), whole
+    return net.repeat_channels(source, copies), whole
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
@@ -278,11 +278,11 @@ def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode
     changed, plane = planar(node, source)
     assert isinstance(plane, Map)
     outputs, channels, length = weights.values.shape
-    is_image = source.stage == INPUT and np.array_equal(source.places.ravel(), np.arange(source.places.size))
-    if not is_image or node.number("group", 1) != 1 or source.places.shape[1] != channels:
+    is_image = source.stage == INPUT and np.array_equal(source.indices.ravel(), np.arange(source.indices.size))
+    if not is_image or node.number("group", 1) != 1 or source.indices.shape[1] != channels:
         return changed, plane, weights.reshaped((outputs, channels, 1, length))
     attributes = dict(changed.attributes) | {"kernel_shape": [channels, length]}
-    image = replace(source, places=source.places[:, np.newaxis])
+    image = replace(source, indices=source.indices[:, np.newaxis])
     return replace(changed, attributes=attributes), image, weights.reshaped((outputs, 1, channels, length))
 
 
@@ -296,14 +296,14 @@ def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, 
     return np.zeros(shape, np.int64), scale
 
 
-def _spread(weights: Quantised, window: PlacedWindow, source: Map) -> Quantised:
+def _dilated(weights: Quantised, window: PlacedWindow, source: Map) -> Quantised:
     values, scale = _zeros(weights, (*weights.values.shape[:2], *window.reach), source)
     rows, columns = window.dilations
     values[:, :, ::rows, ::columns], scale[:, :, ::rows, ::columns] = weights.values, weights.scale
     return Quantised(values=values, scale=scale)
 
 
-def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
+def _ungrouped(weights: Quantised, groups: int, source: Map) -> Quantised:
     outputs, channels, *reach = weights.values.shape
     values, scale = _zeros(weights, (outputs, channels * groups, *reach), source)
     for group in range(groups):
@@ -315,35 +315,35 @@ def _whole(weights: Quantised, groups: int, source: Map) -> Quantised:
 
 def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
     """A matrix product; inputs of ``weights``, ``[out][in]``, are in the order of the model's tensor."""
-    if _copies(weights) > 1:
-        source, weights = _wider(net, node, source, weights)
+    if _weight_parts(weights) > 1:
+        source, weights = _split_weights(net, node, source, weights)
     outputs, inputs = weights.values.shape
-    order = source.places.ravel()
-    if source.places.shape[-1] != len(order) or inputs != len(order):
-        raise InputError(f"inputs must be one row of {inputs}, not of shape {source.places.shape}")
+    order = source.indices.ravel()
+    if source.indices.shape[-1] != len(order) or inputs != len(order):
+        raise InputError(f"inputs must be one row of {inputs}, not of shape {source.indices.shape}")
     if not np.array_equal(np.sort(order), np.arange(prod(source.shape))):
         raise InputError("inputs must be all results of a layer, not a part")
     stored = np.empty_like(weights.values)
     stored[:, order] = weights.values
-    before: tuple[int, ...] = source.places.shape[:-1]
-    places = np.reshape(np.arange(int(outputs)), (*before, int(outputs)))
+    before: tuple[int, ...] = source.indices.shape[:-1]
+    indices = np.reshape(np.arange(int(outputs)), (*before, int(outputs)))
     return _products(
-        node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), places, pads=False
+        node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), indices, pads=False
     )
 
 
-def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``MatMul`` of a row with a constant."""
     source = net.map_of(given[0], node.inputs[0])
-    weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_turned=True)
+    weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=True)
     return _linear(net, node, source, weights)
 
 
-def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def gemm(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Gemm`` of a row with a constant."""
     source = net.map_of(given[0], node.inputs[0])
-    is_turned = not node.number("transB", 0)
-    weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_turned=is_turned)
+    is_transposed = not node.number("transB", 0)
+    weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=is_transposed)
     if weights.values.ndim != 2 or node.number("transA", 0):
         raise InputError("Gemm must be of a row and a matrix, not transposed")
     alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
@@ -356,11 +356,11 @@ def gemm(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     return _biased(sums, bias)
 
 
-def add_maps(net: NetworkAssembly, node: OnnxNode, given: Given, sign: int) -> Value:
+def add_maps(net: NetworkAssembly, node: OnnxNode, given: Inputs, sign: int) -> Value:
     """The sum of two maps, or their difference if ``sign`` is -1."""
     first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
-    if first.shape != second.shape or not np.array_equal(first.places, second.places):
-        raise InputError(f"maps must have one shape, not {first.places.shape} and {second.places.shape}")
+    if first.shape != second.shape or not np.array_equal(first.indices, second.indices):
+        raise InputError(f"maps must have one shape, not {first.indices.shape} and {second.indices.shape}")
     if SIGN_BITS in (first.bits, second.bits):
         raise InputError("summands must have two bits at least, not one")
     common = Affine(a=Fraction(1), b=first.offset + sign * second.offset, least=0, most=0)
@@ -372,5 +372,5 @@ def add_maps(net: NetworkAssembly, node: OnnxNode, given: Given, sign: int) -> V
         channels=(common,) * first.shape[2],
         factors=(first.scale, sign * second.scale),
         shape=first.shape,
-        places=first.places,
+        indices=first.indices,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.text import join
 from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import uniform_levels
+from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
@@ -20,8 +20,8 @@ from xpulpnn_sw.networks.importers.values import (
     Shape,
     Sums,
     Value,
-    moved,
-    standard_places,
+    scaled,
+    standard_indices,
 )
 from xpulpnn_sw.networks.network import Scaling
 
@@ -76,7 +76,7 @@ class OnnxNode:
             raise InputError(f"{name} must be whole numbers, not {values}") from None
         return [self._whole(name, item) for item in items]
 
-    def several(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
+    def numbers_like(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
         """As many integers as in the default, each at least ``least``; raises :class:`InputError` for others."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
@@ -104,8 +104,8 @@ _RUNTIME = "com.microsoft"
 _MOST = 1 << 31  # bound of integer attributes
 
 
-Given = Sequence[Value | None]  # the inputs of a node; None: left out
-OnnxOperator = Callable[[NetworkAssembly, OnnxNode, Given], Value]
+Inputs = Sequence[Value | None]  # the inputs of a node; None: left out
+OnnxOperator = Callable[[NetworkAssembly, OnnxNode, Inputs], Value]
 
 MAP_AXES, SEQUENCE_AXES = 4, 3
 
@@ -130,7 +130,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     """The windows of ``kernel`` rows and columns on a map, which a ``Pad`` node has padded with ``around``."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
-    strides, dilations = (node.several(name, (1, 1), least=1) for name in ("strides", "dilations"))
+    strides, dilations = (node.numbers_like(name, (1, 1), least=1) for name in ("strides", "dilations"))
     reach = ((kernel[0] - 1) * dilations[0] + 1, (kernel[1] - 1) * dilations[1] + 1)
     size = (shape[0] + around[0] + around[1], shape[1] + around[2] + around[3])
     own = _pads(node, size, reach, strides)
@@ -156,7 +156,7 @@ def _rounded_up(length: int, behind: int, reach: int, step: int) -> int:
 def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides: tuple[int, ...]) -> Pads:
     mode = node.text("auto_pad", "NOTSET") or "NOTSET"
     if mode == "NOTSET":
-        top, left, bottom, right = node.several("pads", NO_PADS, least=0)
+        top, left, bottom, right = node.numbers_like("pads", NO_PADS, least=0)
         return top, bottom, left, right
     if mode == "VALID":
         return NO_PADS
@@ -174,18 +174,18 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
 def standard(value: Map | Sums) -> Shape:
     """Rows, columns and channels; raises :class:`InputError` unless the tensor is a map in NCHW order."""
     shape = value.shape
-    if isinstance(value, Map) and value.stage == INPUT and value.places.ndim == MAP_AXES:
-        shape = (value.places.shape[2], value.places.shape[3], value.places.shape[1])
-    if not np.array_equal(value.places, standard_places(shape)):
-        raise InputError(f"input must be a map of [1][channel][row][column], not of shape {value.places.shape}")
+    if isinstance(value, Map) and value.stage == INPUT and value.indices.ndim == MAP_AXES:
+        shape = (value.indices.shape[2], value.indices.shape[3], value.indices.shape[1])
+    if not np.array_equal(value.indices, standard_indices(shape)):
+        raise InputError(f"input must be a map of [1][channel][row][column], not of shape {value.indices.shape}")
     return shape
 
 
 def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
     """Turn an operator on a sequence into one on a map of one row; others are unchanged."""
-    if value.places.ndim != SEQUENCE_AXES:
+    if value.indices.ndim != SEQUENCE_AXES:
         return node, value
-    return replace(node, attributes=flat_attributes(node)), replace(value, places=value.places[:, :, np.newaxis])
+    return replace(node, attributes=flat_attributes(node)), replace(value, indices=value.indices[:, :, np.newaxis])
 
 
 def flat_attributes(node: OnnxNode) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ def flat_attributes(node: OnnxNode) -> Mapping[str, Any]:
         if name in attributes:
             attributes[name] = [1, *node.numbers(name, ())]
     if "pads" in attributes:
-        before, behind = node.several("pads", (0, 0), least=-_MOST)
+        before, behind = node.numbers_like("pads", (0, 0), least=-_MOST)
         attributes["pads"] = [0, before, 0, behind]
     return attributes
 
@@ -245,29 +245,29 @@ class ModelInput:
         With a policy, an input with a scale for each colour is quantised here.
         """
         stored, is_last = _stored_shape(self.shape)
-        ordered = standard_places(stored)
-        places = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
+        ordered = standard_indices(stored)
+        indices = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
         if self.type in _SIGNED:
-            return self._codes(options, assembly, stored, places)
+            return self._codes(options, assembly, stored, indices)
         low, high = options.ends
         if high <= low:
             raise InputError(f"range of the input must be ascending, not {float(low)}..{float(high)}")
-        levels = uniform_levels(Fraction(high - low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
-        image = replace(Map.of(levels, INPUT, stored, places), offset=Fraction(low))
+        quantiser = uniform_quantiser(Fraction(high - low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
+        image = replace(Map.of(quantiser, INPUT, stored, indices), offset=Fraction(low))
         spread = options.by_colour(stored[2])
         if not spread:
             return image
-        normalised = moved(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
+        normalised = scaled(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
         if isinstance(normalised, Map) or assembly.policy is None:
             return normalised
         most = (1 << (SAMPLE_BITS - 1)) - 1
         scale = (
             max(abs(channel.at(end)) for channel in normalised.channels for end in (channel.least, channel.most)) / most
         )
-        levels = uniform_levels(scale, Fraction(0), -most - 1, most, "ROUND")
-        return assembly.quantised(normalised, replace(levels, is_free=True))
+        quantiser = uniform_quantiser(scale, Fraction(0), -most - 1, most, "ROUND")
+        return assembly.quantised(normalised, replace(quantiser, is_free=True))
 
-    def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, places: Any) -> Map:
+    def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, indices: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:
             raise InputError(
                 f"samples, normalisation and bits must be left out with an input of {self.type}, whose numbers "
@@ -277,8 +277,8 @@ class ModelInput:
         low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0
         if is_signed:
             assembly.scaling = Scaling(add=low)
-        levels = uniform_levels(Fraction(1), Fraction(0), low, low + _SAMPLES, "ROUND")
-        return replace(Map.of(levels, INPUT, stored, places), codes=INPUT_CODES)
+        quantiser = uniform_quantiser(Fraction(1), Fraction(0), low, low + _SAMPLES, "ROUND")
+        return replace(Map.of(quantiser, INPUT, stored, indices), codes=INPUT_CODES)
 
 
 def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:

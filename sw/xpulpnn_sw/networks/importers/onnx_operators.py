@@ -22,7 +22,7 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     mean,
     onnx_convolution,
 )
-from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Given, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
     bipolar,
     dequantise,
@@ -68,25 +68,25 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
     Input ``result`` is the scale of the results; they stay sums if it is optional (not below ``least``) and left out.
     """
 
-    def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
         if len(given) < least:
             raise InputError(f"inputs must be {least} at least, not {len(given)}")
         if node.number("channels_last", 0):
             raise InputError("channels_last must be 0, not 1")
         every: list[Value | None] = [*given, *[None] * (result + 2)]
-        places = [3 * number for number in range(len(axes))]
+        indices = [3 * number for number in range(len(axes))]
         operands: list[Value | None] = [
             dequantise(
                 net,
                 replace(node, attributes={"axis": axis if isinstance(axis, int) else axis(node)}),
                 every[place : place + 3],
             )
-            for place, axis in zip(places, axes, strict=True)
+            for place, axis in zip(indices, axes, strict=True)
         ]
         if bias:
-            places.append(bias)
+            indices.append(bias)
             operands.append(_bias(every[bias], every[1], every[4]))
-        inputs = tuple(node.inputs[place] for place in places if place < len(node.inputs))
+        inputs = tuple(node.inputs[place] for place in indices if place < len(node.inputs))
         output = compute(net, replace(node, inputs=inputs), operands)
         if every[result] is None and result >= least:
             return output
@@ -98,7 +98,7 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
 _ROOT_BITS = 400  # of square roots, far more than numbers that are compared with them
 
 
-def _constant_of(node: OnnxNode, given: Given, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
+def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
     """The operands of a node with a constant: the value, the constant by channel, the name of the value's tensor, and
     whether the constant is second.
     """
@@ -108,47 +108,47 @@ def _constant_of(node: OnnxNode, given: Given, what: str = "summand") -> tuple[M
     value = live(value)
     if not isinstance(own, np.ndarray | Quantised):
         raise InputError(f"{what} must be a constant, not depend on the input")
-    return value, by_channel(own, value.places, value.shape[2]), node.inputs[not is_second], is_second
+    return value, by_channel(own, value.indices, value.shape[2]), node.inputs[not is_second], is_second
 
 
 def _sum(sign: int) -> OnnxOperator:
     """The sum or the difference of two maps, or of a map and a constant."""
 
-    def operator(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
         if all(isinstance(value, Map | Sums) for value in given):
             return add_maps(net, node, given, sign)
         value, numbers, tensor, is_second = _constant_of(node, given)
         factor = Fraction(1 if is_second else sign)
         summands = [sign * number if is_second else number for number in numbers]
-        return net.moved(value, tensor, [factor] * len(numbers), summands)
+        return net.scaled(value, tensor, [factor] * len(numbers), summands)
 
     return operator
 
 
-def _multiply(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _multiply(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     value, numbers, tensor, _ = _constant_of(node, given, "one factor")
-    return net.moved(value, tensor, numbers, [Fraction(0)] * len(numbers))
+    return net.scaled(value, tensor, numbers, [Fraction(0)] * len(numbers))
 
 
-def _divide(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _divide(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     value, numbers, tensor, is_second = _constant_of(node, given, "divisor")
     if not is_second:
         raise InputError("divisor must be a constant, not depend on the input")
     if not all(numbers):
         raise InputError("divisor must be other than 0, not 0")
-    return net.moved(value, tensor, [1 / number for number in numbers], [Fraction(0)] * len(numbers))
+    return net.scaled(value, tensor, [1 / number for number in numbers], [Fraction(0)] * len(numbers))
 
 
-def _negate(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _negate(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     value = live(given[0])
     channels = value.shape[2]
-    return net.moved(value, node.inputs[0], [Fraction(-1)] * channels, [Fraction(0)] * channels)
+    return net.scaled(value, node.inputs[0], [Fraction(-1)] * channels, [Fraction(0)] * channels)
 
 
-def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     value = live(given[0])
     channels = value.shape[2]
-    shape = (1, -1, *[1] * (value.places.ndim - 2))
+    shape = (1, -1, *[1] * (value.indices.ndim - 2))
     if node.number("training_mode", 0):
         raise InputError("training_mode must be 0, not 1")
     parameters = [
@@ -156,7 +156,7 @@ def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Given) -> 
         for parameter in given[1:5]
     ]
     arrays = [parameter.reshape(shape) for parameter in parameters]
-    scale, bias, mean, variance = (by_channel(array, value.places, channels) for array in arrays)
+    scale, bias, mean, variance = (by_channel(array, value.indices, channels) for array in arrays)
     epsilon = exact_number(node.real("epsilon", 1e-5))
     squares = [number + epsilon for number in variance]
     if min(squares) <= 0:
@@ -167,10 +167,10 @@ def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Given) -> 
     ]
     factors = [number / root for number, root in zip(scale, roots, strict=True)]
     summands = [offset - factor * average for factor, average, offset in zip(factors, mean, bias, strict=True)]
-    return net.moved(value, node.inputs[0], factors, summands)
+    return net.scaled(value, node.inputs[0], factors, summands)
 
 
-def _clipped(net: NetworkAssembly, node: OnnxNode, given: Given, low: Fraction | None, high: Fraction | None) -> Value:
+def _clipped(net: NetworkAssembly, node: OnnxNode, given: Inputs, low: Fraction | None, high: Fraction | None) -> Value:
     value = net.foldable(live(given[0]), node.inputs[0], is_monotonic=True)
     if isinstance(value, Sums):
         return clamped(value, low, high)
@@ -183,11 +183,11 @@ def _clipped(net: NetworkAssembly, node: OnnxNode, given: Given, low: Fraction |
     return clamped(identity(value), low, high)
 
 
-def _relu(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _relu(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return _clipped(net, node, given, Fraction(0), None)
 
 
-def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _clip(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
@@ -198,7 +198,7 @@ def _clip(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     return _clipped(net, node, given, end(1, "min"), end(2, "max"))
 
 
-def _cast(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _cast(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Cast`` to floating point, which changes nothing but the type of an integer input."""
     from onnx import TensorProto
 
@@ -216,7 +216,7 @@ def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
     if isinstance(value, Map):
         value.check_unpadded()
     if isinstance(value, Map | Sums):
-        return replace(value, places=change(value.places))
+        return replace(value, indices=change(value.indices))
     if isinstance(value, Quantised):
         return Quantised(values=change(value.values), scale=change(value.scale))
     return change(value)
@@ -224,13 +224,13 @@ def _placed(value: Value | None, change: Callable[[Any], Any]) -> Value:
 
 def _shape(value: Value | None) -> tuple[int, ...]:
     if isinstance(value, Map | Sums):
-        return value.places.shape
+        return value.indices.shape
     if value is None:
         raise InputError("first input must be there, not left out")
     return value.values.shape if isinstance(value, Quantised) else value.shape
 
 
-def _reshape(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _reshape(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     requested = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
@@ -239,13 +239,13 @@ def _reshape(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     return _placed(value, lambda array: array.reshape(requested))
 
 
-def _flatten(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _flatten(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     value, axis = live(given[0]), node.number("axis", 1)
-    rows = int(np.prod(value.places.shape[:axis]))
+    rows = int(np.prod(value.indices.shape[:axis]))
     return _placed(value, lambda array: array.reshape(rows, -1))
 
 
-def _transpose(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _transpose(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda array: array.transpose(axes))
 
@@ -253,7 +253,7 @@ def _transpose(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
     """An operator that changes the axes of the node, or all without any."""
 
-    def operator(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+    def operator(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
         return _placed(live(given[0]), lambda array: change(array, tuple(axes) or None))
 
@@ -269,13 +269,13 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
     return number == (0 if value.codes is None else value.codes[1])
 
 
-def _pad(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def _pad(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Pad`` with zeros, which the next layer includes."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
         return live(given[0])
     value = net.map_of(given[0], node.inputs[0])
-    axes = value.places.ndim
+    axes = value.indices.ndim
     if node.text("mode", "constant") != "constant":
         raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
     if not _is_zero(value, given[2] if len(given) > 2 else None, node):
@@ -350,7 +350,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Transpose": KnownOperator(_transpose, on_codes=True, on_constants=True),
     "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
     "Unsqueeze": KnownOperator(_of_axes(lambda array, axes: np.expand_dims(array, axes or ())), on_codes=True),
-    "Shape": KnownOperator(lambda _, __, given: np.array(live(given[0]).places.shape, np.int64), on_codes=True),
+    "Shape": KnownOperator(lambda _, __, given: np.array(live(given[0]).indices.shape, np.int64), on_codes=True),
     "Identity": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Cast": KnownOperator(_cast, on_codes=True),

@@ -12,8 +12,8 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import Bound, Levels, narrowest, sign_levels, uniform_levels
-from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Given, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode
+from xpulpnn_sw.networks.importers.quantiser import Bound, Quantiser, narrowest, sign_quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
 
 
@@ -31,24 +31,24 @@ def _mode(node: OnnxNode, usual: str) -> str:
     return mode
 
 
-def _end(value: Value | None, levels: Levels, net: NetworkAssembly) -> Value:
+def _end(value: Value | None, quantiser: Quantiser, net: NetworkAssembly) -> Value:
     if isinstance(value, Map):
         codes = [-1, 1] if value.bits == 1 else range(value.low, value.high + 1)
-        if all(_result(levels, real) == real for real in (value.scale * q + value.offset for q in codes)):
+        if all(_result(quantiser, real) == real for real in (value.scale * q + value.offset for q in codes)):
             return value
-    return net.quantised(sums_of(live(value)), levels)
+    return net.quantised(sums_of(live(value)), quantiser)
 
 
-def _result(levels: Levels, real: Fraction) -> Fraction | None:
+def _result(quantiser: Quantiser, real: Fraction) -> Fraction | None:
     """The number that a quantiser equal in all channels gives for ``real``; None if it changes it."""
-    if levels.bits == 1:
-        bound, _ = levels.bound(1, 0)
-        return levels.scale * (1 if real >= bound else -1) + levels.offset
-    near = (real - levels.offset) / levels.scale
-    return real if near.denominator == 1 and levels.low <= near <= levels.high else None
+    if quantiser.bits == 1:
+        bound, _ = quantiser.bound(1, 0)
+        return quantiser.scale * (1 if real >= bound else -1) + quantiser.offset
+    near = (real - quantiser.offset) / quantiser.scale
+    return real if near.denominator == 1 and quantiser.low <= near <= quantiser.high else None
 
 
-def quant(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def quant(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
@@ -58,8 +58,8 @@ def quant(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
     low, high = _ends(node, int(bits))
     if isinstance(value, np.ndarray):
         return _constants(value, scale, zero, (low, high), mode)
-    levels = uniform_levels(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
-    return _end(value, levels, net)
+    quantiser = uniform_quantiser(_number(scale, "scale"), _number(zero, "zero point"), low, high, mode)
+    return _end(value, quantiser, net)
 
 
 def _constants(
@@ -88,7 +88,7 @@ def _scaled(values: Any, scale: Any) -> Quantised:
     return Quantised(values=values, scale=np.broadcast_to(numbers, values.shape))
 
 
-def bipolar(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
+def bipolar(net: NetworkAssembly, _: OnnxNode, given: Inputs) -> Value:
     """``BipolarQuant`` of QONNX."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
@@ -98,10 +98,10 @@ def bipolar(net: NetworkAssembly, _: OnnxNode, given: Given) -> Value:
     number = _number(scale, "scale")
     if number <= 0:
         raise InputError(f"scale must be greater than 0, not {float(number)}")
-    return _end(value, sign_levels(number), net)
+    return _end(value, sign_quantiser(number), net)
 
 
-def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``MultiThreshold`` of QONNX: the number of thresholds of the channel that a value reaches."""
     value, table = live(given[0]), constant_value(given[1], "thresholds")
     if table.ndim != 2:
@@ -120,20 +120,20 @@ def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value
         return rows[channel % len(rows)][result - 1], False
 
     if count == 1 and scale == -2 * bias:
-        levels = replace(sign_levels(scale / 2), bound=begins, by_channel=True)
+        quantiser = replace(sign_quantiser(scale / 2), bound=begins, by_channel=True)
     else:
         bits, signed = narrowest(0, count)
-        levels = Levels(
+        quantiser = Quantiser(
             bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
         )
-    return net.quantised(sums_of(value), levels)
+    return net.quantised(sums_of(value), quantiser)
 
 
 # of both versions: value, scale, zero point, input width, (output scale,) output width
 _TRUNC_INPUTS = (5, 6)
 
 
-def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def truncation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``Trunc`` of QONNX: drops the lower bits of integers in a given scale."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
@@ -154,7 +154,7 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         high += int(mode != "FLOOR")
     bits, signed = narrowest(low, high)
     unit = 1 << lower
-    levels = Levels(
+    quantiser = Quantiser(
         bits=bits,
         signed=signed,
         low=low,
@@ -163,13 +163,13 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         offset=-zero * scale,
         bound=_truncated(scale, zero, unit, mode),
     )
-    output = net.quantised(sums, levels)
+    output = net.quantised(sums, quantiser)
     behind = more[0] if is_second else scale
-    ratio = behind / levels.scale
+    ratio = behind / quantiser.scale
     # the second version truncates the zero point too
     zero_behind = zero / unit if is_second else zero
     return replace(
-        output, scale=output.scale * ratio, offset=(output.offset - levels.offset) * ratio - zero_behind * behind
+        output, scale=output.scale * ratio, offset=(output.offset - quantiser.offset) * ratio - zero_behind * behind
     )
 
 
@@ -197,7 +197,7 @@ def _ends(node: OnnxNode, bits: int) -> tuple[int, int]:
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
 
-def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``QuantizeLinear``."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
@@ -211,11 +211,11 @@ def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
         spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
         return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
     own = _number(scale, "scale"), _number(zero, "zero point")
-    output = _end(value, uniform_levels(*own, low, high, "ROUND", rounds_first=True), net)
+    output = _end(value, uniform_quantiser(*own, low, high, "ROUND", rounds_first=True), net)
     return replace(output, codes=own) if isinstance(output, Map) else output
 
 
-def dequantise(_: NetworkAssembly, node: OnnxNode, given: Given) -> Value:
+def dequantise(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     """``DequantizeLinear`` of the results of a quantiser, of the model's integer input, or of constants."""
     value, scale = given[:2]
     if isinstance(value, Map):

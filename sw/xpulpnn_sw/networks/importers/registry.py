@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, unreadable
-from xpulpnn_sw.networks.importers.levels import ELEMENT_WIDTHS
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.importers.quantiser import ELEMENT_WIDTHS
+from xpulpnn_sw.networks.network import NetworkModel
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -151,7 +151,7 @@ class ImportOptions:
         return pairs
 
 
-Importer = Callable[[Path, ImportOptions], Described]
+Importer = Callable[[Path, ImportOptions], NetworkModel]
 _MAGIC_BYTES = 8
 _TFLITE = b"TFL3"
 
@@ -173,7 +173,7 @@ READERS = (
 )
 
 
-def import_model(path: Path, options: ImportOptions) -> Described:
+def import_model(path: Path, options: ImportOptions) -> NetworkModel:
     """The network of a model in a file."""
     with packages_for(path) as reader:
         if options.is_fast and reader.magic != _TFLITE:

@@ -13,16 +13,16 @@ from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, ExactRequantisation, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.importers.levels import (
+from xpulpnn_sw.networks.importers.quantiser import (
     Affine,
     Channel,
     Fit,
-    Levels,
+    Quantiser,
     fitted,
     quotient,
     step_sums,
     summands,
-    uniform_levels,
+    uniform_quantiser,
 )
 from xpulpnn_sw.networks.importers.values import Map, Sums, dims
 from xpulpnn_sw.networks.normalisation import Range, mantissa
@@ -39,29 +39,31 @@ class RuleFit:
 
     arrays: dict[str, Any]
     rule: Rule = Rule.BN32
-    moved: int = 0  # steps, or pairs of inputs of an addition, with an inexact result
+    inexact: int = 0  # steps, or pairs of inputs of an addition, with an inexact result
     total: int = 0  # steps or pairs that were compared
-    worst: int = 0  # the largest error of a result
+    max_error: int = 0  # the largest error of a result
     reach: int | None = None  # the greatest result before clipping; None: that of the elements
 
 
-def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> RuleFit:
-    """Fit ``clip((f0 * x0 + f1 * x1 + summand) >> shift)`` to the quantiser ``levels`` of the sum of two maps.
+def addition(
+    maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: Affine, quantiser: Quantiser
+) -> RuleFit:
+    """Fit ``clip((f0 * x0 + f1 * x1 + summand) >> shift)`` to ``quantiser`` of the sum of two maps.
 
     The sum is ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common``. Raises :class:`InputError` for
     results of one bit and on overflow of 32 bits.
     """
-    if levels.bits == SIGN_BITS:
+    if quantiser.bits == SIGN_BITS:
         raise InputError("results of an addition must have two bits at least, not one")
     first, second = (np.arange(source.low, source.high + 1) for source in maps)
-    expected = _expected(first, second, factors, common, levels)
-    least, most = levels.results.start - 1, levels.results.stop - 1
-    ratios = [factor / levels.scale for factor in factors]
-    offset = (common.b - levels.offset) / levels.scale
+    expected = _expected(first, second, factors, common, quantiser)
+    least, most = quantiser.results.start - 1, quantiser.results.stop - 1
+    ratios = [factor / quantiser.scale for factor in factors]
+    offset = (common.b - quantiser.offset) / quantiser.scale
     # offset of a bound in the middle of the range
-    middle = levels.results.start
-    real, _ = levels.bound(max(levels.low + 1, middle), 0)
-    begins = max(levels.low + 1, middle) - (real - levels.offset) / levels.scale
+    middle = quantiser.results.start
+    real, _ = quantiser.bound(max(quantiser.low + 1, middle), 0)
+    begins = max(quantiser.low + 1, middle) - (real - quantiser.offset) / quantiser.scale
     best: RuleFit | None = None
     reach = sum(abs(ratio) * max(abs(source.low), abs(source.high)) for ratio, source in zip(ratios, maps, strict=True))
     most_shift = MAX_SHIFT
@@ -75,18 +77,20 @@ def addition(maps: tuple[Map, Map], factors: tuple[Fraction, Fraction], common: 
         for summand in (ideal, ideal - 1, ideal + 1, ideal - further, ideal + further):
             shifted = (sums + summand) >> shift
             results = np.clip(shifted, least, most)
-            moved = int((results != expected).sum())
-            if best is None or moved < best.moved:
+            inexact = int((results != expected).sum())
+            if best is None or inexact < best.inexact:
                 arrays = {"factors": np.array(whole), "summand": np.array(summand), "shift": np.array(shift)}
-                worst, reached = int(np.abs(results - expected).max()), int(shifted.max())
-                best = RuleFit(arrays=arrays, moved=moved, total=sums.size, worst=worst, reach=reached)
-        if best and not best.moved:
+                max_error, reached = int(np.abs(results - expected).max()), int(shifted.max())
+                best = RuleFit(arrays=arrays, inexact=inexact, total=sums.size, max_error=max_error, reach=reached)
+        if best and not best.inexact:
             break
     assert best is not None
     return best
 
 
-def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, levels: Levels) -> Ints:
+def _expected(
+    first: Ints, second: Ints, factors: tuple[Fraction, Fraction], common: Affine, quantiser: Quantiser
+) -> Ints:
     over = lcm(factors[0].denominator, factors[1].denominator)
     unit = Fraction(gcd(*(int(factor * over) for factor in factors)), over)
     whole = [int(factor / unit) for factor in factors]
@@ -94,16 +98,16 @@ def _expected(first: Ints, second: Ints, factors: tuple[Fraction, Fraction], com
         abs(number) * max(abs(int(values[0])), abs(int(values[-1])))
         for number, values in zip(whole, (first, second), strict=True)
     ]
-    if sum(ends).bit_length() > _EXACT_BITS and levels.is_free:
+    if sum(ends).bit_length() > _EXACT_BITS and quantiser.is_free:
         unit = max(map(abs, factors)) / (1 << _NEAR_BITS)
         near = (round(factors[0] / unit) * unit, round(factors[1] / unit) * unit)
-        return _expected(first, second, near, common, levels)
+        return _expected(first, second, near, common, quantiser)
     if sum(ends).bit_length() > _EXACT_BITS:
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
-    moved = replace(common, a=unit, least=int(sums.min()), most=int(sums.max()))
-    steps = step_sums(levels, moved, 0)
-    return np.searchsorted(np.array(steps, np.int64), sums, side="right") + levels.results.start - 1
+    scaled = replace(common, a=unit, least=int(sums.min()), most=int(sums.max()))
+    steps = step_sums(quantiser, scaled, 0)
+    return np.searchsorted(np.array(steps, np.int64), sums, side="right") + quantiser.results.start - 1
 
 
 _THRESHOLD_BITS = 16
@@ -116,38 +120,38 @@ _NORMALISING = (
 )
 
 
-def rule_of(levels: Levels, channels: Sequence[Channel]) -> RuleFit:
+def rule_of(quantiser: Quantiser, channels: Sequence[Channel]) -> RuleFit:
     """The cheapest rule that equals the quantiser for every sum, or the nearest one if there is none.
 
     The exact rule precedes that of 64 bits, which replaces it on cores without it. Raises :class:`InputError` for sums
     that overflow every rule.
     """
-    if levels.bits != SIGN_BITS:
+    if quantiser.bits != SIGN_BITS:
         for rule, bits, longest in _NORMALISING:
-            if rule is Rule.BN64 and (exact := _exact(levels, channels)) is not None:
+            if rule is Rule.BN64 and (exact := _exact(quantiser, channels)) is not None:
                 return exact
-            fit = fitted(channels, levels.results, bits=bits, longest=longest, is_free=levels.is_free)
+            fit = fitted(channels, quantiser.results, bits=bits, longest=longest, is_free=quantiser.is_free)
             if fit is not None:
                 return _normalising(rule, fit, channels)
-    if levels.top is None and (values := _thresholds(channels)) is not None:
+    if quantiser.top is None and (values := _thresholds(channels)) is not None:
         return RuleFit(rule=Rule.THRESHOLDS, arrays={"thresholds": values})
-    for rule, bits, longest in () if levels.bits == SIGN_BITS else _NORMALISING:
-        fit = fitted(channels, levels.results, bits=bits, longest=longest, is_free=True)
+    for rule, bits, longest in () if quantiser.bits == SIGN_BITS else _NORMALISING:
+        fit = fitted(channels, quantiser.results, bits=bits, longest=longest, is_free=True)
         if fit is not None:
-            moved, worst = distance(fit, channels, levels.results)
-            return replace(_normalising(rule, fit, channels), moved=moved, worst=worst)
+            inexact, max_error = rule_error(fit, channels, quantiser.results)
+            return replace(_normalising(rule, fit, channels), inexact=inexact, max_error=max_error)
     raise InputError(f"sums of a quantiser must have {ACCUMULATOR_BITS} bits at most, not more")
 
 
-def _exact(levels: Levels, channels: Sequence[Channel]) -> RuleFit | None:
-    zero = round(-levels.offset / levels.scale)
+def _exact(quantiser: Quantiser, channels: Sequence[Channel]) -> RuleFit | None:
+    zero = round(-quantiser.offset / quantiser.scale)
     parameters: list[tuple[int, int, int]] = []
     for channel in channels:
         factor, shift = mantissa(float(channel.slope)) if 0 < channel.slope < _LARGEST_SLOPE else (0, 1)
         offset = (2 * zero + 1) << (shift - 1)
         if not factor:
             return None
-        lowest, highest = summands(channel, levels.results, factor, shift)
+        lowest, highest = summands(channel, quantiser.results, factor, shift)
         bias = -((offset - lowest) // factor)
         if bias * factor + offset > highest or not all(
             Range(end, end).fits(ACCUMULATOR_BITS) for end in (bias, channel.least + bias, channel.most + bias)
@@ -187,10 +191,10 @@ def _normalising(rule: Rule, fit: Fit, channels: Sequence[Channel]) -> RuleFit:
     return RuleFit(rule=rule, arrays=arrays, reach=reach)
 
 
-def distance(fit: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
+def rule_error(fit: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
     """Number of steps that a rule has at other sums, and the largest error of a result."""
     factors, summands, shift = fit
-    moved = worst = 0
+    inexact = max_error = 0
 
     def given(product: int, lam: int) -> int:
         return min(max(quotient(product, area) + lam >> shift, results.start - 1), results.stop - 1)
@@ -199,27 +203,27 @@ def distance(fit: Fit, channels: Sequence[Channel], results: range, area: int = 
         for result, step in zip(results, channel.steps, strict=True):
             late = result - given(kappa * step, lam) if step <= channel.most else 0
             early = given(kappa * (step - 1), lam) - result + 1 if step > channel.least else 0
-            moved += late > 0 or early > 0
-            worst = max(worst, late, early)
-    return moved, worst
+            inexact += late > 0 or early > 0
+            max_error = max(max_error, late, early)
+    return inexact, max_error
 
 
-def fit_products(sums: Sums, levels: Levels) -> RuleFit:
+def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
     """Fit the rule of a layer with weights; its arrays include the weights."""
     weights = sums.weights
     assert weights is not None
-    weights, channels, is_turned = _rising(sums, weights, levels)
-    fit = rule_of(levels, channels)
+    weights, channels, is_negated = _rising(sums, weights, quantiser)
+    fit = rule_of(quantiser, channels)
     arrays: dict[str, Any] = {"weights": weights, **fit.arrays}
-    if is_turned.any():
-        turned = {"kappa", "factors", "bias"} & {*arrays}
-        if not turned:
+    if is_negated.any():
+        negatable = {"kappa", "factors", "bias"} & {*arrays}
+        if not negatable:
             raise InputError("weights of a channel with a negative factor must be above their least number")
-        arrays |= {name: np.where(is_turned, -arrays[name], arrays[name]) for name in turned}
-    return replace(fit, arrays=arrays, total=len(channels) * len(levels.results))
+        arrays |= {name: np.where(is_negated, -arrays[name], arrays[name]) for name in negatable}
+    return replace(fit, arrays=arrays, total=len(channels) * len(quantiser.results))
 
 
-def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel], Any]:
+def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[Channel], Any]:
     """Weights negated in channels with a negative factor, the channels, and where weights could not be negated."""
     falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
@@ -229,11 +233,11 @@ def _rising(sums: Sums, weights: Any, levels: Levels) -> tuple[Any, list[Channel
     for number, affine in enumerate(sums.channels):
         if falls[number]:
             affine = replace(affine, a=-affine.a, least=-affine.most, most=-affine.least)
-        channels.append(Channel.of(levels, affine, number))
+        channels.append(Channel.of(quantiser, affine, number))
     return weights * signs, channels, stuck
 
 
-def are_alike(sums: Sums) -> bool:
+def have_equal_channels(sums: Sums) -> bool:
     """Return whether the sums of all channels have the same meaning."""
     return len({(channel.a, channel.b, channel.low, channel.high) for channel in sums.channels}) == 1
 
@@ -252,51 +256,53 @@ def summed(sums: Sums) -> Sums:
     return replace(sums, kernel="depthwise", layer=layer, weights=weights, weight_bits=2, area=1)
 
 
-def fit_average(sums: Sums, levels: Levels) -> RuleFit:
+def fit_average(sums: Sums, quantiser: Quantiser) -> RuleFit:
     """Fit the rule of an average, which has one factor, summand and shift for all channels."""
     affine = sums.channels[0]
-    if affine.a < 0 or not are_alike(sums):
+    if affine.a < 0 or not have_equal_channels(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
-    if levels.bits == SIGN_BITS:
+    if quantiser.bits == SIGN_BITS:
         raise InputError("results of an average must have two bits at least, not one")
-    channel, *others = (Channel.of(levels, affine, number) for number in range(len(sums.channels)))
+    channel, *others = (Channel.of(quantiser, affine, number) for number in range(len(sums.channels)))
     if any(other.steps != channel.steps for other in others):
         raise InputError("quantiser of an average must be the same for all channels, not different ones")
-    moved = worst = 0
-    rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area)
+    inexact = max_error = 0
+    rule = fitted([channel], quantiser.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area)
     if rule is None:
-        rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area, is_free=True)
+        rule = fitted(
+            [channel], quantiser.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area, is_free=True
+        )
         if rule is None:
             raise InputError("sums of an average must have 32 bits with a factor, not more")
-        moved, worst = distance(rule, [channel], levels.results, sums.area)
+        inexact, max_error = rule_error(rule, [channel], quantiser.results, sums.area)
     (kappa,), (lam,), shift = rule
     arrays = {"factor": np.array(kappa), "summand": np.array(lam), "shift": np.array(shift)}
     reach = (kappa * channel.most // sums.area + lam) >> shift
-    return RuleFit(arrays=arrays, moved=moved, total=len(levels.results), worst=worst, reach=reach)
+    return RuleFit(arrays=arrays, inexact=inexact, total=len(quantiser.results), max_error=max_error, reach=reach)
 
 
 _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
 
 
-def away_average(sums: Sums, levels: Levels) -> dict[str, int] | None:
+def away_average(sums: Sums, quantiser: Quantiser) -> dict[str, int] | None:
     """Factor, summand and shift of an average that rounds ties away from ``sums.centre``; None if there are none.
 
     Results must have the scale of the map. A slightly larger factor moves ties to the right side.
     """
     assert sums.centre is not None
     source, affine, area = sums.sources[0], sums.channels[0], sums.area
-    moved = (source.offset - levels.offset) / levels.scale
-    if source.scale != levels.scale or moved.denominator != 1:
+    difference = (source.offset - quantiser.offset) / quantiser.scale
+    if source.scale != quantiser.scale or difference.denominator != 1:
         return None
     steps: list[int] = []
-    for result in levels.results:
-        above = result - int(moved) - sums.centre
+    for result in quantiser.results:
+        above = result - int(difference) - sums.centre
         step = (sums.centre + above) * area - (area // 2 if above > 0 else (area - 1) // 2)
         steps.append(min(max(step, affine.least), affine.most + 1))
     for part in _SLOPES:
         slope = Fraction(1, area) * (1 + (Fraction(1, part * area) if part else 0))
         channel = Channel(least=affine.least, most=affine.most, slope=slope, steps=steps)
-        rule = fitted([channel], levels.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=area)
+        rule = fitted([channel], quantiser.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=area)
         if rule is not None:
             (factor,), (summand,), shift = rule
             return {"factor": factor, "summand": summand, "shift": shift}
@@ -317,18 +323,18 @@ def obstacle_to_raw(sums: Sums) -> str:
     return ""
 
 
-def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], levels: Levels) -> RuleFit:
+def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], quantiser: Quantiser) -> RuleFit:
     """Fit factors, summand and shift of the sum of two maps."""
     first, second = sums.sources
     affine = sums.channels[0]
-    if not are_alike(sums):
+    if not have_equal_channels(sums):
         raise InputError("what follows an addition must be the same for all channels")
     if not affine.a:
         raise InputError("factor of a sum must be other than 0, not 0")
-    return addition((first, second), (factors[0] * affine.a, factors[1] * affine.a), affine, levels)
+    return addition((first, second), (factors[0] * affine.a, factors[1] * affine.a), affine, quantiser)
 
 
-def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Levels] | None:
+def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Quantiser] | None:
     """The exact sum of two maps in elements of 8 bits; None if it has more bits."""
     real = [factor * sums.channels[0].a for factor in factors]
     divisor = lcm(*(number.denominator for number in real))
@@ -341,6 +347,6 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, 
     if most - least >= 1 << BYTE_BITS or max(map(abs, whole)) >= 1 << BYTE_BITS:
         return None
     zero = -(sums.channels[0].b + unit * least) / unit
-    levels = replace(uniform_levels(unit, zero, 0, (1 << BYTE_BITS) - 1, "ROUND"), high=most - least)
+    quantiser = replace(uniform_quantiser(unit, zero, 0, (1 << BYTE_BITS) - 1, "ROUND"), high=most - least)
     arrays = {"factors": np.array(whole), "summand": np.array(-least), "shift": np.array(0)}
-    return RuleFit(arrays=arrays), levels
+    return RuleFit(arrays=arrays), quantiser

@@ -6,10 +6,10 @@ import numpy as np
 
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import Levels
+from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average
 from xpulpnn_sw.networks.importers.values import Map, Sums
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
 
 
@@ -24,7 +24,7 @@ class TfliteAssembly(NetworkAssembly):
         """Name of the last layer."""
         return self._builder.stages[-1].name if self._builder.stages else INPUT
 
-    def finish(self) -> Described:
+    def finish(self) -> NetworkModel:
         """The network with implicit sources where layers read the one before, and no sign of weights of poolings."""
         stages, before = self._builder.stages, INPUT
         for number, stage in enumerate(stages):
@@ -35,17 +35,17 @@ class TfliteAssembly(NetworkAssembly):
             before = stage.name
         return super().finish()
 
-    def _fit(self, sums: Sums, levels: Levels) -> tuple[Sums, RuleFit]:
-        zero, source, rule = code_of_zero(levels), sums.sources[0], Rule.BN32
+    def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
+        zero, source, rule = zero_point_of(quantiser), sums.sources[0], Rule.BN32
         if sums.factors is not None:
-            maps = [(Range(source.low, source.high), code_of_zero(source)) for source in sums.sources]
-            arrays = shifted_sum([float(factor / levels.scale) for factor in sums.factors], maps, zero)
+            maps = [(Range(source.low, source.high), zero_point_of(source)) for source in sums.sources]
+            arrays = shifted_sum([float(factor / quantiser.scale) for factor in sums.factors], maps, zero)
         elif sums.kernel == "avgpool":
-            added = Range(sums.channels[0].least, sums.channels[0].most), code_of_zero(source)
-            arrays = shifted_sum([float(source.scale / levels.scale)], [added], zero, sums.area)
+            added = Range(sums.channels[0].least, sums.channels[0].most), zero_point_of(source)
+            arrays = shifted_sum([float(source.scale / quantiser.scale)], [added], zero, sums.area)
             (arrays["factor"],) = arrays.pop("factors")
             if sums.centre is not None:
-                away = away_average(sums, levels)
+                away = away_average(sums, quantiser)
                 if away is None and sums.area % 2 == 0:
                     self.note(f"{sums.name}: halves of averages go up, not away from the code 0 as TFLite's")
                 arrays = away or arrays
@@ -55,7 +55,7 @@ class TfliteAssembly(NetworkAssembly):
                 *((channel.least, channel.most, int(channel.b / channel.a)) for channel in sums.channels), strict=True
             )
             check_sums(least, most, bias)
-            factors = [float(channel.a / levels.scale) for channel in sums.channels]
+            factors = [float(channel.a / quantiser.scale) for channel in sums.channels]
             arrays = {"weights": sums.weights}
             if self.is_fast:
                 arrays |= fixed_point(factors, zero, [Range(*ends) for ends in zip(least, most, strict=True)], bias)
@@ -65,6 +65,6 @@ class TfliteAssembly(NetworkAssembly):
         return sums, RuleFit(arrays={name: np.asarray(values) for name, values in arrays.items()}, rule=rule)
 
 
-def code_of_zero(value: Map | Levels) -> int:
+def zero_point_of(value: Map | Quantiser) -> int:
     """The integer that represents 0."""
     return int(-value.offset / value.scale)

@@ -9,7 +9,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.importers.levels import Levels, uniform_levels
+from xpulpnn_sw.networks.importers.quantiser import Quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
 from xpulpnn_sw.networks.importers.values import dims
 
@@ -17,22 +17,23 @@ LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
 
 
-def _require(held: bool, what: str) -> None:
-    if not held:
+def require(condition: bool, what: str) -> None:
+    """Raise :class:`InputError` unless the condition holds."""
+    if not condition:
         raise InputError(what)
 
 
-def tensor_codes(tensor: TfliteTensor) -> Levels:
+def tensor_codes(tensor: TfliteTensor) -> Quantiser:
     """The codes of a tensor in the network, unsigned if the zero point is -128."""
-    _require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
-    _require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
-    _require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
+    require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
+    require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
+    require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
     zero = int(tensor.zeros[0])
     ends = f"{LEAST}..{GREATEST}"
-    _require(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
+    require(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
     less = 0 if zero != LEAST else LEAST
     scale = Fraction(float(tensor.scales[0]))
-    return uniform_levels(scale, Fraction(zero - less), LEAST - less, GREATEST - less, "ROUND")
+    return uniform_quantiser(scale, Fraction(zero - less), LEAST - less, GREATEST - less, "ROUND")
 
 
 def _logistic(real: float) -> float:
@@ -77,15 +78,15 @@ def _multiplied(value: int, factor: float) -> int:
     if whole == 1 << _BITS:
         whole, exponent = whole >> 1, exponent + 1
     left, right = max(exponent, 0), max(-exponent, 0)
-    return _halved(_doubled(value << left, whole), right)
+    return _shifted(_high_product(value << left, whole), right)
 
 
-def _doubled(value: int, whole: int) -> int:
+def _high_product(value: int, whole: int) -> int:
     product = value * whole
     nudged = product + (1 << _BITS - 1 if product >= 0 else 1 - (1 << _BITS - 1))
     return -(-nudged >> _BITS) if nudged < 0 else nudged >> _BITS
 
 
-def _halved(value: int, shift: int) -> int:
+def _shifted(value: int, shift: int) -> int:
     half = 1 << shift >> 1
     return -(-value + half >> shift) if value < 0 else value + half >> shift

@@ -19,7 +19,6 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.assembly import INPUT
-from xpulpnn_sw.networks.importers.levels import Levels
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
@@ -28,21 +27,23 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     maximum_pool,
     onnx_convolution,
 )
-from xpulpnn_sw.networks.importers.onnx_node import Given, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_assembly import TfliteAssembly, code_of_zero
+from xpulpnn_sw.networks.importers.tflite_assembly import TfliteAssembly, zero_point_of
 from xpulpnn_sw.networks.importers.tflite_codes import (
     GREATEST,
     LEAST,
     TABLE_KINDS,
     code_table,
+    require,
     short_factor,
     tensor_codes,
 )
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operators
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, shaped
-from xpulpnn_sw.networks.network import Described, Scaling, by_colour
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, reshaped
+from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour
 
 _SAMPLE_SHIFT = 16
 _MAP_AXES = 3  # rows, columns and channels, without batch
@@ -56,7 +57,7 @@ _ENDS: Mapping[str, tuple[float | None, float | None]] = {
 _PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # ONNX modes by TFLite's enumeration
 
 
-def import_tflite(path: Path, options: ImportOptions) -> Described:
+def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
     """Import an 8-bit TFLite file.
 
     Samples of images are codes of the input, minus 128 if these are signed, unless the options give their range. Sums
@@ -66,13 +67,8 @@ def import_tflite(path: Path, options: ImportOptions) -> Described:
     if options.quantise is not None:
         raise InputError("bits must be left out with TFLite, whose models are quantised")
     for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
-        _require(len(tensors) == 1, f"{what} of the model must be 1, not {len(tensors)}")
+        require(len(tensors) == 1, f"{what} of the model must be 1, not {len(tensors)}")
     return _Import(model, options).network()
-
-
-def _require(held: bool, what: str) -> None:
-    if not held:
-        raise InputError(what)
 
 
 class _Node(OnnxNode):
@@ -105,7 +101,7 @@ class _Import:
             **dict.fromkeys(TABLE_KINDS, self._table),
         }
 
-    def network(self) -> Described:
+    def network(self) -> NetworkModel:
         """Convert all operators."""
         operators, first, self._output = layer_operators(self._model, self._note)
         try:
@@ -114,7 +110,7 @@ class _Import:
             raise InputError(f"input of the model: {error}") from None
         for operator in operators:
             try:
-                self._take(operator)
+                self._convert(operator)
             except (InputError, LayerError, ValueError, IndexError, ArithmeticError) as error:
                 raise InputError(f"{operator}: {error}") from None
         result = self._values.get(self._output)
@@ -124,11 +120,11 @@ class _Import:
         self._assembly.scaling = self._scaling(start, self._model.tensors[first].shape[-1])
         return self._assembly.finish()
 
-    def _take(self, operator: TfliteOperator) -> None:
-        _require(operator.kind not in END_KINDS or operator.kind in self._operators, "operator must be the last one")
+    def _convert(self, operator: TfliteOperator) -> None:
+        require(operator.kind not in END_KINDS or operator.kind in self._operators, "operator must be the last one")
         known = f"{', '.join(self._operators)} or, at the end, {', '.join(END_KINDS)}"
-        _require(operator.kind in self._operators, f"operators must be {known}, not {operator.kind}")
-        _require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
+        require(operator.kind in self._operators, f"operators must be {known}, not {operator.kind}")
+        require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
         self._values[operator.outputs[0]] = self._operators[operator.kind](operator)
 
     def _scaling(self, start: Map, colours: int) -> Scaling:
@@ -139,18 +135,20 @@ class _Import:
         units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
         fixed_one = 1 << _SAMPLE_SHIFT
         multiply = by_colour([round((high - low) / 255 / unit * fixed_one) for _, unit in units])
-        add = by_colour([round(((low - mean) / unit + code_of_zero(start) + half) * fixed_one) for mean, unit in units])
+        add = by_colour(
+            [round(((low - mean) / unit + zero_point_of(start) + half) * fixed_one) for mean, unit in units]
+        )
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _map(self, tensor: int, stage: str) -> Map:
         """The map of a tensor that ``stage`` writes."""
         own = self._model.tensors[tensor]
-        levels, shape = tensor_codes(own), own.shape[1:]
-        flat = Map.of(levels, stage, (1, 1, prod(shape)), np.arange(0))
-        return shaped(flat, shape)
+        quantiser, shape = tensor_codes(own), own.shape[1:]
+        flat = Map.of(quantiser, stage, (1, 1, prod(shape)), np.arange(0))
+        return reshaped(flat, shape)
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
-        _require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
+        require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
         return self._model.tensors[operator.inputs[place]]
 
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
@@ -166,26 +164,27 @@ class _Import:
     def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
         """A constant input."""
         tensor = self._tensor(operator, place)
-        _require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
+        require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
         if tensor.data is None:
             raise InputError(f"{tensor.name} must be in the file, not computed")
         return tensor.data.astype(np.int64)
 
-    def _levels(self, operator: TfliteOperator) -> Levels:
+    def _quantiser(self, operator: TfliteOperator) -> Quantiser:
         """The codes of the output, clipped by its activation and then renumbered from 0 on."""
-        levels, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
+        quantiser, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
         if operator.kind in _ENDS:
             name = operator.kind
         elif "FusedActivationFunction" in operator.options:
             name = dict(enumerate(_ENDS)).get(operator.options["FusedActivationFunction"], "another")
-        _require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
+        require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
         least, most = (
-            None if end is None else code_of_zero(levels) + round(end / float(levels.scale)) for end in _ENDS[name]
+            None if end is None else zero_point_of(quantiser) + round(end / float(quantiser.scale))
+            for end in _ENDS[name]
         )
-        low = levels.low if least is None else max(levels.low, least)
-        high = levels.high if most is None else min(levels.high, most)
-        _require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
-        return levels if (low, high) == (levels.low, levels.high) else levels.within(low, high)
+        low = quantiser.low if least is None else max(quantiser.low, least)
+        high = quantiser.high if most is None else min(quantiser.high, most)
+        require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
+        return quantiser if (low, high) == (quantiser.low, quantiser.high) else quantiser.within(low, high)
 
     def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
         """The quantised output of an operator with these sums."""
@@ -193,31 +192,31 @@ class _Import:
         if sums.weights is not None:
             sums = replace(sums, weight_bits=BYTE_BITS)
         sums = replace(sums, name=f"{sums.kernel}{operator.index}")
-        output = self._assembly.quantised(sums, self._levels(operator))
+        output = self._assembly.quantised(sums, self._quantiser(operator))
         # the range of elements may exceed that of the model
         return self._output_of(operator, replace(output, low=0) if not output.signed else output)
 
     def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
         shape = self._model.tensors[operator.outputs[0]].shape[1:]
-        _require(
+        require(
             plain_shape(shape) == plain_shape(value.shape), f"output must be {dims(value.shape)}, not {dims(shape)}"
         )
-        return shaped(value, shape)
+        return reshaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
         """The number in memory for the code 0 of an operator's first input."""
-        return code_of_zero(value) - int(self._tensor(operator, 0).zeros[0])
+        return zero_point_of(value) - int(self._tensor(operator, 0).zeros[0])
 
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
         source, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
         same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (source, other)]
-        _require(same[0] == same[1], "scale and zero point of the results must be those of the input")
+        require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
-    def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Given, **attributes: Any) -> Any:
+    def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
         """Apply the corresponding operator of ONNX."""
         options = operator.options
         if "Padding" in options:
-            _require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
+            require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
             attributes["auto_pad"] = _PADDINGS[options["Padding"]]
             attributes["strides"] = [options["StrideH"], options["StrideW"]]
         if "DilationHFactor" in options:
@@ -237,27 +236,27 @@ class _Import:
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
         """Weights with channels along ``axis``, their axes reordered to ``axes``."""
         values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
-        _require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
+        require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
         channels, count = values.shape[axis], len(tensor.scales)
         other = next((int(zero) for zero in tensor.zeros if zero), 0)
-        _require(not other, f"zero points of {tensor.name} must be 0, not {other}")
+        require(not other, f"zero points of {tensor.name} must be 0, not {other}")
         right = count == 1 or (count == channels and tensor.axis == axis)
-        _require(right, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
+        require(right, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
         scales = np.array([Fraction(float(scale)) for scale in tensor.scales], object)
         scales = scales.reshape([-1 if place == axis else 1 for place in range(values.ndim)])
-        return Quantised(values=values, scale=np.broadcast_to(scales, values.shape)).turned(axes)
+        return Quantised(values=values, scale=np.broadcast_to(scales, values.shape)).transposed(axes)
 
     def _bias(self, operator: TfliteOperator, source: Map, weights: Quantised) -> Quantised | None:
         if len(operator.inputs) <= 2 or operator.inputs[2] < 0:
             return None
         values, scales = self._constant(operator, 2, "INT32").reshape(-1), weights.scale.reshape(len(weights.scale), -1)
-        _require(len(values) == len(scales), f"bias must be of {len(scales)} channels, not {len(values)}")
+        require(len(values) == len(scales), f"bias must be of {len(scales)} channels, not {len(values)}")
         return Quantised(values=values, scale=scales[:, 0] * source.scale)
 
     def _conv(self, operator: TfliteOperator) -> Map:
         value, group = self._value(operator, 0, padded=True), 1
         if "Around" in operator.options:
-            value = replace(shaped(self._assembly.with_padding(value), value.shape), pads=operator.options["Around"])
+            value = replace(reshaped(self._assembly.with_padding(value), value.shape), pads=operator.options["Around"])
         if operator.kind == "CONV_2D":
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:
@@ -268,9 +267,9 @@ class _Import:
         )
 
     def _fully_connected(self, operator: TfliteOperator) -> Map:
-        _require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
+        require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
         value, weights = self._value(operator, 0), self._weights(operator, 0, (0, 1))
-        row = shaped(value, (prod(value.shape),))
+        row = reshaped(value, (prod(value.shape),))
         bias = self._bias(operator, value, weights)
         return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
 
@@ -291,7 +290,7 @@ class _Import:
         value = self._value(operator, 0, padded=True)
         pooled = self._output_of(operator, self._computed(operator, maximum_pool, [value]))
         # an activation may clip further
-        return pooled if self._levels(operator).top is None else self._requantise(operator, pooled)
+        return pooled if self._quantiser(operator).top is None else self._requantise(operator, pooled)
 
     def _mean(self, operator: TfliteOperator) -> Map:
         shape = self._tensor(operator, 0).shape
@@ -299,29 +298,29 @@ class _Import:
         is_whole = not axes & {0, len(shape) - 1} and all(
             shape[axis] == 1 for axis in {*range(1, len(shape) - 1)} - axes
         )
-        _require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
+        require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
         value = self._value(operator, 0)
-        sums = self._computed(operator, global_average_pool, [shaped(value, value.shape)])
-        if sums.area % 2 == 0 and value.scale == self._levels(operator).scale:
+        sums = self._computed(operator, global_average_pool, [reshaped(value, value.shape)])
+        if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
             self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
         return self._quantised(operator, sums)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         """A map, by default the input, requantised by an average over windows of one element."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
-        flat, levels = shaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
-        factor = short_factor(float(np.float32(value.scale) / np.float32(levels.scale)))
+        flat, quantiser = reshaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
+        factor = short_factor(float(np.float32(value.scale) / np.float32(quantiser.scale)))
         if operator.kind == "QUANTIZE" and factor is not None:
-            scale = factor * levels.scale
-            flat = replace(flat, scale=scale, offset=-code_of_zero(value) * scale)
+            scale = factor * quantiser.scale
+            flat = replace(flat, scale=scale, offset=-zero_point_of(value) * scale)
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
     def _table(self, operator: TfliteOperator) -> Map:
         """A monotonic lookup table, as thresholds."""
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
-        _require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
-        flat = shaped(value, value.shape)
+        require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
+        flat = reshaped(value, value.shape)
         first = LEAST + self._first_code(operator, flat)
         steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + first
         sums = replace(identity(flat), name=f"table{operator.index}")
@@ -329,31 +328,31 @@ class _Import:
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
         shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]
-        _require(operator.options["FusedActivationFunction"] == 0, "fused activation must be NONE")
+        require(operator.options["FusedActivationFunction"] == 0, "fused activation must be NONE")
         # axis among rows, columns and channels
         of_map = axis % len(shape) + _MAP_AXES - len(shape)
-        _require(axis % len(shape) > 0 <= of_map, f"axis must be 1..{len(shape) - 1}, not {axis}")
+        require(axis % len(shape) > 0 <= of_map, f"axis must be 1..{len(shape) - 1}, not {axis}")
         maps = [self._value(operator, place) for place in range(len(operator.inputs))]
         for place, source in enumerate(maps):
             self._check_same_codes(operator, place)
-            maps[place] = source = shaped(source, source.shape)
-            levels = tensor_codes(self._tensor(operator, place))
-            if (source.signed, source.offset) != (levels.signed, levels.offset):
+            maps[place] = source = reshaped(source, source.shape)
+            quantiser = tensor_codes(self._tensor(operator, place))
+            if (source.signed, source.offset) != (quantiser.signed, quantiser.offset):
                 # codes that were renumbered by an activation
                 sums = self._computed(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
-                maps[place] = self._assembly.quantised(replace(sums, name=f"codes{operator.index}"), levels)
-        return self._output_of(operator, self._assembly.concatenated(maps, f"concat{operator.index}", of_map))
+                maps[place] = self._assembly.quantised(replace(sums, name=f"codes{operator.index}"), quantiser)
+        return self._output_of(operator, self._assembly.concatenate(maps, f"concat{operator.index}", of_map))
 
     def _pad(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)
         around = self._constant(operator, 1, "INT32").reshape(-1, 2).tolist()
-        _require(len(around) == _MAP_AXES + 1, "padding must be of [1, row, column, channel]")
-        _require(around[0] == [0, 0] == around[_MAP_AXES], "padding must be of rows and columns, not of channels")
-        _require(min(map(min, around)) >= 0, "padding must be at least 0")
+        require(len(around) == _MAP_AXES + 1, "padding must be of [1, row, column, channel]")
+        require(around[0] == [0, 0] == around[_MAP_AXES], "padding must be of rows and columns, not of channels")
+        require(min(map(min, around)) >= 0, "padding must be at least 0")
         (top, bottom), (left, right) = around[1:_MAP_AXES]
         self._check_same_codes(operator)
         return replace(value, pads=(top, bottom, left, right))
 
     def _reshape(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
-        return shaped(self._value(operator, 0), self._model.tensors[operator.outputs[0]].shape[1:])
+        return reshaped(self._value(operator, 0), self._model.tensors[operator.outputs[0]].shape[1:])

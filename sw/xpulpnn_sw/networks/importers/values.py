@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.importers.levels import Affine, Levels
+from xpulpnn_sw.networks.importers.quantiser import Affine, Quantiser
 
 Shape = tuple[int, int, int]
 Pads = tuple[int, int, int, int]  # at top, bottom, left and right
@@ -25,7 +25,7 @@ class Quantised:
     values: Ints  # without zero point
     scale: NDArray[Any]  # of the shape of the values
 
-    def turned(self, axes: Sequence[int]) -> "Quantised":
+    def transposed(self, axes: Sequence[int]) -> "Quantised":
         return Quantised(values=self.values.transpose(axes), scale=self.scale.transpose(axes))
 
     def reshaped(self, shape: Sequence[int]) -> "Quantised":
@@ -42,7 +42,7 @@ class Map:
     """An integer map in memory that represents ``scale * q + offset``."""
 
     stage: str  # the layer that writes it, or `input`
-    places: Ints  # index in memory of each element of the model's tensor
+    indices: Ints  # index in memory of each element of the model's tensor
     shape: Shape  # rows, columns and channels in memory
     bits: int
     signed: bool
@@ -56,9 +56,9 @@ class Map:
     is_scaled: bool = False  # whether it is the network's input behind the scaling
 
     @classmethod
-    def of(cls, levels: Levels, stage: str, shape: Shape, places: Ints) -> "Map":
-        own = (levels.bits, levels.signed, levels.low, levels.high, levels.scale, levels.offset)
-        return cls(stage, places, shape, *own)
+    def of(cls, quantiser: Quantiser, stage: str, shape: Shape, indices: Ints) -> "Map":
+        own = (quantiser.bits, quantiser.signed, quantiser.low, quantiser.high, quantiser.scale, quantiser.offset)
+        return cls(stage, indices, shape, *own)
 
     def check_unpadded(self) -> None:
         """Raise :class:`InputError` if it has padding."""
@@ -83,7 +83,7 @@ class Sums:
     channels: tuple[Affine, ...]  # ranges and meanings of the sums of each channel
     pools: tuple[str, ...] = ()  # layers of maximum poolings behind the quantiser
     shape: Shape  # rows, columns and channels behind the poolings
-    places: Ints  # as of Map
+    indices: Ints  # as of Map
     area: int = 1  # elements of an average's window
     # integer from which ties of an average are rounded away; None: they are rounded up
     centre: int | None = None
@@ -97,14 +97,14 @@ Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums
 
 
-def standard_places(shape: Shape, axes: int = 4) -> Ints:
+def standard_indices(shape: Shape, axes: int = 4) -> Ints:
     """Indices in memory of ``[1][channel][row][column]``, or with three axes of ``[1][channel][column]``.
 
     Raises :class:`InputError` for maps beyond any memory.
     """
     _check_size(prod(shape))
-    places = np.arange(prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
-    return places if axes == places.ndim else places[:, :, 0]
+    indices = np.arange(prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
+    return indices if axes == indices.ndim else indices[:, :, 0]
 
 
 def _check_size(elements: int) -> None:
@@ -112,14 +112,14 @@ def _check_size(elements: int) -> None:
         raise InputError(f"maps must have 1..{_MOST_ELEMENTS} elements, not {elements}")
 
 
-def by_channel(values: Constant, places: Ints, channels: int) -> list[Fraction]:
+def by_channel(values: Constant, indices: Ints, channels: int) -> list[Fraction]:
     """A constant operand as a number for each channel; raises :class:`InputError` if it varies inside a channel."""
     real = values.real if isinstance(values, Quantised) else values
     try:
-        spread = np.broadcast_to(real, places.shape).ravel()
+        spread = np.broadcast_to(real, indices.shape).ravel()
     except ValueError:
-        raise InputError(f"constant must have a shape that goes with {places.shape}, not {real.shape}") from None
-    numbers = places.ravel() % channels
+        raise InputError(f"constant must have a shape that goes with {indices.shape}, not {real.shape}") from None
+    numbers = indices.ravel() % channels
     first = np.full(channels, -1)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     per_channel = spread[first]
@@ -167,7 +167,7 @@ def exact_number(value: Any) -> Fraction:
     return Fraction(number)
 
 
-def moved(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
+def scaled(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
     """The value times a factor plus a summand for each channel."""
     if isinstance(value, Map):
         if any(summands):
@@ -205,14 +205,14 @@ def identity(value: Map) -> Sums:
         weight_bits=2,
         channels=(Affine(a=value.scale, b=value.offset, least=value.low, most=value.high),) * channels,
         shape=value.shape,
-        places=value.places,
+        indices=value.indices,
     )
 
 
 _MAP_AXES = 3  # rows, columns and channels
 
 
-def shaped(value: Map, shape: tuple[int, ...]) -> Map:
+def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
     """The map reshaped; its elements are contiguous in memory."""
     elements = prod(value.shape)
     _check_size(elements)
@@ -223,7 +223,7 @@ def shaped(value: Map, shape: tuple[int, ...]) -> Map:
     if len(stored) == _MAP_AXES:
         value = replace(value, shape=(stored[0], stored[1], stored[2]))
     is_map = len(shape) == _MAP_AXES
-    return replace(value, places=standard_places(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
+    return replace(value, indices=standard_indices(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
 
 
 def plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from onnx.reference.op_run import OpRun
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 
 IMAGES = 4
 
@@ -181,7 +181,7 @@ class Model:
         return np.asarray(results[0])
 
 
-def imported(model: Model, path: Path, **options: Any) -> Described:
+def imported(model: Model, path: Path, **options: Any) -> NetworkModel:
     usual = {"samples": (Fraction(0), Fraction(255))} if model.kind == TensorProto.FLOAT else {}
     return import_onnx(model.saved(path / "model.onnx"), ImportOptions(name="model", **(usual | options)))
 
@@ -202,7 +202,7 @@ def check(
     given: Callable[[NDArray[Any]], NDArray[Any]] = lambda image: image,
     near: int = 0,
     **options: Any,
-) -> Described:
+) -> NetworkModel:
     """The network gives, for random images, what the model does, whose results are multiples of ``scale``.
 
     The model takes what ``given`` makes of an image, colours first. Without ``zero`` results are the model's but for

@@ -11,9 +11,9 @@ from onnx import TensorAnnotation, TensorProto
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sw.networks.importers.levels import Affine
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
+from xpulpnn_sw.networks.importers.quantiser import Affine
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
 
 from .onnx_models import Model, check, conv, correlation, imported, kinds

@@ -20,7 +20,7 @@ from xpulpnn_sim.publishing.papers.table import Bar, Metric, PaperTable, Publish
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.tools.results import digest, sources_digest
 from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
-from xpulpnn_sw.networks.network import Described
+from xpulpnn_sw.networks.network import NetworkModel
 
 NAME = "mlperf-tiny"
 _MODELS: Mapping[str, str] = {
@@ -83,7 +83,7 @@ class ModelRun:
 
 
 @cache
-def _network(model: Path, is_fast: bool) -> Described:
+def _network(model: Path, is_fast: bool) -> NetworkModel:
     return import_model(model, ImportOptions(name=model.stem, is_fast=is_fast))
 
 

@@ -8,7 +8,7 @@ import pytest
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
-from xpulpnn_sw.networks.importers.levels import Affine, Channel, step_sums, uniform_levels
+from xpulpnn_sw.networks.importers.quantiser import Affine, Channel, step_sums, uniform_quantiser
 from xpulpnn_sw.networks.importers.rule_fit import addition, rule_of
 from xpulpnn_sw.networks.importers.values import Map, Sums
 
@@ -16,7 +16,7 @@ from xpulpnn_sw.networks.importers.values import Map, Sums
 def source(low: int, high: int, bits: int, *, signed: bool, channels: int = 2, stage: str = "input") -> Map:
     return Map(
         stage=stage,
-        places=np.arange(channels).reshape(1, channels),
+        indices=np.arange(channels).reshape(1, channels),
         shape=(1, 1, channels),
         bits=bits,
         signed=signed,
@@ -35,20 +35,20 @@ def quantised(real: Fraction, scale: Fraction, low: int, high: int) -> int:
 @pytest.mark.flow
 def test_quantisers_of_large_sums_take_the_exact_rule() -> None:
     """Factors that 32 bits round too much: results at the ends of all steps are those of fractions."""
-    levels = uniform_levels(Fraction(1, 16), Fraction(-37), -128, 127, "ROUND", rounds_first=True)
+    quantiser = uniform_quantiser(Fraction(1, 16), Fraction(-37), -128, 127, "ROUND", rounds_first=True)
     affine = [
         Affine(a=Fraction(*a), b=Fraction(*a) * start, least=-(1 << 20), most=1 << 20)
         for a, start in (((1, 180_001), 5000), ((7, 1_100_003), -77), ((1, 90_007), 123_456))
     ]
-    fit = rule_of(levels, [Channel.of(levels, function, number) for number, function in enumerate(affine)])
+    fit = rule_of(quantiser, [Channel.of(quantiser, function, number) for number, function in enumerate(affine)])
     assert fit.rule is Rule.EXACT
     arrays = [fit.arrays[name].tolist() for name in ("factors", "shifts", "bias")]
     assert int(fit.arrays["zero"]) == -37
     for function, factor, shift, bias in zip(affine, *arrays, strict=True):
-        steps = [step for step in step_sums(levels, function, 0) if function.least < step <= function.most]
+        steps = [step for step in step_sums(quantiser, function, 0) if function.least < step <= function.most]
         for number in {function.least, function.most, *steps, *(step - 1 for step in steps)}:
             result = ((number + bias) * factor + (1 << (shift - 1)) >> shift) - 37
-            assert min(max(result, -128), 127) == levels.result(function.at(number), 0)
+            assert min(max(result, -128), 127) == quantiser.result(function.at(number), 0)
 
 
 @pytest.mark.parametrize("factor", [Fraction(1, 3), Fraction(-1, 3), Fraction(-1, 7)])
@@ -66,11 +66,11 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
         weight_bits=4,
         channels=(Affine(a=factor, b=summand, least=sum(map(min, ends)), most=sum(map(max, ends))),),
         shape=(1, 1, 1),
-        places=np.array([[0]]),
+        indices=np.array([[0]]),
     )
-    levels = uniform_levels(Fraction(1, 2), Fraction(0), -8, 7, "ROUND")
+    quantiser = uniform_quantiser(Fraction(1, 2), Fraction(0), -8, 7, "ROUND")
     assembly = NetworkAssembly("turned", print)
-    assembly.quantised(sums, levels)
+    assembly.quantised(sums, quantiser)
     network = assembly.finish().network
     inputs = np.array([[first, second] for first in range(4) for second in range(4)])
     results = run_reference(network, inputs)[-1].ravel()
@@ -84,8 +84,10 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
 def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], low: Fraction | None) -> None:
     """Results clipped where they do not end cannot be right, and are counted."""
     first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
-    levels = uniform_levels(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
-    rule = addition((first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0), levels)
+    quantiser = uniform_quantiser(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
+    rule = addition(
+        (first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0), quantiser
+    )
     first_factor, second_factor = rule.arrays["factors"]
     wrong = 0
     for x0 in range(16):
@@ -95,5 +97,5 @@ def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], 
             expected = min(max(round(real / Fraction(4, 5) + 3), -8), 7)
             got = int(first_factor * x0 + second_factor * x1 + rule.arrays["summand"] >> rule.arrays["shift"])
             wrong += min(max(got, -8), 7) != expected
-    assert (rule.total, rule.moved) == (256, wrong)
+    assert (rule.total, rule.inexact) == (256, wrong)
     assert (wrong == 0) == (low is None)

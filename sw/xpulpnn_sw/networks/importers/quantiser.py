@@ -18,11 +18,11 @@ _TRIES = 4  # shifts that are tried, the largest first
 Fit = tuple[list[int], list[int], int]  # factors and summands by channel, and a shift
 Bound = tuple[Fraction, bool]  # a bound, and whether it is exclusive
 # a result, its lower bound as a fraction and as numerator and denominator, and whether it is exclusive
-Listed = tuple[int, Fraction | None, tuple[int, int], bool]
+ResultBound = tuple[int, Fraction | None, tuple[int, int], bool]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Levels:
+class Quantiser:
     """A quantiser: results ``low..high`` represent ``scale * q + offset``."""
 
     bits: int  # width of elements
@@ -36,18 +36,18 @@ class Levels:
     by_channel: bool = False  # whether bounds depend on the channel
     # results above it need not be exact, since a later layer clips there; None: the element range clips
     top: int | None = None
-    _known: dict[int, list[Listed]] = field(default_factory=dict[int, list[Listed]], init=False, repr=False)
+    _bounds: dict[int, list[ResultBound]] = field(default_factory=dict[int, list[ResultBound]], init=False, repr=False)
 
-    def bounds(self, channel: int) -> list[Listed]:
+    def bounds(self, channel: int) -> list[ResultBound]:
         """The lower bound of each of the results; None for those that do not occur."""
         key = channel if self.by_channel else 0
-        if key not in self._known:
-            self._known[key] = []
+        if key not in self._bounds:
+            self._bounds[key] = []
             for result in self.results:
                 is_there = self.bits == SIGN_BITS or self.low < result <= self.high
                 real, is_above = self.bound(result, channel) if is_there else (None, False)
-                self._known[key].append((result, real, (0, 1) if real is None else real.as_integer_ratio(), is_above))
-        return self._known[key]
+                self._bounds[key].append((result, real, (0, 1) if real is None else real.as_integer_ratio(), is_above))
+        return self._bounds[key]
 
     @property
     def results(self) -> range:
@@ -67,7 +67,7 @@ class Levels:
         above = range(self.low + 1, self.high + 1)
         return self.low + bisect_left(above, True, key=lambda result: not reached(result))
 
-    def within(self, low: int, high: int) -> "Levels":
+    def within(self, low: int, high: int) -> "Quantiser":
         """The quantiser clipped to results ``low..high``, renumbered from 0 on."""
 
         def bound(result: int, channel: int) -> Bound:
@@ -76,7 +76,7 @@ class Levels:
         offset = self.offset + self.scale * low
         return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
-    def behind(self, curve: Callable[[Fraction], Fraction]) -> "Levels":
+    def behind(self, curve: Callable[[Fraction], Fraction]) -> "Quantiser":
         """The quantiser of a rising function of its input; ``curve`` is the inverse function."""
 
         def bound(result: int, channel: int) -> Bound:
@@ -96,9 +96,9 @@ def narrowest(low: int, high: int) -> tuple[int, bool]:
     raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
 
 
-def uniform_levels(
+def uniform_quantiser(
     scale: Fraction, zero: Fraction, low: int, high: int, mode: str, *, rounds_first: bool = False
-) -> Levels:
+) -> Quantiser:
     """``clip(round(x / scale + zero))``, which represents ``scale * (q - zero)``.
 
     ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point is added after rounding, which
@@ -115,13 +115,13 @@ def uniform_levels(
         return (result - Fraction(1, 2) - zero) * scale, (result - zero if rounds_first else result) % 2 != 0
 
     bits, signed = narrowest(low, high)
-    return Levels(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
+    return Quantiser(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
 
 
-def sign_levels(scale: Fraction) -> Levels:
+def sign_quantiser(scale: Fraction) -> Quantiser:
     """The sign function: ``scale`` from 0 on, ``-scale`` below."""
     zero = Fraction(0)
-    return Levels(
+    return Quantiser(
         bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=zero, bound=lambda _, __: (zero, False)
     )
 
@@ -162,45 +162,47 @@ class Affine:
         return _between(self.a * value + self.b, self.low, self.high)
 
 
-def inner_results(levels: Levels, channels: Sequence[Affine]) -> tuple[int, int] | None:
+def inner_results(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[int, int] | None:
     """The least and the greatest result of clipped channels; None if channels differ."""
     ends = {
         (
-            levels.low if channel.low is None else levels.result(channel.low, number),
-            levels.high if channel.high is None else levels.result(channel.high, number),
+            quantiser.low if channel.low is None else quantiser.result(channel.low, number),
+            quantiser.high if channel.high is None else quantiser.result(channel.high, number),
         )
         for number, channel in enumerate(channels)
     }
     return ends.pop() if len(ends) == 1 else None
 
 
-def unclipped(levels: Levels, channels: Sequence[Affine]) -> tuple[Levels, tuple[Affine, ...]]:
+def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantiser, tuple[Affine, ...]]:
     """Move clips of the channels into a quantiser that the importer chose.
 
     Raises :class:`InputError` if the clips of channels differ.
     """
-    ends = inner_results(levels, channels)
+    ends = inner_results(quantiser, channels)
     if ends is None:
         raise InputError("clips must be the same for all channels without a quantiser of the model's, not different")
     low, high = ends
     free = tuple(replace(channel, low=None, high=None) for channel in channels)
     if low == high:
-        return levels, tuple(replace(channel, a=Fraction(0), b=levels.scale * low + levels.offset) for channel in free)
+        return quantiser, tuple(
+            replace(channel, a=Fraction(0), b=quantiser.scale * low + quantiser.offset) for channel in free
+        )
     # the element range clips anyway
-    is_whole = ends == (levels.results.start - 1, levels.results.stop - 1)
-    return levels if is_whole else levels.within(low, high), free
+    is_whole = ends == (quantiser.results.start - 1, quantiser.results.stop - 1)
+    return quantiser if is_whole else quantiser.within(low, high), free
 
 
-def step_sums(levels: Levels, affine: Affine, channel: int) -> list[int]:
+def step_sums(quantiser: Quantiser, affine: Affine, channel: int) -> list[int]:
     """The least sum for each of the results, one above the range if there is none; the factor must not be negative."""
     least, most = affine.least, affine.most
     # integers are faster than fractions, which are reduced after every operation
     factor, divisor = affine.a.numerator, affine.a.denominator
     summand, unit = affine.b.numerator, affine.b.denominator
     steps: list[int] = []
-    for result, real, (number, over), is_above in levels.bounds(channel):
+    for result, real, (number, over), is_above in quantiser.bounds(channel):
         if real is None:
-            steps.append(least if result <= levels.low else most + 1)
+            steps.append(least if result <= quantiser.low else most + 1)
         elif affine.low is not None and _reaches(affine.low, real, is_above=is_above):
             steps.append(least)
         elif affine.high is not None and not _reaches(affine.high, real, is_above=is_above):
@@ -228,10 +230,10 @@ class Channel:
     steps: Sequence[int]  # least sum for each result
 
     @classmethod
-    def of(cls, levels: Levels, affine: Affine, number: int) -> "Channel":
+    def of(cls, quantiser: Quantiser, affine: Affine, number: int) -> "Channel":
         """The sums of channel ``number`` behind a quantiser."""
-        slope = affine.a / levels.scale if levels.bits != SIGN_BITS else Fraction(0)
-        return cls(least=affine.least, most=affine.most, slope=slope, steps=step_sums(levels, affine, number))
+        slope = affine.a / quantiser.scale if quantiser.bits != SIGN_BITS else Fraction(0)
+        return cls(least=affine.least, most=affine.most, slope=slope, steps=step_sums(quantiser, affine, number))
 
 
 def fitted(
