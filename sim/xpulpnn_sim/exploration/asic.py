@@ -1,4 +1,4 @@
-"""Map a flattened design with Yosys and ABC onto a Liberty library; all figures come from the same netlist."""
+"""Map a flattened design with Yosys and ABC onto a Liberty library, and read all results from that one netlist."""
 
 import json
 import time
@@ -81,7 +81,7 @@ class _Run:
 
     @cached_property
     def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
-        """Return the netlist with the instance of each gate, and shares of the area by kind of attribution."""
+        """Return the netlist with the instance of each gate, and the share of the area by method of attribution."""
         return with_origins(self.source, self.flat, self.mapped)
 
 
@@ -258,7 +258,7 @@ class AsicFlow:
 
 
 def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
-    """Return the area of every instance in preorder, then of gates shared by instances."""
+    """Return the area of every instance in preorder, then the area of gates shared by several instances."""
     top = design.manifest["top"]
     hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
     own: defaultdict[str, float] = defaultdict(float)
@@ -285,7 +285,7 @@ def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library
 
 
 def _median(runs: Sequence[_Run], figures: Sequence[float]) -> _Run:
-    """Return the first run with the median figure (the lower one of an even number)."""
+    """Return the first run with the median value; for an even number of runs, the lower median."""
     return runs[figures.index(median_low(figures))]
 
 
@@ -299,7 +299,7 @@ def memory_bits(cells: Iterable[NetlistCell]) -> int:
 
 
 def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:
-    """Return the Yosys commands that make gates without ABC; memories to be macros stay memory cells."""
+    """Return the Yosys commands that synthesise without ABC; memories that become macros stay memory cells."""
     module, synth = design.module, f"synth -noabc {'-flatten ' if flatten else ''}-top {design.module}"
     if not design.memories:
         return [synth]
@@ -320,7 +320,7 @@ def _flat(design: EmittedDesign) -> list[str]:
 
 
 def _source(design: EmittedDesign) -> list[str]:
-    """Return Yosys commands that synthesise module by module, then flatten, so that names contain instances."""
+    """Return the Yosys commands that synthesise each module and then flatten, so that cell names contain instances."""
     return [
         "design -reset",
         *read_verilog(design.module),

@@ -1,4 +1,4 @@
-"""Map a cluster for ASICs: each module is mapped once, and the netlists are joined."""
+"""Map a cluster for ASICs: map each module once, then join the netlists."""
 
 import re
 import time
@@ -34,7 +34,7 @@ PARTS = frozenset(
 """Components that are mapped separately."""
 
 MACROS = frozenset({"xpulpnn.cluster.icache.way.CacheWay", "xpulpnn.cluster.tcdm.bank.Bank"})
-"""Components whose memories would be macros; all other memories are small queues made of registers."""
+"""Components whose memories would be macros in a chip; all other memories are small queues of registers."""
 
 _MODULE = re.compile(r"^module (\w+) .*?^\);$.*?^endmodule$", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"^module .*?^\);$", re.MULTILINE | re.DOTALL)
@@ -51,7 +51,7 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
 
 
 def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()) -> EmittedDesign:
-    """Return ``module`` and its submodules with ``apart`` as black boxes and memories unmapped."""
+    """Return ``module`` with its submodules; modules in ``apart`` are black boxes, and memories stay unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
     hierarchy, waiting = dict[str, str](), [(module, module)]
     while waiting:
@@ -77,9 +77,9 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
 
 
 def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
-    """Replace black boxes in ``top`` by the netlists ``parts``, by module name.
+    """Replace each black box in ``top`` by the netlist of its module in ``parts``.
 
-    The second result maps port bits of the parts, such as ``core0.data__addr[3]``, to nets.
+    The second result maps port bits of the replaced instances, such as ``core0.data__addr[3]``, to nets.
     """
     driver: dict[int, int] = {}
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
@@ -87,7 +87,6 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
     offset = 0
 
     def joined_net(net: int) -> int:
-        """Follow the joins from ``net`` to the net that represents all joined ones."""
         while net in driver:
             net = driver[net]
         return net
@@ -100,7 +99,6 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
             driver[joined_net(net)] = joined_net(driven_by)
 
     def moved(net: int) -> int:
-        """Return a net of the part in the numbering of the assembled netlist."""
         return net + offset if net > ONE else net
 
     latest = top
@@ -167,7 +165,7 @@ class ClusterFlow:
         return {**self._asic.settings(), "parts": REVISION}
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Map each module once, join the netlists, and add up areas."""
+        """Map each module once, join the netlists, and add up their areas."""
         started = time.monotonic()
         instances = part_instances(design)
         modules = frozenset(instances.values())
@@ -268,7 +266,7 @@ def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowRe
 
 
 def _origins(results: list[FlowResult]) -> dict[str, float]:
-    """Return area-weighted shares of how instances were attributed, over all parts."""
+    """Return the share of the area by method by which gates were attributed to instances, over all parts."""
     whole = sum(result.area_kge or 0.0 for result in results) or 1.0
     names = {name for result in results for name in result.origins}
     return {

@@ -1,4 +1,4 @@
-"""Run an exploration: points in processes or on Dask workers, then tables and files."""
+"""Run an exploration: evaluate its points in processes or on Dask workers, then write tables and files."""
 
 import json
 from collections import defaultdict
@@ -27,7 +27,7 @@ from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.results import cached_results
 
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 120.0}
-"""Estimated seconds of a step that has never run, by result."""
+"""Estimated seconds of a step without an earlier run, by type of result."""
 
 _CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # the same for a whole cluster
 
@@ -57,7 +57,7 @@ def _mappings(step: PointStep) -> int:
 
 
 def _remember(tasks: Iterable[Task]) -> None:
-    """Cache the duration of the steps of these tasks."""
+    """Cache how long the steps of these tasks took."""
     measured: defaultdict[str, list[float]] = defaultdict(list)
     for task in tasks:
         for key in task.known.keys() - task.missing:
@@ -72,7 +72,7 @@ def _remember(tasks: Iterable[Task]) -> None:
 
 
 def remove_earlier(output: Path) -> None:
-    """Remove points and tables of earlier runs from ``output``; all other files stay."""
+    """Remove points and tables of earlier runs from the folder ``output``; other files stay."""
     for folder in sorted((output / POINTS).glob("*/")):
         for name in earlier_files(folder):
             (folder / name).unlink(missing_ok=True)
@@ -102,8 +102,6 @@ class Watcher:
 
 
 class ExplorationLoop:
-    """Rounds of points in one run."""
-
     def __init__(self, options: ExploreOptions, watcher: Watcher) -> None:
         self._options, self._watcher = options, watcher
         self._fresh_since = time() if options.fresh else None
@@ -122,9 +120,9 @@ class ExplorationLoop:
     def run(
         self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]], whole: int | None = None
     ) -> list[PointResult]:
-        """Run a round, each point with its steps; an interruption is recorded in :attr:`interrupted`.
+        """Evaluate points, each with its steps; an interruption is recorded in :attr:`interrupted`.
 
-        The first round raises :class:`InputError` if the number ``whole`` of points in all rounds exceeds the limit.
+        The first call raises :class:`InputError` if the number ``whole`` of points in all calls exceeds the limit.
         """
         options = self._options
         pairs = zip(points, steps, strict=True)
@@ -157,7 +155,7 @@ class ExplorationLoop:
         return results
 
     def _allow(self, tasks: Sequence[Task], factor: float) -> None:
-        """Report the size of the run, ``factor`` times these tasks, before it starts."""
+        """Report the size of the run before it starts: ``factor`` times the size of these tasks."""
         options = self._options
         self._started = perf_counter()
         for kind, usual in self._usual.values():
@@ -191,7 +189,7 @@ class ExplorationLoop:
             self._watcher.left(self._left_s())
 
     def _left_s(self) -> float:
-        """Estimate the seconds left from the duration of similar steps in this run, at least the usual one."""
+        """Estimate the remaining seconds from how long such steps took in this run and in earlier ones."""
         took, usual = (defaultdict[ResultField, float](float) for _ in range(2))
         for task in self._tasks:
             for key, seconds in task.seconds.items():
@@ -265,11 +263,11 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
 
 
 Plan = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
-"""A function that runs the points, and returns them and tables to show first."""
+"""A function that evaluates the points; it returns them and the tables to show first."""
 
 
 def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
-    """Check the options, and plan all combinations or those of a paper."""
+    """Check the options; return the plan that evaluates all combinations or those of a paper."""
     table = None
     if not options.paper:
         space = build_space(options.component, options.presets, options.settings, options.sweep)
@@ -334,12 +332,14 @@ class _Figures:
         self.flows = flow_steps(options)
 
     def obstacle(self, config: Configuration) -> str:
-        """Return why a configuration cannot run a kernel; empty if it can run all."""
+        """Return why a configuration cannot run one of the kernels; empty if it can run all."""
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """Return the steps of each point, and note kernels that it cannot run; raise :class:`InputError` if none
-        can."""
+        """Return the steps of each point, and note the kernels it cannot run.
+
+        Raises :class:`InputError` if none of the points can run a kernel.
+        """
         rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
         steps: list[list[PointStep]] = [[*self.flows] for _ in points]
         for spec, obstacles in rules.items():

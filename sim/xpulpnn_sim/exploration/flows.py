@@ -77,7 +77,7 @@ class KernelSpec:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
 
     def on(self, config: Configuration) -> Self:
-        """Return the kernel with FASTEST replaced by a variant; raise :class:`InputError` if none can run."""
+        """Return the kernel with a variant in place of FASTEST; raise :class:`InputError` if no variant can run."""
         if self.variant != FASTEST:
             return self
         named = (replace(self, variant=name) for name in reversed(list(VARIANTS)))
@@ -108,7 +108,7 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """Cycles of a kernel on the RTL of the back end or the cluster."""
+    """Step that measures the cycles of a kernel on the RTL of the back end or the cluster."""
 
     spec: KernelSpec
     kind: ResultField = "kernels"
@@ -129,7 +129,7 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class EnergyStep:
-    """Energy of a kernel on the back end, core or cluster, or of general code on one core."""
+    """Step that estimates the energy of a kernel on back end, core or cluster, or of general code on one core."""
 
     library: Library
     spec: KernelSpec | None  # None for general code
@@ -174,7 +174,7 @@ INFERRED: Mapping[str, str] = {
     "adders": "inferred",
     "multiplier": "inferred",
 }
-"""Structures for FPGAs, whose tools find DSP blocks and carry chains only in plain operators."""
+"""Structures for FPGAs, whose tools infer DSP blocks and carry chains only from plain operators."""
 
 _NS_MHZ = 1e3
 _CLOCK = re.compile(r"(?P<number>\d+(\.\d*)?|\.\d+) *(?P<unit>ns|mhz|)", re.IGNORECASE)
@@ -191,7 +191,7 @@ def parse_clock(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FlowStep:
-    """A synthesis flow whose results are cached."""
+    """Step that runs a synthesis flow; its results are cached."""
 
     flow: Flow
     # parameters that the flow leaves as they are
@@ -204,7 +204,7 @@ class FlowStep:
 
     @property
     def structures(self) -> dict[str, str]:
-        """Return the parameters that the flow sets in all configurations."""
+        """Return the settings that the flow makes in all configurations."""
         if self.flow.name != "ecp5":
             return {}
         return {key: value for key, value in INFERRED.items() if key not in self.chosen}
@@ -227,7 +227,7 @@ class FlowStep:
 
 
 def library(liberty: Path | None) -> Library:
-    """Return the library in the file, or the built-in one for None."""
+    """Return the cell library in the file, or the built-in one for None."""
     return generic_library() if liberty is None else load_library(liberty)
 
 

@@ -1,4 +1,4 @@
-"""FPGA flow: Yosys, then nextpnr with several placement seeds, around a registered wrapper."""
+"""FPGA flow: Yosys, then nextpnr with several placement seeds, for a component between registers."""
 
 import json
 import re
@@ -95,7 +95,7 @@ endmodule
 REVISION = "2"  # part of the cache key: raised when results change although no setting does
 
 _TARGET_MHZ = 100
-"""Default clock constraint for placement and routing: above what large components reach, so that effort is not cut."""
+"""Default clock constraint for placement and routing; large components do not reach it, so the tools optimise fully."""
 
 _PS = 1000
 
@@ -142,7 +142,7 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
 
 
 class FpgaFlow:
-    """The FPGA flow of one device family: look-up tables, registers, multipliers and clock."""
+    """The FPGA flow of one device family; it reports look-up tables, registers, multipliers and clock."""
 
     def __init__(self, device: str, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
         self.name: str = device
@@ -153,7 +153,7 @@ class FpgaFlow:
         self._nextpnr = f"nextpnr-{device}"
 
     def tools(self) -> dict[str, str]:
-        """Return the versions of the programs that run; raise :class:`ToolError` naming the first that is missing."""
+        """Return the versions of the required programs; raise :class:`ToolError` naming the first missing one."""
         return {"yosys": find_yosys(self.yosys).tools["yosys"], self._nextpnr: _find(self._nextpnr)[1]}
 
     def settings(self) -> Mapping[str, str]:
@@ -226,7 +226,7 @@ class FpgaFlow:
         return luts, sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
 
     def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> tuple[NetlistModule, NetlistModule]:
-        """Return the netlist before and after the wrapper's modules are flattened."""
+        """Return the netlists before and after the modules of the wrapper are flattened."""
         (folder / DESIGN).write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
@@ -239,7 +239,7 @@ class FpgaFlow:
         return read_module(folder / "inside.json", WRAPPER), read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> tuple[float, CriticalPath]:
-        """Return the clock in MHz and the longest path of one placement."""
+        """Return the clock frequency in MHz and the longest path after placement with one seed."""
         report = f"report{seed}.json"
         options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
         options = [*self._family.options, *options, "--timing-allow-fail"]
@@ -265,7 +265,7 @@ def _data(flip_flop: NetlistCell) -> int:
 
 
 class _Names:
-    """The component's names for cells and nets in placement reports."""
+    """Names in the component for the cells and nets in placement reports."""
 
     def __init__(self, module: NetlistModule, wrapper: Wrapper) -> None:
         self._cells = {cell.name: cell for cell in module.cells}
@@ -277,7 +277,7 @@ class _Names:
         self._register_of = {_data(cell): cell.pins["Q"][0] for cell in module.cells if "Q" in cell.pins}
 
     def path(self, routed: list[dict[str, Any]], tool: str) -> CriticalPath:
-        """Return the path in steps of a cell and its net; the last wire and the setup time end the list."""
+        """Return a path with a step for each cell and the net that follows it; the total includes the setup time."""
         steps: list[PathStep] = []
         arrival = pending = 0.0
         for part in routed:
@@ -303,7 +303,7 @@ class _Names:
         return name if net is None else self._ports.get(net, name).removeprefix(f"{INSTANCE}.")
 
     def _end(self, name: str) -> str:
-        """Return the register in the placed cell ``name``, which may also contain the gate before it."""
+        """Return the register in the placed cell ``name``, which may also contain the gate at the register's input."""
         cell = self._cells.get(name) or self._cells.get(name.rsplit("_", 1)[0])
         if cell is None:
             return name
@@ -312,7 +312,7 @@ class _Names:
 
 
 def _find(program: str) -> tuple[list[str], str]:
-    """Return command and version of ``program``: of the native one if it is installed, else of the wheel."""
+    """Return command and version of ``program``: the native program if installed, else the one from the wheel."""
     if native := shutil.which(program):
         number = re.search(r"\d+(\.\d+)+", printed_by([native, "--version"]))
         return [native], number[0] if number else "unknown"

@@ -70,7 +70,7 @@ class _Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """A gate: size of its output stage, area in columns, internal capacitance and total device width, both in ``C``."""
+    """A gate: its output stage's size, area in columns, internal capacitance and total device width (both in ``C``)."""
 
     name: str
     function: str
@@ -96,7 +96,7 @@ def _inverting(kind: str, size: int) -> _Cell:
 
 
 def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: float, inputs: Sequence[_Input]) -> _Cell:
-    """Return a cell of several gates, the output gate last; ``inner_load`` is the load of the other gates, in ``C``."""
+    """Return a cell of several gates, output gate last; ``inner_load`` is the load of all other gates, in ``C``."""
     size = stages[-1].size
     return _Cell(
         name=f"{name}_X{size}",
@@ -110,7 +110,7 @@ def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: flo
 
 
 def _followed(kind: str, size: int) -> _Cell:
-    """Return an inverting gate followed by an inverter."""
+    """Return a cell of an inverting gate and an inverter at its output, such as AND2."""
     first = max(1, size // 4)
     gate = _inverting(_INVERTED[kind], first)
     delay = gate.inputs[0].delay + size / first + 1
@@ -119,7 +119,7 @@ def _followed(kind: str, size: int) -> _Cell:
 
 
 def _preceded(kind: str, size: int) -> _Cell:
-    """Return a 2-input gate with an inverter before A."""
+    """Return a cell of a 2-input gate with an inverter at its input A."""
     gate = _inverting(kind, size)
     a, b = gate.inputs
     inputs = [_Input("A", 1, 1 + a.capacitance + a.delay, "positive_unate"), b]
@@ -128,7 +128,7 @@ def _preceded(kind: str, size: int) -> _Cell:
 
 
 def _exclusive(kind: str, size: int) -> _Cell:
-    """Return XOR2 made of NOR2 and AOI21, or XNOR2 made of NAND2 and OAI21."""
+    """Return XOR2 as a cell of NOR2 and AOI21, or XNOR2 as a cell of NAND2 and OAI21."""
     first, second, function = ("NOR2", "AOI21", "A^B") if kind == "XOR2" else ("NAND2", "OAI21", "!(A^B)")
     front, back = _inverting(first, 1), _inverting(second, size)
     middle = back.inputs[2].capacitance
@@ -139,7 +139,7 @@ def _exclusive(kind: str, size: int) -> _Cell:
 
 
 def _multiplexer(size: int) -> _Cell:
-    """Return MUX2 made of AOI22 and inverters for select and output: B if S, else A."""
+    """Return MUX2, which selects B if S is 1, as a cell of AOI22 and inverters for select and output."""
     gate = _inverting("AOI22", 1)
     data = gate.inputs[0]
     delay = data.delay + size + 1
@@ -175,7 +175,7 @@ def _table(kind: str, template: str, row: Sequence[float]) -> str:
 
 
 def _delay_tables(delay: float, size: float) -> str:
-    """Return delay and transition tables for an intrinsic delay in ``tau``; both edges are equal."""
+    """Return Liberty delay and transition tables for an intrinsic delay in ``tau``; both edges are equal."""
     tau = TAU_PS / 1e3
     delays = [tau * (delay + load / size) for load in _LOADS]
     slews = [tau * (1 + load / size) for load in _LOADS]
@@ -211,7 +211,7 @@ def _gate(cell: _Cell) -> str:
 
 
 def _flip_flop() -> str:
-    """Return a flip-flop of two latches (20 devices) and two clock inverters: 12 columns."""
+    """Return the Liberty text of a flip-flop of two latches (20 devices) and two clock inverters: 12 columns."""
     return (
         _cell("DFF_X1", 12, 12)
         + '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'
@@ -225,7 +225,7 @@ def _flip_flop() -> str:
 
 
 def _clock_gate() -> str:
-    """Return a clock gate: a latch that is transparent while the clock is low, and an AND gate."""
+    """Return the Liberty text of a clock gate: a latch, transparent while the clock is low, and an AND gate."""
     return (
         _cell("CLKGATE_X1", 10, 10) + "    dont_use : true;\n    clock_gating_integrated_cell : latch_posedge;\n"
         '    statetable ("CK E", "IE") { table : "L L : - : L, L H : - : H, H - : - : N"; }\n'

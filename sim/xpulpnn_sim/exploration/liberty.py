@@ -22,7 +22,7 @@ _PYTHON = {
     **dict.fromkeys("*& ", ")&("),
     **dict.fromkeys("+|", "))|(("),
 }
-"""Python for Liberty operators: parentheses around the operands of ``&`` and ``|`` make ``^`` bind tighter."""
+"""Python for each Liberty operator; parentheses around the operands of ``&`` and ``|`` make ``^`` bind tighter."""
 
 
 class Expression:
@@ -50,15 +50,15 @@ class Expression:
             raise ValueError(f"expression must be Boolean, not {text}") from None
 
     def evaluate(self, values: Mapping[str, Any], ones: Any = True) -> Any:
-        """Return the value for inputs that are bools, boolean numpy arrays, or integers as bit vectors.
+        """Return the expression's value for inputs that are bools, boolean arrays, or integers used as bit vectors.
 
-        ``ones`` is the value of true: ``True``, or an integer with all bits of the vectors set.
+        ``ones`` is the value of true: ``True``, or an integer in which all bits of the vectors are 1.
         """
         given = {f"v{number}": values[name] for number, name in enumerate(self.inputs)}
         return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
 
     def truth_table(self, inputs: Sequence[str]) -> int:
-        """Return an integer whose bit ``i`` is the value for inputs equal to ``i``, first input least significant."""
+        """Return an integer whose bit ``i`` is the value for input bits ``i``; the first input is the lowest bit."""
         size = 1 << len(inputs)
         values = {name: sum(1 << row for row in range(size) if row >> place & 1) for place, name in enumerate(inputs)}
         return self.evaluate(values, (1 << size) - 1)
@@ -81,7 +81,7 @@ _ITEM = re.compile(r'"([^"]*)"|([^\s,"\\]+)')
 
 @dataclass(slots=True)
 class LibertyGroup:
-    """A group of the file: arguments, simple attributes, complex attributes and subgroups."""
+    """A group in a Liberty file: arguments, simple attributes, complex attributes and subgroups."""
 
     kind: str
     arguments: list[str]
@@ -100,7 +100,7 @@ class LibertyGroup:
 
 
 def parse_library(text: str) -> LibertyGroup:
-    """Return the group ``library`` of a file; raise ValueError with the line if it is malformed or missing."""
+    """Return the group ``library`` of a Liberty file; raise ValueError with the line if it is malformed or missing."""
     inside: list[LibertyGroup] = []
     position, problem = 0, ""
     while not problem:
@@ -137,14 +137,14 @@ _LOAD_VARIABLES = frozenset({"total_output_net_capacitance"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values over input slew and output load; a missing axis has length 1."""
+    """A Liberty table over input slew and output load; an axis that the file lacks has length 1."""
 
     slews_ns: list[float]  # ascending
     loads_ff: list[float]  # ascending
     columns: list[list[float]]  # indexed by load, slew: ns in delay tables, fJ in power tables
 
     def at(self, slew_ns: float, load_ff: float) -> float:
-        """Interpolate bilinearly; extrapolate linearly beyond the ends."""
+        """Interpolate the table bilinearly; extrapolate linearly outside its axes."""
         by_load = [_interpolate(self.slews_ns, slew_ns, column) for column in self.columns]
         return _interpolate(self.loads_ff, load_ff, by_load)
 
@@ -158,7 +158,7 @@ def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
 
 
 class _Units:
-    """Units, defaults and table templates of a library."""
+    """Units, default values and table templates of a Liberty library."""
 
     def __init__(self, library: LibertyGroup) -> None:
         self.library = library
@@ -171,7 +171,7 @@ class _Units:
         self._templates = {group.arguments[0]: group for group in templates}
 
     def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
-        """Return the table ``kind`` of a group; None without one, or if its axes are not slew and load."""
+        """Return the table named ``kind`` of a group; None if it is missing or its axes are not slew and load."""
         given = next(group.inside(kind), None)
         if given is None or "values" not in given.lists:
             return None
@@ -213,7 +213,7 @@ def _numbers(items: list[str]) -> NDArray[np.float64]:
 
 
 class TimingArc:
-    """A timing arc from ``related_pin``; tables that the file lacks are None."""
+    """A timing arc from the input ``related_pin``; tables that the file lacks are None."""
 
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
         self.related_pin = related_pin
@@ -224,7 +224,7 @@ class TimingArc:
 
 
 class InternalPower:
-    """Energy per edge: of an output for an edge at ``related_pin``, or of an input, without ``related_pin``."""
+    """Internal energy per edge of an output after an edge at ``related_pin``, or of an input if that is empty."""
 
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
         energy = units.volt**2 * units.load
@@ -260,7 +260,7 @@ class Pin:
 
 
 class FlipFlop:
-    """State and its inverse, and the expressions that set them; empty where there is none."""
+    """Names of a flip-flop's state and inverted state, and the expressions that set them; empty if missing."""
 
     def __init__(self, group: LibertyGroup) -> None:
         self.state, self.state_inverse, *_ = [*group.arguments, "", ""]

@@ -1,4 +1,4 @@
-"""Cell libraries for synthesis (gate equivalent, FO4 delay, flip-flop, driver, load), and Yosys and ABC scripts."""
+"""Cell libraries for synthesis with their reference cells, and the Yosys and ABC scripts that use them."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ NO_TECHNOLOGY = (
     "The built-in library is of no technology: its energies compare configurations and are those of no chip. A Liberty "
     "file gives those of its cells."
 )
-"""Remark on energies from :mod:`~xpulpnn_sim.exploration.generic_library`."""
+"""Remark for energies that were estimated with :mod:`~xpulpnn_sim.exploration.generic_library`."""
 
 _INVERTER = 0b01
 _BUFFER = 0b10
@@ -103,7 +103,7 @@ def _is_d_flip_flop(cell: LibraryCell) -> bool:
 
 
 def _middle(buffers: list[LibraryCell]) -> LibraryCell:
-    """Return the buffer of medium drive among those that no other beats in both area and drive."""
+    """Return the buffer of medium drive among those that no other buffer beats in both area and drive."""
     best: list[LibraryCell] = []
     for cell in buffers:
         if not best or _resistance(cell) < _resistance(best[-1]):
@@ -134,7 +134,7 @@ class FlowError(ToolError):
 def flow_folder(files: dict[str, str], folder: str = "") -> Iterator[Path]:
     """Yield a temporary folder for tools; add scripts, logs and netlists to ``files`` afterwards, also on failure.
 
-    The library is never added, and :data:`DESIGN` only on failure, since the point has it already.
+    The library is never added. :data:`DESIGN` is added only on failure, since the point already has it.
     """
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         try:
@@ -157,12 +157,12 @@ _DEEP = "balance; rewrite; refactor; balance; rewrite; rewrite -z; balance; refa
 _BUFFERED = "topo; buffer -N 16 -S 400"
 _TIMED = "stime -p"
 _SPEED_PS = 1000.0
-"""Mapping delay of the speed script without a clock: unreachable, so that ABC does its best."""
+"""Delay target of the speed script without a clock: it cannot be met, so that ABC optimises as far as it can."""
 
 SCRIPTS = ("area", "speed")
 
 _STATISTICS = "stats.txt"
-"""File to which ``stime -d`` appends cells, area and delay in ps, as the Yosys wheel loses ABC's output."""
+"""File to which ``stime -d`` appends cells, area and delay in ps, as ABC's output is lost in the Yosys wheel."""
 
 _NATIVE_ALIAS = "alias stat print_stats"
 
@@ -177,7 +177,7 @@ def abc_commands(script: str, clock_ps: float | None = None) -> str:
 
 
 def write_inputs(folder: Path, verilog: str, library: Library, name: str, commands: str, yosys: Yosys) -> None:
-    """Write design, library, constraints and the ABC script ``name``."""
+    """Write design, library and constraints to a folder, and the ABC commands as the script ``name``."""
     (folder / DESIGN).write_text(verilog)
     (folder / LIBRARY).write_bytes(library.content)
     lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]

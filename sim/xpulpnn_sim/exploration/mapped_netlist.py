@@ -21,12 +21,12 @@ from xpulpnn_sim.exploration.liberty import LibraryCell, expression
 from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order
 
 GATED = "$_DFFE_PP_"
-"""Type of registers behind a clock gate in netlists for energies; pins C, D, E, Q."""
+"""Cell type of registers behind a clock gate in netlists for energies; its pins are C, D, E and Q."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedGate:
-    """A library cell: path of its instance (empty for the top), and the net of each pin."""
+    """A library cell: the path of its instance (empty for the top), and the net of each pin."""
 
     name: str
     path: str
@@ -56,9 +56,9 @@ class MappedNetlist:
 
 
 class CombinationalCells:
-    """The netlist without registers: paths start at inputs and registers, and end at outputs and registers.
+    """The netlist without registers; paths begin and end at ports and registers.
 
-    An end at a register is named after the first net that the register drives.
+    The end of a path at a register is named after the first net that the register drives.
     """
 
     def __init__(self, netlist: MappedNetlist) -> None:
@@ -79,7 +79,7 @@ class CombinationalCells:
 def mapped_module(
     module: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
 ) -> MappedNetlist:
-    """Return library cells, and unmapped cells of types ``apart``; raise :class:`ToolError` for other types."""
+    """Return the library cells and the cells of types ``apart``; raise :class:`ToolError` for other types."""
     gates: list[MappedGate] = []
     others = [cell for cell in module.cells if cell.type in apart]
     for cell in module.cells:
@@ -102,7 +102,7 @@ def mapped_module(
 
 
 def pin_bits(cell: NetlistCell, *, outputs: bool) -> Iterator[tuple[str, int]]:
-    """Yield name, such as ``core0.data__addr[3]``, and net of each bit of a cell's outputs or inputs."""
+    """Yield name, such as ``core0.data__addr[3]``, and net of each bit of the outputs or inputs of a cell."""
     for pin, nets in cell.pins.items():
         if (pin in cell.outputs) == outputs:
             yield from NetlistWire(f"{cell.name}.{pin}", nets).bits
@@ -130,7 +130,7 @@ def net_names(module: NetlistModule) -> dict[int, list[str]]:
 
 
 def name_length(name: str) -> tuple[int, int, str]:
-    """Sort key for net names: high instances first, then short names."""
+    """Return a sort key for net names: names high in the hierarchy first, then short names."""
     return name.count("."), len(name), name
 
 
@@ -144,7 +144,7 @@ def unpacked(text: str) -> MappedNetlist:
 
 
 SHARED = "(shared)"
-"""Pseudo-instance of gates that serve several instances and match no source net."""
+"""Stands for the instance of gates that serve several instances and match no net of the source."""
 
 VECTORS = 2048
 _ALL = (1 << VECTORS) - 1
@@ -156,7 +156,8 @@ def with_origins(
 ) -> tuple[MappedNetlist, dict[str, float]]:
     """Return the netlist with the instance of each gate and a readable name of each net.
 
-    The second result is the share of the area by attribution of gates to instances: by function, by readers, shared.
+    The second result is the share of the area by the method that attributed gates to instances: function, readers, or
+    shared.
     """
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
@@ -176,7 +177,7 @@ def with_origins(
 
 
 def _random(name: str) -> int:
-    """Return random values of an input or register: a quarter each of densities 1/2, 1/4, 3/4 and 1/2."""
+    """Return random values of an input or register: a quarter of the bits each with density 1/2, 1/4, 3/4 and 1/2."""
     random = Random(name)
     part = VECTORS // _DENSITIES
     drawn = [random.getrandbits(part) for _ in range(_DENSITIES + 2)]
@@ -185,12 +186,11 @@ def _random(name: str) -> int:
 
 
 def _function(value: int) -> int:
-    """Return a key that a value and its inverse share."""
     return min(value, value ^ _ALL)
 
 
 def _sum_of_products(pins: str, table: int) -> str:
-    """Return the expression of a truth table; the first pin is least significant."""
+    """Return a truth table as a Liberty expression; the first pin is least significant."""
     rows = [row for row in range(1 << len(pins)) if table >> row & 1]
     return "+".join("*".join(f"{'!' * (~row >> place & 1)}{pin}" for place, pin in enumerate(pins)) for row in rows)
 
@@ -199,7 +199,7 @@ _FUNCTIONS = {kind: expression(_sum_of_products(*gate)) for kind, gate in GATES.
 
 
 class _Source:
-    """Values, instances and names of the nets before mapping."""
+    """Simulated values, instances and names of the nets in the netlist before mapping."""
 
     def __init__(self, module: NetlistModule, registers: Mapping[str, str], apart: Collection[str]) -> None:
         gates = [cell for cell in module.cells if cell.type in GATES]
@@ -231,7 +231,7 @@ class _Source:
                 self.names[_function(value)] += [(name, value) for name in known]
 
     def name(self, value: int, path: str) -> str:
-        """Return a net name with this value, or its inverse with ``!``, preferably in ``path``; else an empty text."""
+        """Return a net name with this value (or ``!`` and a name with its inverse), preferably in ``path``, or ""."""
         named = self.names.get(_function(value), ())
         inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
         if not inside:
@@ -254,7 +254,10 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
 def _attributed(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
-    """Return candidate instances of each gate, one if attributed; and shares of the area by kind of attribution."""
+    """Return candidate instances of each gate, and shares of the area by method of attribution.
+
+    A gate with a single candidate is attributed to that instance.
+    """
     instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 
@@ -298,7 +301,6 @@ def _attributed(
 
 
 def _lowest_above(paths: frozenset[str]) -> str:
-    """Return the only path; for several paths, their lowest common instance followed by :data:`SHARED`."""
     if len(paths) == 1:
         return next(iter(paths))
     together = zip(*(path.split(".") if path else [] for path in paths), strict=False)

@@ -1,4 +1,4 @@
-"""Estimate the energy of layers on a core: pieces of layers run on the mapped netlist."""
+"""Estimate the energy of layers on a core: parts of the layers run on the mapped netlist."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def layer_energies(
 
 
 def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> EnergyWorkload:
-    """Return a piece of a layer as a program of the core that checks its results."""
+    """Return a program for the core that computes a part of a layer and checks the results."""
     stage = piece.stage
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
     tensors = stage.with_inputs(*piece.maps)
@@ -67,7 +67,7 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:
-    """Add energies to a network's record: energy per cycle of the piece times cycles of the layer."""
+    """Add energies to the record of a network: energy per cycle of the simulated part times cycles of the layer."""
     for layer in record["layers"]:
         energy_of_piece = energies[layer["name"]]
         scale = layer["cycles"] / _FJ_PER_NJ
@@ -91,7 +91,7 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
 
 
 def layers(case: NetworkCase) -> Iterator[tuple[Stage, list[Ints], str]]:
-    """Yield each layer of a network with its input maps and its variant."""
+    """Yield each layer of a network with its input maps and its kernel variant."""
     results = run_reference(case.legalised, case.legalised_input[np.newaxis])
     maps = {NETWORK_INPUT: case.legalised_input}
     maps |= {stage.name: values[0] for stage, values in zip(case.legalised.stages, results, strict=True)}

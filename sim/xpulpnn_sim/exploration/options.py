@@ -20,7 +20,7 @@ from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
 
 SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
-"""Default layers of kernels: the papers' channels and filters with fewer pixels."""
+"""Default layers of kernels: channels and filters as in the papers, with fewer pixels."""
 
 _LAYERS = " and ".join(f"{name} {layer}" for name, layer in SMALL_LAYERS.items())
 
@@ -31,7 +31,7 @@ DEFAULT_OUTPUT = Path("build/explore")
 MOST_POINTS = 200  # limit without ``yes``
 
 _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
-"""Options that ``paper`` sets."""
+"""Options that cannot be combined with ``paper``, which determines them."""
 
 # Sphinx reads annotations without values that are computed in them.
 _SCRIPTS = (*SCRIPTS, "both")

@@ -1,4 +1,4 @@
-"""Compare core and cluster without and with XpulpNN, as in Table II of its paper, and with later additions."""
+"""Compare core and cluster with and without XpulpNN, as in Table II of the XpulpNN paper, and with later extensions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -14,11 +14,11 @@ from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 BASELINE, EXTENDED = "ri5cy", "xpulpnn"
 VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
-"""Cores that are compared, each with its predecessor, and the fastest kernel variant of each."""
+"""Cores that are compared, in order of development, and the fastest kernel variant of each."""
 
 PAPER_TOPS = ("ex-stage", "core")
 MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
-"""8-bit MatMul with XpulpV2 instructions, run by all cores as in the paper; small, since it runs on gates."""
+"""8-bit MatMul with XpulpV2 instructions that all cores run, as in the paper; it is small, as it runs on gates."""
 
 BITS = (8, 4, 2)
 LAYER = "conv", "16x16x32:64x3x3"  # the papers' layer, for cycles
@@ -27,10 +27,10 @@ LAYER_ROWS = "conv", "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for
 
 OWN_MATMUL = "matmul", "32x64x16"
 LAYER_WINDOW = 8 * WINDOW_CYCLES
-"""Clock cycles of a layer whose switching is counted: many, since the phases of a layer differ."""
+"""Number of clock cycles of a layer whose switching is counted; it is large, as the phases of a layer differ."""
 
 REFERENCE_LIBRARY = "sg13g2_stdcell_typ_1p20V_25C"
-"""Library of the reference flow for figures of the authors' RTL."""
+"""Library for which results of the authors' RTL are known."""
 
 _PERCENT = 100.0
 
@@ -45,13 +45,13 @@ _AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
     ("core", "delay [FO4]", "area"): (114.2, 121.8),
     ("core", "delay [FO4]", "speed"): (85.8, 85.9),
 }
-"""Baseline and extension of the authors' RTL in the reference flow, by component, figure and script."""
+"""Results of the authors' RTL without and with the extension, by component, quantity and script."""
 
 _OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # area overhead in the paper, percent
 
 
 def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
-    """Return the kernel in the fastest variant of a preset."""
+    """Return a kernel in the fastest variant of a preset."""
     kernel, layer = workload
     return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
 
@@ -69,7 +69,7 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
 
 
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
-    """Return the workloads of a core: the common programs, then its own kernels."""
+    """Return the steps of a core: workloads that all cores run, then kernels in the core's fastest variant."""
     cells, yosys = library(options.liberty), options.yosys
     return [
         EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),
@@ -84,7 +84,7 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
 
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return our figures beside the paper's overheads, and with the reference library also the authors' RTL."""
+    """Return our results beside the paper's overheads and, with the reference library, results of the authors' RTL."""
     by_label = {point.label: point for point in points}
     flows = {flow.script: flow.name for point in points for flow in point.flows}
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
@@ -170,18 +170,18 @@ def overhead(baseline: float | None, extended: float | None) -> float | None:
 
 _CLUSTERS = ("cluster-ri5cy", "cluster", "cluster2", "cluster3")
 CLUSTER_VARIANTS: Mapping[str, str] = dict(zip(_CLUSTERS, VARIANTS.values(), strict=True))
-"""Clusters whose energy is estimated, and the kernel variant of their cores."""
+"""Clusters whose energy is estimated, and the kernel variant that their cores run."""
 
 CLUSTER_WINDOW = 2 * WINDOW_CYCLES  # clock cycles counted for each module
 
 CLUSTER_MATMUL = "matmul", "32x288x32"
-"""MatMul with the layer's depth and a block for each core."""
+"""MatMul with the layer's depth of accumulation and one block of the result for each core."""
 
 _SAME = KernelSpec.parse(f"matmul:8:xpulpv2_4x2:{CLUSTER_MATMUL[1]}")
 _WORKLOADS = {"MatMul": CLUSTER_MATMUL, "layer": LAYER_ROWS}
 
 _POWERS = {"same": _PERCENT * (41.6 / 41.8 - 1.0), "own": _PERCENT * (43.7 / 41.8 - 1.0)}
-"""Power overhead in percent of the cluster in the paper's 8-bit MatMul at 0.8 V."""
+"""Power overhead in percent of the cluster in the paper, for an 8-bit MatMul at 0.8 V."""
 
 CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster-ri5cy", "cluster"): ("extension of the cores", 4.1),
@@ -189,7 +189,7 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster", "cluster2"): ("additions beyond the paper", None),
     ("cluster2", "cluster3"): ("two products at a time", None),
 }
-"""Difference of two presets, and its area overhead in percent in the paper, if published."""
+"""What differs between two presets, and the area overhead in percent that the paper states, if any."""
 
 
 def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
@@ -206,7 +206,7 @@ def _cluster_own(cluster: str, bits: int, workload: tuple[str, str]) -> KernelSp
 
 
 def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
-    """Return the workloads of a cluster: the common program, then its own kernels."""
+    """Return the steps of a cluster: the MatMul that all clusters run, then kernels in its fastest variant."""
     if cluster not in CLUSTER_VARIANTS:
         return []
     own = [_cluster_own(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
@@ -216,7 +216,7 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return our overheads beside the paper's."""
+    """Return the overheads of our clusters beside those of the paper."""
     by_label = {point.label: point for point in points}
     names = comparison.flow_names(points)
     rows: list[list[TableCell]] = []

@@ -1,4 +1,4 @@
-"""Designs and results of flows, energy estimation and kernels, cached on disk as JSON."""
+"""Designs, and results of flows, energy estimation and kernels that are cached on disk as JSON."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
 Configuration = CoreConfig | ClusterConfig | DebugConfig
-"""Configuration of a point: a core, a cluster, or external debugging (which runs no programs)."""
+"""Configuration of a point: a core, a cluster, or a debug module and transport (which run no programs)."""
 
 _Record = TypeVar("_Record")
 
@@ -22,7 +22,7 @@ _NS_MHZ = 1000.0
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Return the smallest and largest known value; None for fewer than two."""
+    """Return the smallest and the largest of the values that are not None; None if there are fewer than two."""
     known = [value for value in values if value is not None]
     return (min(known), max(known)) if len(known) > 1 else None
 
@@ -40,7 +40,6 @@ class EmittedDesign:
 
     @property
     def code(self) -> str:
-        """Return the Verilog without comment lines, which name the configuration."""
         return "\n".join(line for line in self.verilog.splitlines() if not line.lstrip().startswith("//"))
 
 
@@ -75,7 +74,7 @@ class CriticalPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPath:
-    """The longest path from a core's data request through its grant."""
+    """The longest path that begins at a core's data request and leads through its grant."""
 
     path: CriticalPath  # from register to register
     request_ps: float  # arrival time at the core's request output
@@ -92,7 +91,7 @@ class FlowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResult:
-    """Result of one flow on one design; figures that a flow does not measure are None or empty."""
+    """Result of one flow on one design; values that the flow does not measure are None or empty."""
 
     flow: str  # `asic`, `builtin`, `ecp5` or `ice40`
     script: str = ""  # `area` or `speed` for ABC flows
@@ -134,29 +133,29 @@ class FlowResult:
 
     @property
     def fmax(self) -> float | None:
-        """Return the median clock in MHz over placement seeds (the lower one of an even number)."""
+        """Return the median clock in MHz over placement seeds; for an even number of seeds, the lower median."""
         return median_low(self.fmax_mhz) if self.fmax_mhz else None
 
     @property
     def size(self) -> float | None:
-        """Return the area in kGE, or look-up tables of an FPGA."""
+        """Return the area in kGE, or the number of look-up tables of an FPGA."""
         return self.luts if self.is_fpga else self.area_kge
 
     @property
     def delay(self) -> float | None:
-        """Return the longest path in FO4, or the clock period in ns at the median clock of an FPGA."""
+        """Return the longest path in FO4 delays, or on an FPGA the median clock period in ns."""
         if not self.is_fpga:
             return self.delay_fo4
         return _NS_MHZ / self.fmax if self.fmax else None
 
     @property
     def size_spread(self) -> Spread | None:
-        """Return the smallest and largest area in kGE over the runs; None for one run."""
+        """Return the smallest and largest area in kGE over repeated runs; None for a single run."""
         return spread(run.area_kge for run in self.runs)
 
     @property
     def delay_spread(self) -> Spread | None:
-        """Return the smallest and largest delay in FO4 over the runs, or clock period in ns over the placements."""
+        """Return the smallest and largest delay in FO4 over repeated runs, or clock period in ns over placements."""
         if self.is_fpga:
             return spread(_NS_MHZ / clock for clock in self.fmax_mhz)
         unit = self.delay_fo4 / self.delay_ps if self.delay_fo4 and self.delay_ps else 0.0
@@ -174,7 +173,7 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutput:
-    """Result of a flow, files by name, and for parts of a cluster the packed netlist."""
+    """Result of a flow, its files by name, and for modules of a cluster the serialised netlist."""
 
     result: FlowResult
     files: dict[str, str]
@@ -186,10 +185,10 @@ ENERGY_PARTS = ("switching", "internal", "clock", "leakage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEnergy:
-    """Energy of one instance without instances below, in femtojoule per clock cycle.
+    """Energy in femtojoule per clock cycle of one instance, without the instances inside it.
 
     ``switching`` charges net capacitances, ``internal`` is spent inside cells, ``clock`` at clock pins and in clock
-    gates, ``leakage`` during the clock period of the conditions.
+    gates, ``leakage`` during one clock period.
     """
 
     path: str
@@ -223,7 +222,7 @@ class EnergyResult:
     wall_s: float = 0.0
 
     def part_fj(self, part: str) -> float:
-        """Return one of the :data:`ENERGY_PARTS` of all instances, per cycle."""
+        """Return the sum over all instances of one of the :data:`ENERGY_PARTS`, per cycle."""
         return sum(getattr(module, part) for module in self.modules)
 
 
@@ -256,22 +255,22 @@ class PointResult:
 
 
 class Flow(Protocol):
-    """A synthesis flow: its tools, and the figures that they report for a design."""
+    """A synthesis flow with its tools, and the results that they report for a design."""
 
     name: str
     script: str
 
     def settings(self) -> Mapping[str, str]:
-        """Return everything but the Verilog that determines the result: tool versions, options, hashes of libraries."""
+        """Return all that determines a result besides the Verilog: tool versions, options, hashes of libraries."""
         ...
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Run the tools; raise :class:`~xpulpnn.errors.ToolError` in one line."""
+        """Run the tools on a design; raise :class:`~xpulpnn.errors.ToolError` with a message of one line."""
         ...
 
 
 def from_json(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
-    """Convert JSON values to a record, the inverse of ``asdict``; missing fields get their defaults."""
+    """Convert a JSON object to a record of type ``kind``, the inverse of ``asdict``; missing fields get defaults."""
     hints = get_type_hints(kind)
     return kind(**{name: _typed(hint, values[name]) for name, hint in hints.items() if name in values})
 
@@ -284,16 +283,16 @@ def _typed(hint: Any, value: Any) -> Any:
 
 
 _SHOWS_ONLY = frozenset({"benches", "cli", "proofs", "publishing", "report", "verification"})
-"""Source folders that no result depends on."""
+"""Source folders that cannot change a result."""
 
 
 def design_sources_digest() -> str:
-    """Return a hash of the sources of generator, kernels and simulation, and of Amaranth's version."""
+    """Return a hash of Amaranth's version and of the sources of generator, kernels and simulation."""
     return sources_digest(_SHOWS_ONLY)
 
 
 def emit_design(top: str, config: Configuration) -> EmittedDesign:
-    """Return the emitted component ``top``, cached; raise :class:`~xpulpnn.errors.ConfigError` if it is missing."""
+    """Return the emitted component ``top``, cached; raise :class:`~xpulpnn.errors.ConfigError` if it does not exist."""
     verilog, manifest = cached_emission(top, config)
     return EmittedDesign(top=top, module=manifest["top"], config=config, verilog=verilog, manifest=manifest)
 
@@ -302,7 +301,7 @@ _Kept = TypeVar("_Kept", FlowOutput, EnergyResult)
 
 
 def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) -> tuple[_Kept, bool]:
-    """Return the cached or new result, and whether it was cached; unreadable entries are made again."""
+    """Return a result, and whether it was cached; ``make`` computes results that are missing or unreadable."""
     cache = cached_results(folder)
     if (values := cache.find(key)) is not None:
         with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -313,6 +312,5 @@ def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) 
 
 
 def cached_flow(flow: Flow, design: EmittedDesign) -> tuple[FlowOutput, bool]:
-    """Return the output of a flow, and whether it was cached."""
     key = digest(flow.name, flow.script, flow.settings(), design.module, design.code, design.memories)
     return cached("flows", key, FlowOutput, lambda: flow.run(design))

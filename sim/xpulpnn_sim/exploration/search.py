@@ -33,7 +33,7 @@ _HEADINGS = {
         Column(name="energy", unit="pJ", digits=1, better="less"),
     )
 }
-"""Figures that a search can optimise."""
+"""Quantities that a search can optimise, by name."""
 
 OBJECTIVES = tuple(_HEADINGS)
 
@@ -84,7 +84,7 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
 
 
 def measured(point: PointResult, objectives: Sequence[Objective]) -> list[float] | None:
-    """Return the figures of a point; None if it failed or lacks one."""
+    """Return the values of the objectives for a point; None if the point failed or lacks one of them."""
     known = [value for objective in objectives if (value := objective.value(point)) is not None]
     return known if len(known) == len(objectives) and not point.error else None
 
@@ -147,11 +147,11 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
     "nnrf": frozenset(),
     **{top: frozenset[str]() for top in (*CLUSTER_NAMES, *DEBUG_NAMES) if top not in WHOLE_CLUSTERS},
 }
-"""Structural choices that matter to a component; components not listed have all of them."""
+"""Structural choices that change a component; for components not listed, every choice does."""
 
 
 def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of each structural choice except ``given``; raise :class:`InputError` if none is left."""
+    """Return the values of each structural choice not in ``given``; raise :class:`InputError` if there is none."""
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
     choices = {
         name: list(get_args(hint))
@@ -168,7 +168,7 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
 
 @dataclass(kw_only=True)
 class Search:
-    """A search for good configurations with Optuna."""
+    """A search for the best configurations with Optuna."""
 
     top: str
     common: Mapping[str, str]  # settings of all points
@@ -196,8 +196,10 @@ class Search:
         return prod(len(values) for values in self.choices.values())
 
     def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Space:
-        """Evaluate points until there are enough, all are known, or ``stopped``; raise :class:`InputError` if none
-        builds."""
+        """Evaluate points until there are enough, no new ones exist, or ``stopped`` returns True.
+
+        Raises :class:`InputError` if none of the points can be built.
+        """
         while len(self._points) < self.points and not stopped():
             batch = self._batch(min(_BATCH, self.points - len(self._points)))
             if not batch:

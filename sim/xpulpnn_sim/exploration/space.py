@@ -26,7 +26,7 @@ _LONGEST_NAME = 120  # characters of a folder name; file systems allow about 250
 
 
 def folder_name(label: str) -> str:
-    """Return a folder name that is as unique as the label."""
+    """Return a folder name for a label; a long name ends with a hash of the label."""
     name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
     if len(name) <= _LONGEST_NAME:
         return name
@@ -54,7 +54,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The requested combinations: those that can be built, and the others."""
+    """The requested combinations: the points that can be built, and the combinations that cannot."""
 
     points: tuple[Point, ...]
     skipped: tuple[Skipped, ...]
@@ -126,12 +126,12 @@ def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, 
 
 
 def plain_key(key: str) -> str:
-    """Return the field that a setting changes: ``mac_load_nn`` for ``mac-load-nn``, ``widths`` for ``dotp.widths``."""
+    """Return the field that a setting changes, such as ``widths`` for ``dotp.widths``, with underscores."""
     return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
 
 
 def check_value(key: str, text: str, usual: Configuration) -> None:
-    """Raise :class:`InputError` unless ``text`` is valid for the field ``key`` in some configuration."""
+    """Raise :class:`InputError` unless some configuration accepts ``text`` for the field ``key``."""
     try:
         path, value = with_setting(usual, key, text)
         if "dotp" in path:
@@ -142,7 +142,7 @@ def check_value(key: str, text: str, usual: Configuration) -> None:
 
 
 def _check_top(top: str, config: Configuration) -> None:
-    """Raise :class:`ConfigError` if ``config`` lacks the component."""
+    """Raise :class:`ConfigError` if the configuration does not have the component ``top``."""
     if isinstance(config, ClusterConfig):
         for name, missing, rule in (
             ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),

@@ -1,4 +1,4 @@
-"""A point of an exploration as a task: its steps, known results and folder."""
+"""A point of an exploration as a task: the steps to run, results of earlier runs, and the folder of the point."""
 
 import json
 import traceback
@@ -58,7 +58,7 @@ class StepOutcome:
 
 
 class PointStep(Protocol):
-    """A computation on a design; it is sent to other processes."""
+    """A computation on the design of a point; steps are sent to other processes."""
 
     @property
     def name(self) -> str:
@@ -69,16 +69,16 @@ class PointStep(Protocol):
     def kind(self) -> ResultField: ...
 
     def settings(self) -> Mapping[str, str]:
-        """Return everything but configuration and sources that determines the result."""
+        """Return everything that determines the result besides configuration and sources."""
         ...
 
     def run(self, design: EmittedDesign) -> StepOutcome:
-        """Run the step; raise :class:`~xpulpnn.errors.XpulpnnError` in one line."""
+        """Run the step; raise :class:`~xpulpnn.errors.XpulpnnError` with a message of one line."""
         ...
 
 
 class Task:
-    """A point of a run with its steps, known results and folder."""
+    """A point of a run with its steps, results of earlier runs, and folder."""
 
     def __init__(
         self, point: Point, steps: Iterable[PointStep], output: Path, *, fresh_since: float | None = None
@@ -101,7 +101,7 @@ class Task:
         self._log = "".join(f"{step.name}: known\n" for key, step in self.steps.items() if key in self.known)
 
     def _load(self) -> None:
-        """Load the results in the folder; ignore it if a file is missing or unreadable."""
+        """Load the results in the folder of the point; ignore all of them if a file is missing or unreadable."""
         top = self.point.top
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             record = json.loads((self.folder / RESULT).read_text())
@@ -131,14 +131,14 @@ class Task:
         )
 
     def unfinished(self) -> PointResult:
-        """Return the correct results of a point that an interrupted run did not finish."""
+        """Return the correct results of a point that was interrupted."""
         names = ", ".join(step.name for key, step in self.steps.items() if key in self.left)
         error = "; ".join([f"{UNFINISHED} {names}", *filter(None, [self.result().error])])
         right = {key: step_result for key, step_result in self.known.items() if key not in self.errors}
         return replace(self.result(), error=error, **self._by_field(right))
 
     def accept(self, key: str, outcome: StepOutcome, output: str) -> None:
-        """Take a step's outcome and printed output, and write all results into the folder."""
+        """Store the outcome and printed output of a step, and write all results into the folder of the point."""
         self.left.remove(key)
         self.configuration = outcome.configuration or self.configuration
         if outcome.result is not None:
@@ -155,7 +155,7 @@ class Task:
             write_text(self.folder / name, text)
 
     def _by_field(self, values: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Sort values by key into the fields of PointResult, in the order of the steps."""
+        """Return the results by field of PointResult, each in the order of the steps."""
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}
         for key, step in self.steps.items():
             if key in values:
@@ -164,7 +164,7 @@ class Task:
 
 
 def earlier_files(folder: Path) -> frozenset[str]:
-    """Return the names of the files that runs have written into the folder of a point; none for other folders."""
+    """Return the names of the files that earlier runs wrote into the folder of a point; none for other folders."""
     try:
         record = json.loads((folder / RESULT).read_text())
         names = [str(name) for name in record["files"]] if record["keys"] else []
@@ -177,7 +177,7 @@ def earlier_files(folder: Path) -> frozenset[str]:
 def run_step(
     point: Point, step: PointStep, emit: Callable[[str, Configuration], EmittedDesign], fresh_since: float
 ) -> StepOutcome:
-    """Run a step of a point in this process; file names are relative to the folder of the point."""
+    """Run a step of a point in this process; names of files are relative to the folder of the point."""
     ignore_before(fresh_since)
     try:
         design = emit(point.top, point.config)
@@ -203,7 +203,7 @@ def run_step(
 
 
 def _one_line(error: Exception) -> str:
-    """Return an error in one line; print the traceback if it is unexpected, for the log."""
+    """Return the message of an error in one line; if the error is unexpected, print its traceback for the log."""
     text = " ".join(str(error).split())
     if isinstance(error, XpulpnnError):
         return text
@@ -212,11 +212,11 @@ def _one_line(error: Exception) -> str:
 
 
 Report = Callable[[str, str, bool], None]
-"""Called with a point's label, a finished step's name, and whether its result was cached."""
+"""Called after a step with the point's label, the step's name, and whether the result was cached."""
 
 
 Begun = Callable[[str, str], object]
-"""Called with a point's label and a starting step's name."""
+"""Called before a step with the point's label and the step's name."""
 
 
 def run_tasks(
@@ -231,7 +231,7 @@ def run_tasks(
     """Run the missing steps of all tasks; errors are stored in the tasks.
 
     Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at ``dask``, and fail after ``timeout_s``.
-    Flows run first, then kernels, then energies, which take longest. A lost worker costs one step.
+    Flows run first, then kernels, then energies, which take longest. If a worker is lost, at most one step fails.
     """
     for task in tasks:
         for key in task.known:
@@ -268,7 +268,7 @@ def run_tasks(
 
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
-    """Return everything but the configuration that results depend on."""
+    """Return everything that results of these steps depend on besides the configuration."""
     versions = {"Python": versions_of()["Python"], "sources of xpulpnn": design_sources_digest()[:12]}
     for step in steps:
         versions |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}

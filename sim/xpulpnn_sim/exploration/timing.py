@@ -56,7 +56,7 @@ class OpenSta:
         return f"OpenSTA {self.version}"
 
     def delay_ps(self, netlist: MappedNetlist, library: Library, folder: Path) -> float | None:
-        """Return the longest path between inputs, registers and outputs; None if there is none."""
+        """Return the delay of the longest path between ports and registers; None if there is no path."""
         part = CombinationalCells(netlist)
         if not part.starts or not part.ends:
             return None
@@ -132,7 +132,7 @@ _SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "
 
 @dataclass(frozen=True, slots=True)
 class _Arc:
-    """Delay and slew of an output edge ``to`` caused by an edge of ``pin``."""
+    """Delay and slew of an edge ``to`` of an output, caused by an edge ``cause`` of the input ``pin``."""
 
     pin: str
     cause: int
@@ -159,7 +159,7 @@ def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
 
 
 def _largest(tables: Iterable[Table | None]) -> Table | None:
-    """Return the maximum of all tables on the axes of the first one; None without tables."""
+    """Return a table of the maxima of all tables, on the axes of the first table; None without tables."""
     known = [table for table in tables if table is not None]
     if len(known) < 2:
         return known[0] if known else None
@@ -169,7 +169,7 @@ def _largest(tables: Iterable[Table | None]) -> Table | None:
 
 
 class _Analysis:
-    """Arrival times, slews and causing arcs by net and edge, in ns, from all inputs and registers."""
+    """Arrival time, slew and causing arc by net and edge, in ns, for paths from all inputs and registers."""
 
     def __init__(self, netlist: MappedNetlist, library: Library) -> None:
         self.arrival: dict[int, list[float]] = {}
@@ -196,7 +196,7 @@ class _Analysis:
         self._propagate()
 
     def through(self, nets: Collection[int]) -> "_Analysis":
-        """Return the analysis of paths that continue from ``nets`` only, at their arrival times here."""
+        """Return the analysis of paths that go through one of ``nets``; arrival times at these nets stay."""
         on = copy(self)
         on.before, on.fixed = self, frozenset(nets) & self.arrival.keys()
         on.arrival = {net: self.arrival[net] for net in on.fixed}
@@ -227,7 +227,7 @@ class _Analysis:
             self.arrival[net], self.slew[net] = arrival, slew
 
     def worst(self) -> tuple[CriticalPath | None, list[float]]:
-        """Return the longest path, and its arrival times at the nets it was required to go through."""
+        """Return the longest path, and the arrival times at the nets given to :meth:`through`."""
         reached = [
             (self.arrival[net][edge], net, edge, name)
             for net, name in self.part.ends
@@ -265,9 +265,10 @@ class _Analysis:
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """Return the longest path (None without gates), and the longest one through one net of each set in ``through``.
+    """Return the longest path, and the longest path through one net of each set in ``through``.
 
-    The last result are the arrival times of the second path at these nets.
+    The last result is the list of arrival times of the second path at these nets. The paths are None if they do not
+    exist.
     """
     analysis = _Analysis(netlist, library)
     path = analysis.worst()[0]

@@ -1,4 +1,4 @@
-"""Count transitions of every net, 64 clock cycles in one word operation, and charge them with Liberty energies."""
+"""Count the transitions of every net, 64 clock cycles per word operation, and compute energies from Liberty tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _TOP = np.uint64(BITS - 1)
 
 
 def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
-    """Pack bits [cycles, nets] into words [nets, cycles / 64]; the number of cycles must be a multiple of 64."""
+    """Pack an array of bits [cycles, nets] into 64-bit words [nets, cycles / 64]; cycles must be a multiple of 64."""
     packed = np.packbits(states.T, axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view(np.uint64)
 
@@ -36,8 +36,8 @@ def ones(words: NetWords) -> int:
 class Activity:
     """Transitions of every net, counted in chunks of consecutive cycles.
 
-    ``delays`` are gate delays in time steps; with zeros only, glitches are not simulated. Raises :class:`ToolError` if
-    a computed next state differs from the recorded one.
+    ``delays`` are gate delays in time steps; if all are 0, glitches are not simulated. Raises :class:`ToolError` if the
+    next state computed for a register differs from the recorded one.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Activity:
         return values
 
     def _delayed(self, words: NetWords) -> NetWords:
-        """Return the value of the previous cycle; at the start of a chunk, of the cycle itself."""
+        """Delay packed values by one cycle; the first cycle of each chunk keeps its value."""
         late = words << _ONE
         late[1:] |= words[:-1] >> _TOP
         late[:: self._chunk] = late[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
         return late
 
     def _check(self, values: NetWords, states: NetWords) -> None:
-        """Compare recorded states with computed next states, and count clocked registers."""
+        """Compare computed next states with the recorded states, and count the clock edges of each register."""
         for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
             following = data & enable | state & ~enable
@@ -97,7 +97,7 @@ class Activity:
             self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
 
     def _glitches(self, values: NetWords, before: NetWords) -> None:
-        """Simulate gate delays within each clock cycle, in which sources change at time 0, and count transitions."""
+        """Count transitions with gate delays in each clock cycle; registers and inputs change at time 0."""
         circuit = self._circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
         waves: dict[int, tuple[int, NetWords]] = {}
@@ -124,7 +124,7 @@ def _gate_wave(
     values: NetWords,
     before: NetWords,
 ) -> tuple[tuple[int, NetWords] | None, int]:
-    """Return the output's waveform from first to last change (None without a change), and its transitions."""
+    """Return the waveform of a gate's output from first to last change, or None, and its number of transitions."""
     moving = [waves[net] for net in gate.inputs.values() if net in waves]
     if not moving:
         return None, 0
@@ -157,7 +157,7 @@ def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: in
 
 
 def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
-    """Filter pulses shorter than ``delay`` (inertial delay)."""
+    """Remove pulses shorter than ``delay`` from a waveform (inertial delay)."""
     if delay == 1 or len(rows) == 1:
         return rows
     passed = rows.copy()
@@ -182,7 +182,7 @@ _Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
 
 
 class Charges:
-    """Energies of a netlist by the figures of its Liberty library."""
+    """Energies of a netlist, computed from the tables of its Liberty library."""
 
     def __init__(
         self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
@@ -218,7 +218,7 @@ class Charges:
         return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)
 
     def delays_ns(self) -> list[float]:
-        """Return the delay of each gate at its load: the mean of all timing arcs and both edges."""
+        """Return the delay of each gate at its load, averaged over all timing arcs and both edges."""
         known: dict[tuple[str, str, float], float] = {}
         delays: list[float] = []
         for gate in self._circuit.gates:
@@ -270,7 +270,7 @@ class Charges:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
-        """Return the internal energy of a rising and a falling edge, averaged over the possible conditions."""
+        """Return the internal energies of a rising and a falling edge, averaged over the conditions that can hold."""
         key = cell.name, pin, load_ff, *known.items()
         if key not in self._known_edges:
             powers = cell.pins[pin].internal_power
@@ -326,7 +326,6 @@ class Charges:
 
 
 def _of(sums: dict[str, _Sums], path: str) -> _Sums:
-    """Return the sums of the innermost instance on the path for which there are sums."""
     while path not in sums:
         path = path.rpartition(".")[0]
     return sums[path]
@@ -356,7 +355,6 @@ def _outputs(register: Register, state: bool) -> dict[str, bool]:
 
 
 def _tied(register: Register) -> dict[str, bool]:
-    """Return the values at which the asynchronous inputs are tied off."""
     state = register.cell.flip_flop
     assert state is not None
     values: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""Estimate a kernel's energy on a cluster: netlists of its modules shadow a simulation at register-transfer level."""
+"""Estimate the energy of a kernel on a cluster: netlists of its modules run beside a simulation of the RTL."""
 
 import re
 import time
@@ -42,7 +42,7 @@ from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.yosys import find_yosys
 
 CORES = "cores"
-"""Name in reports for all cores together."""
+"""Name that reports use for all cores together."""
 
 _TOP = "cluster"
 _CORE = re.compile(r"core\d+")
@@ -58,11 +58,11 @@ _ACCESSES: Mapping[str, tuple[str, int | None]] = {
     "shared cache lookups": (r"shared\..*\.lookup", None),
     "shared cache writes": (r"shared\..*\.write", None),
 }
-"""Memory accesses by kind: a pattern for the request ports, and the value of their write enable, if it matters."""
+"""Memory accesses by name in reports: a pattern of request ports, and the value of write enable (None for any)."""
 
 
 class _Netlists:
-    """The modules of a cluster, each mapped once."""
+    """The mapped netlist of each module of a cluster."""
 
     def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
         self._library = library
@@ -90,12 +90,11 @@ class _Netlists:
 def estimate_cluster(
     case: Case, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per cycle of every instance of a cluster that runs a kernel, text files, and whether
-    the result was cached.
+    """Return the energy per cycle of each instance while a kernel runs, text files, and whether it was cached.
 
-    The kernel runs at register-transfer level with its results checked. A netlist of each module shadows every instance
-    of the module, and must have the same outputs in every cycle. For each module, the switching of ``window`` cycles is
-    counted, shared among its instances.
+    The RTL of the cluster runs the kernel, and the results are checked. The netlist of each module runs beside every
+    instance of the module, and must have the same outputs in every cycle. For each module, the switching of ``window``
+    cycles is counted; the instances of a module divide these cycles among themselves.
     """
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
@@ -160,7 +159,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
 
 
 def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
-    """Run a kernel on a compiled model; return its first and last cycle; raise :class:`ToolError` for wrong results."""
+    """Run a kernel on a compiled model; return its first and last cycle. Raises ToolError for wrong results."""
     assert isinstance(work.executable, Executable)
     outcome = run_program(work.executable, work.config, work.machine, library=library)
     wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]
@@ -171,7 +170,7 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
 
 
 def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Group instances by the name under which they are reported: all cores become one group."""
+    """Group instances by their name in reports: all cores form one group, any other instance a group by itself."""
     together: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         together[CORES if _CORE.fullmatch(path) else path].append(path)
@@ -179,7 +178,7 @@ def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
-    """Yield the energies of a part below the path ``path``, which stands for ``count`` instances."""
+    """Yield energies of a module's instances with ``path`` in place of the top, multiplied by ``count``."""
     top = modules[0].path
     for energy in modules:
         inner = "" if energy.path == top else f".{energy.path}"

@@ -1,4 +1,4 @@
-"""Estimate the energy of a workload, which the gate-level netlist runs with its results checked."""
+"""Estimate the energy of a workload that the gate-level netlist executes; its results are checked."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -50,8 +50,6 @@ _CHUNK_CYCLES = 512  # consecutive cycles; the chunks of a window are spread eve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyWorkload:
-    """A program or kernel that runs on a netlist."""
-
     name: str  # kernel specification as on the command line, or name of the program
     top: Top  # `backend` or `core`: the netlist
     key: str  # identifies the workload in the cache
@@ -61,7 +59,7 @@ class EnergyWorkload:
 
 
 def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
-    """Return a kernel for the back end, or as a program for the core; raise InputError if it cannot run."""
+    """Return a kernel as a workload of the back end or the core; raise :class:`InputError` if it cannot run there."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     tensors = case_tensors(case)
@@ -91,8 +89,7 @@ def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, li
 
 
 def kernel_on_core(name: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
-    """Run a kernel as a program on a gate-level model; raise :class:`ToolError`, which names ``what``, for wrong
-    results."""
+    """Run a kernel as a program on a gate-level model; raise :class:`ToolError` for wrong results."""
     program = bare_program(kernel)
     memory = run_on_gates(executable_of(program, "kernel"), config, library)
     _compare(name, kernel, expected, memory[program.data_base])
@@ -105,7 +102,7 @@ def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArr
 
 
 def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
-    """Return the memory after a program on the gate-level model ``library``; raise :class:`ToolError` if it fails."""
+    """Run a program on the gate-level model ``library``; return the memory. Raises :class:`ToolError` on failure."""
     outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
     if not outcome.exit.ok:
         raise ToolError(f"the netlist must run the program to its end, not {outcome.exit.text}")
@@ -127,7 +124,7 @@ def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> t
 REVISION = "3"  # part of the cache key: raised when results change although no setting does
 
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
-"""Difference from the netlists of the area and timing reports."""
+"""How netlists for energies are mapped, which differs from those of the area and timing reports."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")
@@ -182,7 +179,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
 
 
 def _gated_registers() -> Iterator[str]:
-    """Yield modules that map registers with enable or synchronous reset to the gated register."""
+    """Yield Verilog modules that map registers with enable or synchronous reset to the type :data:`GATED`."""
     yield _register(GATED, "E", "D", "E")
     for value, reset in (("0", "D & ~R"), ("1", "D | R")):
         yield _register(f"$_SDFFE_PP{value}P_", "R, E", reset, "E | R")
@@ -213,10 +210,10 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were re
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per cycle of every instance while a workload runs, text files, and whether it was cached.
+    """Return the energy per cycle of each instance during a workload, text files, and whether it was cached.
 
     The mapped netlist runs the whole workload, and the results are checked. The cache key is a hash of everything that
-    determines the energies; the files are the Verilog, the netlist, scripts and logs by name.
+    determines the energies. The files are the Verilog, the netlist, and the scripts and logs of the tools, by name.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
@@ -264,7 +261,7 @@ def _estimate(
 
 
 def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
-    """Return the energies and transitions of recorded chunks of ``chunk`` cycles."""
+    """Return the energies and the transitions of a circuit, counted in recorded chunks of ``chunk`` cycles."""
     fo4_ns = library.fo4_ps / 1e3
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
@@ -275,7 +272,7 @@ def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Libr
 
 
 def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
-    """Return the netlist in a file; recent ones are cached, as reading takes seconds."""
+    """Return the circuit of the netlist in a file; recently read ones are cached, as reading takes seconds."""
     key = str(netlist), library.sha256
     if key not in _circuits:
         while len(_circuits) >= _KEPT_CIRCUITS:

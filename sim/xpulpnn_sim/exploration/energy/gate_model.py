@@ -1,4 +1,4 @@
-"""Simulate gates: a compiled model interprets netlists, either as its top module or as shadows of modules.
+"""Simulate netlists: a compiled model evaluates their gates, as its top module or beside modules of the RTL.
 
 The model depends only on the ports of a netlist, and is compiled once for all configurations with the same ports.
 """
@@ -53,7 +53,7 @@ class Register:
 class Circuit:
     """The mapped design in a file; raises :class:`ToolError` for unknown cells.
 
-    Pins of instances of the modules ``apart`` become ports such as ``core0.data__req``.
+    Pins of instances of the modules in ``apart`` become ports such as ``core0.data__req``.
     """
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
@@ -96,7 +96,7 @@ class Circuit:
 
 
 def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], *, gated: bool) -> Register:
-    """Return the flip-flop ``cell`` with these nets at its pins, or with ``gated`` at those of :data:`GATED`."""
+    """Return a flip-flop and the nets at its pins; ``gated`` ones have the pins of the cell type :data:`GATED`."""
     data, clock, enable = state.next_state, state.clocked_on, ONE
     if data not in cell.pins or clock not in cell.pins:
         raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")
@@ -125,18 +125,18 @@ _RETIREMENT = {
     "core": {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"},
     "backend": {"valid": "insn__valid & insn__ready", "insn": "insn__payload__word", "pc_rdata": "insn__payload__pc"},
 }
-"""Imitated retirement port: the core repeats a no-operation, the back end retires the accepted instruction."""
+"""Substitute for the retirement port: the core retires no-operations, the back end each accepted instruction."""
 
 _RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
-"""Prefix of the retirement port, and the rig, of each top."""
+"""Prefix of the retirement port, and the test rig, by top module."""
 
 
 _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs", "u4", 6)])
-"""Layout of a gate for ``gate_model.cpp``."""
+"""Memory layout of a gate in ``gate_model.cpp``."""
 
 
 class Gates:
-    """Instances of netlists in a compiled model with ``gate_model.cpp``; the constructor removes earlier ones."""
+    """Netlist instances in a compiled model with ``gate_model.cpp``; the constructor removes instances made before."""
 
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))
@@ -148,7 +148,7 @@ class Gates:
     def create(
         self, circuit: Circuit, name: str = "", starts: Sequence[int] = (), cycles: int = 0
     ) -> NDArray[np.uint8]:
-        """Make an instance; return bits [cycle, source, register or sink], to be filled by a run from each start."""
+        """Create an instance; return a bit array [cycle, signal] that a run fills from each cycle in ``starts``."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
             arrays = (
@@ -172,7 +172,7 @@ class Gates:
         return int(self._loaded.gate_cycles(ctypes.c_uint64(instance)))
 
     def difference(self, instance: int) -> tuple[int, int] | None:
-        """Return the first cycle and sink in which an instance differed from the module it shadows, or None."""
+        """Return the first cycle and output in which an instance differs from the RTL module beside it, or None."""
         sink = ctypes.c_uint64()
         cycle = self._loaded.gate_difference(ctypes.c_uint64(instance), ctypes.byref(sink))
         return None if cycle == _NEVER else (int(cycle), sink.value)
@@ -194,7 +194,7 @@ def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 class GateModel:
-    """A compiled model whose top module is a circuit."""
+    """A compiled model with a mapped circuit as its top module."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit
@@ -208,7 +208,7 @@ class GateModel:
         return gates.cycles(0)
 
     def watch(self, run: Callable[[Path], object], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
-        """Return bits [cycle, source, register or sink] of a run, ``cycles`` of them from each start."""
+        """Run the model; return a bit array [cycle, signal] with ``cycles`` cycles from each of ``starts``."""
         rows = Gates(self.library).create(self.circuit, "", starts, cycles)
         run(self.library)
         return rows
@@ -234,7 +234,7 @@ def _manifest(circuit: Circuit) -> dict[str, Any]:
 
 
 def gate_module(circuit: Circuit) -> str:
-    """Return a module with the circuit's ports and a retirement port, whose logic is ``gate_model.cpp``."""
+    """Return a Verilog module with the circuit's ports and a retirement port, whose logic is ``gate_model.cpp``."""
     names = _retirement_ports(circuit)
     lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
     for direction, group in (("input", circuit.inputs), ("output", circuit.outputs)):

@@ -1,4 +1,4 @@
-"""Netlists that shadow the modules of a running design and are compared with them in every cycle."""
+"""Netlists that run beside the RTL modules of a design and are compared with them in every cycle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,11 +28,11 @@ module {_SHADOW} #(parameter WORDS = 1)(input wire clk, input wire [{_WORD_BITS}
   end
 endmodule
 """
-"""A module that passes the ports of the instance it is bound to to ``gate_model.cpp`` at every clock edge."""
+"""Verilog of a module that passes the ports of its bound instance to ``gate_model.cpp`` at every clock edge."""
 
 
 def _bound(module: str, circuit: Circuit) -> str:
-    """Return a bind statement for all instances of ``module``: inputs of the circuit in the low bits, then outputs."""
+    """Return the Verilog bind statement for all instances of ``module``; it passes inputs, then outputs."""
     ports = {name: nets for name, nets in circuit.inputs.items() if name != CLOCK} | circuit.outputs
     bits = sum(map(len, ports.values()))
     words = bits // _WORD_BITS + 1
@@ -41,7 +41,7 @@ def _bound(module: str, circuit: Circuit) -> str:
 
 
 class ShadowedCluster:
-    """The compiled model of a cluster with netlists, by module name, that shadow its modules."""
+    """The compiled model of a cluster, with netlists that run beside its modules."""
 
     def __init__(self, config: ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
         self._circuits = circuits
@@ -59,10 +59,10 @@ class ShadowedCluster:
         starts: Mapping[str, Sequence[int]],
         cycles: int,
     ) -> dict[str, NDArray[np.uint8]]:
-        """Return bits [cycle, source, register or sink] of each instance for ``cycles`` from each start.
+        """Run the cluster; return a bit array [cycle, signal] of each instance.
 
-        ``instances`` maps paths below the top to modules; the top has an empty path. Raises :class:`ToolError` if an
-        output of a netlist differs from that of its module.
+        ``instances`` maps paths below the top to modules; the top has an empty path. ``cycles`` cycles are recorded
+        from each of ``starts``. Raises :class:`ToolError` if an output of a netlist differs from that of its module.
         """
         gates = Gates(self.library)
         rows: dict[str, NDArray[np.uint8]] = {}

@@ -194,7 +194,7 @@ def general_code() -> Executable:
 
 
 def _list(values: NDArray[np.uint32], base: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """Return nodes (value, address of the next) in random order in memory; the first node is at ``base``."""
+    """Return the nodes (value, next address) of a linked list in random memory order; it begins at ``base``."""
     order = np.concatenate(([0], 1 + rng.permutation(len(values) - 1)))
     nodes = np.zeros((len(values), 2), np.uint32)
     nodes[order, 0] = values

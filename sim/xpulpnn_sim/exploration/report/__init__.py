@@ -1,1 +1,1 @@
-"""Reports of an exploration: tables for the terminal, a flat CSV file, one self-contained HTML report."""
+"""Reports of an exploration: tables for the terminal, a CSV file, and an HTML report in one file."""

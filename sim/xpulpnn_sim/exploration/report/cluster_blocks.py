@@ -17,7 +17,7 @@ BLOCKS = {
     "peripherals": re.compile(r"bus|control|timer"),
     "demuxes, ports": re.compile(r"demux\d+|host_\w+|fetches\d+|external"),
 }
-"""Blocks by instance name in the cluster."""
+"""Patterns of the instance names in a cluster, by block."""
 
 REST = "rest"  # gates of the cluster itself, gates that serve several blocks, and bridges around it
 
@@ -35,7 +35,7 @@ def block_of(instance: str) -> str:
 
 
 def block_areas(flow: FlowResult) -> dict[str, float]:
-    """Return the area in kGE of each block without memories, :data:`REST` last."""
+    """Return the area in kGE of each block without memories; :data:`REST` comes last."""
     top = flow.modules[0]
     areas = dict.fromkeys(BLOCKS, 0.0)
     for module in flow.modules[1:]:
@@ -46,7 +46,7 @@ def block_areas(flow: FlowResult) -> dict[str, float]:
 
 
 def block_energies(energy: EnergyResult) -> dict[str, float]:
-    """Return the energy in pJ per cycle of each block without memories, :data:`REST` last."""
+    """Return the energy in pJ per cycle of each block without memories; :data:`REST` comes last."""
     energies = dict.fromkeys((*BLOCKS, REST), 0.0)
     for module in energy.modules:
         block = block_of(module.path.partition(".")[2].partition(".")[0])

@@ -1,4 +1,4 @@
-"""Plots of kernels on clusters: over cores, over banks, and timelines of tiled layers."""
+"""Plots of kernels on clusters: rates over the number of cores and banks, and timelines of tiled layers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _SAME = (*_NAMES, "arbiter", "placement", "cores")  # runs that differ in banks 
 
 _BAR_COLOURS = ("#5b5b5b", "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#8c6bb1", "#a6761d")
 _LANE_COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
-"""Lanes of a timeline, and their alternating colours."""
+"""One colour for each lane of a timeline, or two alternating colours."""
 
 _PERCENT = 100
 _GAP = 0.09  # between the two plots, as a fraction of the width
@@ -24,7 +24,7 @@ _GAP = 0.09  # between the two plots, as a fraction of the width
 def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
     """Write plots of kernels over cores, over banks if their number varies, and a timeline of each tiled layer.
 
-    Tiled runs with one number of cores give timelines only. Raises :class:`~xpulpnn.errors.ToolError` without
+    Tiled runs with a single number of cores give timelines only. Raises :class:`~xpulpnn.errors.ToolError` without
     ``plotly``.
     """
     command = "xpulpnn cosim"
@@ -45,12 +45,11 @@ def _values(record: Record, names: Sequence[str]) -> tuple[Any, ...]:
 
 
 def clustered(record: Record) -> bool:
-    """Return whether the kernel ran on a cluster."""
     return "arbiter" in record
 
 
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
-    """Return the speed-up of each run over the same run on one core; None without such a run."""
+    """Return the speed-up of each run over the run of the same kernel on one core; None without such a run."""
     single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
     alone = [single.get(_values(record, _LINE)) for record in records]
     pairs = zip(alone, records, strict=True)
@@ -60,7 +59,7 @@ def speed_ups(records: Sequence[Record]) -> list[float | None]:
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """Plot MAC per cycle and, where known, speed-up over the number of cores."""
+    """Plot MAC per cycle over the number of cores, and the speed-up where it is known."""
     differing = [name for name in _LINE if len({record[name] for record in records}) > 1]
     measured = list(zip(records, speed_ups(records), strict=True))
     compared = any(speed_up is not None for _, speed_up in measured)
@@ -112,7 +111,7 @@ def _named(record: Record, names: Sequence[str]) -> str:
 
 
 def bank_gains(records: Sequence[Record]) -> list[float | None]:
-    """Return the relative gain in cycles per dot product over the same run with half as many banks.
+    """Return the relative gain in cycles per dot product over a run with half as many banks.
 
     The gain is None without such a run, and on one core, which has no bank conflicts.
     """
@@ -129,9 +128,10 @@ def bank_gains(records: Sequence[Record]) -> list[float | None]:
 
 
 def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """Plot cycles per dot product as in Fig. 9 of the XpulpNN paper: bars for one core and each cluster.
+    """Plot cycles per dot product, with bars for one core and for each cluster, as in Fig. 9 of the XpulpNN paper.
 
-    One core is equally fast with any number of banks. The banking factor (BF) is banks over cores.
+    One core is equally fast with any number of banks. The banking factor (BF) is the number of banks divided by the
+    number of cores.
     """
     counted = [record for record in records if record["sdotp"]]
     names = [name for name in _NAMES if len({record[name] for record in counted}) > 1] or ["variant"]
@@ -162,9 +162,9 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
-    """Return a plotly timeline of a tiled layer with lanes for cores, DMA engine, and waits.
+    """Return a plotly timeline of a tiled layer with lanes for cores, DMA engine and waiting.
 
-    A DMA bar begins with its step and lasts for the cycles in which data moved.
+    The bar of a DMA transfer begins with its step and lasts as many cycles as data moved.
     """
     tiling = record["tiling"]
     bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANE_COLOURS}

@@ -1,4 +1,4 @@
-"""Figures of all points side by side, one value per flow, kernel or workload and point."""
+"""Results of all points side by side: one value for each flow, kernel or workload of each point."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ POINT_COLUMNS = (Column(name="no.", digits=0), Column(name=POINT))  # first in e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedConditions:
-    """Tools and conditions of similar results; exceptions name their points."""
+    """Tools and conditions that several results share; exceptions name their points."""
 
     name: str
     tools: list[str]
@@ -37,7 +37,7 @@ def flow_of(point: PointResult, name: str) -> FlowResult | None:
 
 
 def of(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
-    """Return the attribute ``figure`` of each result; None where there is no result."""
+    """Return the attribute ``figure`` of each result, or None where there is no result."""
     return [getattr(result, figure, None) for result in results]
 
 
@@ -46,7 +46,7 @@ def fpga_flows(points: Sequence[PointResult]) -> set[str]:
 
 
 def kernel_name(record: dict[str, Any]) -> str:
-    """Return kernel, layer and width: the name that all variants share."""
+    """Return kernel, layer and bit width, which are the same for all variants of a kernel."""
     return f"{record['kernel']} {record['layer']} {record['bits']} bit"
 
 
@@ -55,7 +55,7 @@ def kernel_names(points: Sequence[PointResult]) -> list[str]:
 
 
 def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
-    """Return the record of the variant with the most multiply-accumulates per cycle."""
+    """Return the record of the variant of a kernel with the most multiply-accumulates per cycle."""
     records = [record for record in point.kernels if kernel_name(record) == kernel]
     return max(records, key=lambda record: record["macs_per_cycle"] or 0.0, default=None)
 
@@ -77,7 +77,7 @@ def workload_names(points: Sequence[PointResult]) -> list[str]:
 
 
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
-    """Return the result with the least energy per multiply-accumulate, or per cycle for general code."""
+    """Return the energy of the kernel variant with the least per multiply-accumulate; of general code per cycle."""
     results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
     return min(results, key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj, default=None)
 
@@ -174,14 +174,14 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """Return each configuration parameter by dotted name, with its values in all points."""
+    """Return the values of each configuration parameter in all points, by dotted name."""
     flat = [_flatten(point.configuration) for point in points]
     names = _unique(name for values in flat for name in values)
     return {name: [values.get(name, "-") for values in flat] for name in names}
 
 
 def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """Return top, preset and swept parameters, if they differ between points."""
+    """Return those of top, preset and swept parameters that differ between points."""
     varied = {"preset": [point.preset for point in points], "top": [point.top for point in points]}
     known = parameters(points)
     for key in _unique(key for point in points for key in point.settings):
@@ -193,7 +193,7 @@ def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 
 def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
-    """Return Pareto-optimal points by ascending ``x``: ``y`` is minimised, and so is ``x`` unless ``more_x``."""
+    """Return the Pareto-optimal points by ascending ``x``; small ``y`` is better, and small ``x`` unless ``more_x``."""
     pairs = enumerate(zip(xs, ys, strict=True))
     known = [(x, y, number) for number, (x, y) in pairs if x is not None and y is not None]
     known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))
@@ -207,7 +207,7 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
 
 
 def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
-    """Merge tools and conditions of numbered points; exceptions name their points."""
+    """Merge the tools and conditions of results with their point numbers; exceptions name their points."""
     everyone = {number for number, _ in holders}
 
     def show(texts: Iterable[tuple[str, int]]) -> list[str]:
@@ -231,7 +231,7 @@ def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
 
 
 def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    """Return tools and conditions of the workloads, merged where they agree."""
+    """Return tools and conditions of the workloads; results with equal conditions share an entry."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
     numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     for name in workload_names(points):

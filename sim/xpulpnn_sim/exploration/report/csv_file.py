@@ -18,9 +18,9 @@ _SEPARATOR = ";"
 def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
     """Write one row per point and flow; ``run`` (command and date) ends the first row.
 
-    Every setting of any point is a column. A point without flow results has one row with empty flow columns. Columns of
-    kernels and energies repeat in each row of a point. Missing figures are empty. Tools and conditions are written only
-    in the first row that they hold for.
+    Every setting of any point has a column. A point without flow results has one row with empty flow columns. Columns
+    of kernels and energies repeat in each row of a point. Missing values are empty. Tools and conditions are written
+    only in the first row to which they apply.
     """
     rows = [{**_row(points, point, flow), **run} for point in points for flow in (point.flows or [None])]
     written = set[tuple[str, _Value]]()

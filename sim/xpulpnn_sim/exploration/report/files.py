@@ -11,7 +11,7 @@ from xpulpnn_sim.tools.files import write_text
 
 REPORT = "report.html"
 FILES = ("results.json", "results.csv", REPORT)
-"""Files beside the folders of points; an earlier run is recognised by the first one."""
+"""Files of an exploration next to the folders of its points; the first file shows that a folder has results."""
 
 
 def require_report_packages() -> None:

@@ -24,7 +24,7 @@ def point_name(points: Sequence[PointResult], number: int) -> str:
 
 
 def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], FlowResult]]:
-    """Yield the flow results of all points, each with the values of the page's selectors."""
+    """Yield the flow results of all points, each with the values that select it on the page."""
     for number, point in enumerate(points):
         for flow in point.flows:
             yield (flow.name, str(number)), flow
@@ -35,7 +35,7 @@ def _above(path: str) -> str:
 
 
 def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[float]]]:
-    """Return the size in kGE of the top's direct submodules in every point, largest first."""
+    """Return name and size in kGE (one value per point) of the top's direct submodules, largest submodule first."""
     parts: dict[str, list[float]] = {}
     for number, point in enumerate(points):
         flow = comparison.flow_of(point, name)
@@ -51,7 +51,7 @@ def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[
 
 
 def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
-    """Plot the top's submodules in all points, and the hierarchy of one point."""
+    """Return plots of the areas of the top's submodules in all points, and of the hierarchy of one point."""
     parts_of = {name: blocks_of(points, name) for name in comparison.flow_names(points)}
     names = dict.fromkeys(part for parts in parts_of.values() for part, _ in parts if part != _ITSELF)
     # common to all plots
@@ -71,7 +71,7 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
 
 
 def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
-    """Plot the hierarchy as a treemap; an instance's own cells are a box beside those of its submodules."""
+    """Plot the hierarchy as a treemap; cells of an instance itself are a box beside the boxes of its submodules."""
     numbers = {module.path: str(number) for number, module in enumerate(flow.modules)}
     whole = flow.modules[0].total_ge or 1.0
     inner = {_above(path) for path in numbers}
@@ -117,7 +117,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    """Return sentences on the sum of the instances, and on how gates were attributed to instances."""
+    """Return sentences on the total area of the instances, and on how gates were attributed to instances."""
     whole, size = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
     if size is not None and abs(whole - size) > _DIFFERENT * abs(size):
         text = f"The instances add up to {whole:.2f} kGE; the tables show {size:.2f} kGE."
@@ -171,7 +171,7 @@ def _named_rows(names: Sequence[str]) -> dict[str, Any]:
 
 
 def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
-    """Plot the energy of all points, and of the modules of one point."""
+    """Return plots of the energy of all points, and of the modules of one point."""
     whole: dict[tuple[str, ...], Figure] = {}
     modules: dict[tuple[str, ...], Figure] = {}
     for name in comparison.workload_names(points):
@@ -215,7 +215,7 @@ def _blocks_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
 
 
 def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
-    """Return the components of the energy of all modules, in pJ per cycle."""
+    """Return the energy in pJ per cycle of all modules together, by component of the energy."""
     sums = [sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS]
     return [round(energy / comparison.FJ_PER_PJ, 4) for energy in sums]
 

@@ -143,7 +143,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
 
 
 def _flows(points: Sequence[PointResult]) -> Markup:
-    """Return a selector of flows; those with a clock come first, since every plot has them."""
+    """Return the HTML control that selects a flow; flows with a clock come first, as every plot has them."""
     clocked = {rate.flow.name for rate in kernel_rates(points)}
     names = sorted(comparison.flow_names(points), key=lambda name: name not in clocked)
     return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)
@@ -154,7 +154,7 @@ def _named(name: str, title: str, options: Sequence[str]) -> Markup:
 
 
 def _points(points: Sequence[PointResult]) -> Markup:
-    """Return a selector of points; it starts at the first point without an error."""
+    """Return the HTML control that selects a point; it starts at the first point without an error."""
     ends = {(True, False): " (failed)", (False, True): " (interrupted)", (False, False): ""}
     names = {
         str(number): f"{point_name(points, number)}{ends[point.failed, point.unfinished]}"

@@ -1,4 +1,4 @@
-"""Throughput and efficiency of kernels in units of data sheets."""
+"""Throughput and efficiency of kernels in the units of data sheets, such as GMAC/s."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class KernelRate:
 
     @property
     def clock_ghz(self) -> float:
-        """Return the inverse of the delay; on an FPGA the median clock after routing."""
+        """Return the inverse of the longest path; for an FPGA the median clock after routing."""
         if self.flow.is_fpga:
             return (self.flow.fmax or 0.0) / _MHZ_PER_GHZ
         return _PS_GHZ / self.flow.delay_ps if self.flow.delay_ps else 0.0

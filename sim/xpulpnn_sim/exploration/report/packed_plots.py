@@ -1,4 +1,4 @@
-"""Tables and plots of sweeps of packed products."""
+"""Tables and plots of sweeps of packed products (several narrow products in one multiplication)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Record = Mapping[str, Any]  # JSON record of a product
 
 @dataclass(slots=True)
 class Grid:
-    """A table of one sweep or a part of it, as texts and numbers."""
+    """A table of a sweep or of a part of it: headings and cells with texts and numbers."""
 
     sweep: str
     title: str
@@ -34,7 +34,7 @@ class Grid:
 
 
 def bytes_cycles(records: Iterable[Record]) -> dict[tuple[str, str], int]:
-    """Return the cycles of the byte product by instruction set and size."""
+    """Return the cycles of the product of bytes by instruction set and size."""
     return {(record["isa"], record["matmul"]): record["cycles"] for record in records if record["kind"] == "bytes"}
 
 
@@ -54,7 +54,7 @@ def _map(sweep: str, title: str) -> Grid:
 
 
 def _overflow(records: Sequence[Record]) -> list[Grid]:
-    """Return grids of the largest accumulation depth and its number of iterations."""
+    """Return tables of the largest depth of accumulation without overflow, and of its number of iterations."""
     by_scheme = dict[str, Grid]()
     for record in records:
         name = record["scheme"]
@@ -66,7 +66,7 @@ def _overflow(records: Sequence[Record]) -> list[Grid]:
 
 
 def _best(records: Sequence[Record]) -> list[Grid]:
-    """Return the fastest packing of every pair of widths and its speed-up over bytes and over bit-serial."""
+    """Return tables of the fastest packing for each pair of bit widths, with speed-ups over bytes and bit-serial."""
     base, by_rival = bytes_cycles(records), dict[str, Grid]()
     packed = [record for record in records if record["kind"] == "ulppack"]
     serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
@@ -90,7 +90,7 @@ _SHOWN = 99  # iterations above are shown as this number and "+"
 
 
 def _iterations(records: Sequence[Record]) -> list[Grid]:
-    """Return the speed-up over bytes for every depth."""
+    """Return tables of the speed-up over products of bytes for every depth of accumulation."""
     base, by_name = bytes_cycles(records), dict[str, Grid]()
     for record in (record for record in records if record["kind"] == "ulppack"):
         name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
@@ -104,7 +104,7 @@ def _iterations(records: Sequence[Record]) -> list[Grid]:
 
 
 def _over_bits(records: Sequence[Record]) -> list[Grid]:
-    """Return cycles per MAC at equal widths; byte and library kernels also serve narrower operands."""
+    """Return tables of cycles per MAC over the bit width; byte and library kernels also serve narrower operands."""
     grid = Grid("bits", "cycles per MAC at equal widths of weights and activations", "bits")
     rivals = [record for record in records if record["kind"] in ("bytes", "library")]
     for record in records:

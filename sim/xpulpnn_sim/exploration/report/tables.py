@@ -1,4 +1,4 @@
-"""Tables of an exploration, for terminal and HTML report."""
+"""Tables of an exploration for the terminal and the HTML report."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def _of_points(
 
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
-    """Return the table of all figures of all points, with the fastest variant of each kernel."""
+    """Return the table of all results of all points, with the fastest variant of each kernel."""
     figures, failed = comparison.figures(points), _failed(points)
     notes = [f"{number} {point.label}: {point.error}." for number, point in enumerate(points, 1) if point.unfinished]
     notes.append("An arrow tells which way is better.")
@@ -65,7 +65,7 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
 
 
 def _slack_notes(points: Sequence[PointResult]) -> list[str]:
-    """Name the points that meet the requested clock and those that miss it, by flow."""
+    """Return notes that list, for each flow, the points that meet the requested clock and those that miss it."""
     notes: list[str] = []
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]
@@ -95,7 +95,7 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
-    """Return every figure in percent of the baseline's; None unless the baseline and another point have figures."""
+    """Return each result in percent of the baseline's; None unless the baseline and another point have results."""
     first = next((number for number, point in enumerate(points) if point.label == baseline), None)
     if first is None or len(points) < 2:
         return None
@@ -262,7 +262,7 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return the table of parameters that differ between points, from the manifests of the emitted Verilog."""
+    """Return the parameters that differ between points, read from the manifests of the emitted Verilog."""
     parameters = {name: values for name, values in comparison.parameters(points).items() if len(set(values)) > 1}
     given = {name: [getattr(point, name) for point in points] for name in ("top", "preset", "folder")}
     shown = {"top": given["top"], "preset": given["preset"], **parameters, "folder": given["folder"]}

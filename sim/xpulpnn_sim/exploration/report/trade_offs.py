@@ -1,4 +1,4 @@
-"""Plots of pairs of figures with their Pareto fronts."""
+"""Plots of one result against another, such as area against delay, with Pareto fronts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PLACES = (
     ("bottom right", 1, 11),
     ("bottom left", -1, 11),
 )
-"""Plotly's label positions, best first, with horizontal side and pixels downwards."""
+"""Plotly's label positions, best first, with the horizontal side and the offset downwards in pixels."""
 
 _Box = tuple[float, float, float, float]
 Position = tuple[float, float]
@@ -46,9 +46,9 @@ def placed(
     height: float,
     names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Return text and position of the label of each point that has room; coinciding points share a label.
+    """Return text and position of the label of each point for which there is room.
 
-    Labels are ``names`` if all fit, else numbers.
+    Points at the same position share a label. Labels are ``names`` if all fit, else numbers.
     """
 
     def pixel(at: Position) -> Position:
@@ -90,7 +90,7 @@ def placed(
 def _texts(
     groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
 ) -> dict[int, tuple[str, str]]:
-    """Place labels where they do not overlap ``taken``; return text and position by the first point of a group."""
+    """Place labels where they fit outside ``taken``; return text and position by the first point of a group."""
     labels: dict[int, tuple[str, str]] = {}
     for (at, group), text in zip(groups, texts, strict=True):
         half = 3.6 * len(text) + 2.5
@@ -116,7 +116,7 @@ _TRADE_OFFS = (
     ("delay-rate", "Delay against MAC per cycle", "rate", "delay"),
     ("energy-rate", "Energy per MAC against MAC per cycle", "rate", "energy"),
 )
-"""Name, heading, figure on the x axis and figure on the y axis."""
+"""Name, heading, x axis and y axis of each trade-off."""
 
 _MORE = ("rate", "speed")  # higher is better
 
@@ -126,7 +126,7 @@ _ALL = "all points"
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A figure that a plot can show, with the selector values that choose it."""
+    """A quantity on an axis of a plot, with the values of the selectors that show it."""
 
     name: str
     chosen: Mapping[str, str]
@@ -167,7 +167,7 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
 
 
 def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
-    """Return headings and plots of the trade-offs in which some two points differ in both figures."""
+    """Return headings and plots of the trade-offs in which both quantities vary between points."""
     axes, colours = list(_axes(points)), comparison.varying(points) or {"": [_ALL] * len(points)}
     shown: list[tuple[str, Plot]] = []
     for name, title, across, upwards in _TRADE_OFFS:
@@ -296,7 +296,7 @@ def _trace(
 
 
 def _range(marks: Sequence[Mark], place: int) -> list[float]:
-    """Return an axis from zero if the smallest value is below 45 % of the largest, else from just below it."""
+    """Return the range of an axis: from zero if the smallest value is below 45 % of the largest, else from below it."""
     values = [mark.at[place] for mark in marks]
     values += [end for mark in marks for end in mark.ends[place] or ()]
     low, high = min(values), max(values)

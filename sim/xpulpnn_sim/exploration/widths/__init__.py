@@ -1,1 +1,1 @@
-"""Search for the bit widths of a network's layers: accuracy by the reference, cycles on the design."""
+"""Search for the bit widths of a network's layers; the reference gives accuracies, the design gives cycles."""

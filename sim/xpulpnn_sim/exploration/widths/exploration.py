@@ -1,4 +1,4 @@
-"""Search bit widths, then measure the Pareto front's accuracy on other images and its cycles on the design."""
+"""Search bit widths; then run the Pareto front on test images for accuracy, and on the design for cycles."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 
 
 class Evaluation:
-    """Cached accuracies and cycles of assignments of bit widths."""
+    """Cached accuracies and cycles of a model with different assignments of bit widths."""
 
     def __init__(self, model: StudiedModel, pool: Pool, progress: Callable[[int, int], None]) -> None:
         self.model = model
@@ -59,7 +59,7 @@ class Evaluation:
         method: Callable[[StudiedModel, Assignment], _Value],
         assignments: Sequence[Assignment],
     ) -> Iterator[_Value]:
-        """Yield the results of a method of the model for each assignment, in order."""
+        """Yield the result of a method of the model for each assignment, in order."""
         if model not in self._shared:
             # sent to the processes once
             self._shared[model] = self._pool.share(model)
@@ -68,7 +68,7 @@ class Evaluation:
     def _cached_each(
         self, model: StudiedModel, method: Callable[[StudiedModel, Assignment], _Value], keys: Mapping[Assignment, str]
     ) -> Iterator[tuple[Assignment, Any]]:
-        """Yield cached results of a method, then new ones, as JSON values."""
+        """Yield assignments and results of a method as JSON values: first cached results, then new ones."""
         new: list[Assignment] = []
         for widths, key in keys.items():
             if (cached := self._cache.find(key)) is not None:
@@ -92,7 +92,7 @@ class Evaluation:
         return [known[widths] for widths in assignments]
 
     def _cover(self, runnable: Sequence[Assignment]) -> list[Assignment]:
-        """Choose a few assignments that together contain all layers without known cycles."""
+        """Choose a few assignments that together contain every layer whose cycles are not known yet."""
         missing = self._unmeasured(runnable)
         chosen: list[Assignment] = []
         while missing:
@@ -102,7 +102,7 @@ class Evaluation:
         return chosen
 
     def measure(self, assignments: Sequence[Assignment]) -> list[NetworkRun]:
-        """Run whole networks on the design and compare every layer with the reference."""
+        """Run whole networks on the design, and compare the result of every layer with the reference."""
         if assignments:
             # compile the model before several processes need it
             config = self.model.config
@@ -134,7 +134,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """A point with its accuracy on test images, and its cycles on the design."""
+    """A point of the Pareto front with its accuracy on test images, and the measured cycles of the whole network."""
 
     point: WidthPoint  # accuracy on the images of the search
     right: int  # correctly classified test images
@@ -143,7 +143,7 @@ class Best:
 
     @property
     def error(self) -> float | None:
-        """Return the relative error of the sum of the layers' cycles."""
+        """Return the relative error of the cycles that were predicted as a sum over layers; None if not measured."""
         return None if self.measured is None else self.point.cycles / self.measured - 1
 
 
@@ -186,10 +186,10 @@ def explore_widths(
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
-    """Evaluate at most ``trials`` assignments, and measure the Pareto front.
+    """Evaluate at most ``trials`` assignments of bit widths, and measure the Pareto front.
 
-    The search is for accuracies of at least ``floor``. The images ``test`` give the front's accuracy, and ``runs`` of
-    its points run on the design. ``progress`` is called with the number of known points and of runs.
+    The search is for accuracies of at least ``floor``. The images ``test`` give the accuracy of the front, and ``runs``
+    of its points run on the design. ``progress`` is called with the number of evaluated points and of runs.
     """
     with executor(jobs) as pool:
         evaluation = Evaluation(model, pool, progress)
@@ -217,7 +217,7 @@ def explore_widths(
 
 
 def spread_points(points: Sequence[WidthPoint], chosen: WidthPoint | None, count: int) -> list[WidthPoint]:
-    """Return ``count`` points: the chosen one, and others evenly spread."""
+    """Return at most ``count`` points: the chosen one, and others that are evenly spread over ``points``."""
     first = [] if chosen is None else [chosen]
     spread = [points[round(place)] for place in np.linspace(len(points) - 1, 0, count)] if points else []
     return list(dict.fromkeys([*first, *spread, *points]))[:count]

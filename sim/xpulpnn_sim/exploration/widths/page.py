@@ -36,7 +36,7 @@ def write_widths_page(path: Path, model: str, exploration: Exploration, command:
 
 
 def front_table(exploration: Exploration) -> NamedTable:
-    """Return accuracy, cycles and weights of the Pareto front, and of the assignment with most bits."""
+    """Return accuracy, cycles and weight bytes of the Pareto front and of the assignment with the most bits."""
     rows = [*exploration.best, *([exploration.widest] if exploration.widest else [])]
     images = exploration.points[0].images if exploration.points else 0
     return NamedTable(
@@ -67,7 +67,7 @@ def front_table(exploration: Exploration) -> NamedTable:
 
 
 def cycles_figure(exploration: Exploration) -> dict[str, Any]:
-    """Plot accuracy over cycles; mark the front, the chosen point and networks run on the design."""
+    """Plot accuracy over cycles, with marks for the front, the chosen point and the networks that ran on the design."""
     runnable = [point for point in exploration.points if not point.problem]
     whole = [(best.measured / _MILLION, best.point) for best in exploration.best if best.measured is not None]
     shade = {

@@ -1,4 +1,4 @@
-"""Accuracy and cycles of a floating-point model with given bit widths of its layers."""
+"""Accuracy and cycles of a floating-point model whose layers are quantised to given bit widths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions, WidthRequest
 from xpulpnn_sw.networks.network import NetworkModel, Stage
 
 _SHOWS_ONLY = frozenset({"benches", "cli", "energy", "proofs", "publishing", "report", "verification"})
-"""Source folders that neither accuracies nor cycles depend on."""
+"""Source folders that can change neither accuracies nor cycles."""
 
 
 class AssignmentStudy(NamedTuple):
-    """Accuracy and layers of an assignment, without the design."""
+    """Accuracy and layers of an assignment of bit widths, obtained without running the design."""
 
     right: int  # images that the reference classifies correctly
     layers: Sequence[str] = ()  # key of each layer: everything that its cycles depend on
@@ -44,7 +44,7 @@ class NetworkRun:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudiedModel:
-    """A floating-point model, the images of the search, and the core or cluster."""
+    """A floating-point model with the images of the search, and the core or cluster that runs it."""
 
     onnx: OnnxModel
     calibration: Calibration  # ranges of the tensors
@@ -55,7 +55,8 @@ class StudiedModel:
     def space(self, bits: tuple[int, ...]) -> WidthSpace:
         """Return all assignments of the widths ``bits``; raise :class:`InputError` for a model without weights.
 
-        Layers that read image samples have fixed activations, and a choice of weights only where the design differs.
+        Layers that read image samples have activations of fixed width, and a choice of weight widths only if the
+        generated layers depend on it.
         """
         weighted = [reader for reader in self.onnx.readers if reader.weights]
         if not weighted:
@@ -74,7 +75,7 @@ class StudiedModel:
         )
 
     def _same(self, widths: Assignment, number: int, bits: int) -> bool:
-        """Return whether weights of ``bits`` make no difference to the design in a layer."""
+        """Return whether ``bits`` for the weights of layer ``number`` give the same layers as ``widths``."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
             [(str(stage.layer), str(stage.precision)) for stage in self.described(assignment).network.stages]
@@ -83,7 +84,7 @@ class StudiedModel:
         return first == second
 
     def described(self, widths: Assignment, name: str | None = None) -> NetworkModel:
-        """Return the network with these bit widths; raise errors of the import."""
+        """Return the network with these bit widths; errors of the import are raised."""
         options = self.options if name is None else replace(self.options, name=name)
         return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
@@ -97,7 +98,7 @@ class StudiedModel:
         )
 
     def right(self, widths: Assignment) -> int:
-        """Return the number of images that the reference classifies correctly."""
+        """Return the number of images that the reference classifies correctly with these bit widths."""
         described = self.described(widths)
         labels = self.images.checked_labels(described.classes)
         scores = run_scores(described.network, described.batch(self.images.samples))
@@ -130,19 +131,19 @@ class StudiedModel:
 
     @cached_property
     def identity(self) -> str:
-        """Return a hash of everything but the bit widths that accuracies depend on."""
+        """Return a hash of everything that accuracies depend on besides the bit widths."""
         options = (self.options.samples, [*self.options.normalisation])
         images = [*self.calibration.samples.values(), self.images.samples, self.images.labels]
         return digest(self.onnx.proto.SerializeToString(), options, sources_digest(_SHOWS_ONLY), images)
 
     @cached_property
     def design(self) -> str:
-        """Return a hash of core and sources: cycles of a layer depend on it and on the layer's key."""
+        """Return a hash of configuration and sources; together with a layer's key it determines the layer's cycles."""
         return digest(self.config, sources_digest(_SHOWS_ONLY))
 
 
 def _key(stage: Stage, variant: str) -> str:
-    """Return everything but the core that the cycles of a layer depend on."""
+    """Return everything that the cycles of a layer depend on besides the configuration."""
     own = stage.tensors
     rule = getattr(getattr(own, "requantisation", None), "rule", None)
     folded = getattr(own, "folded", False) if not is_folding(stage) else "folding"

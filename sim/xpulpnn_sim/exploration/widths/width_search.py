@@ -12,7 +12,7 @@ Assignment = tuple[LayerWidths, ...]  # bit widths of the layers with weights
 
 
 def widths_text(widths: Assignment) -> str:
-    """Return bit widths in the format of network imports."""
+    """Return bit widths as text in the format that network imports read."""
     return ",".join(map(str, widths))
 
 
@@ -51,7 +51,7 @@ def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int]
 
 
 def cheapest(points: Sequence[WidthPoint], floor: float) -> WidthPoint | None:
-    """Return the fastest point with an accuracy of at least ``floor``, or None."""
+    """Return the point with the fewest cycles and an accuracy of at least ``floor``, or None."""
     return next((point for point in widths_front(points) if point.accuracy >= floor), None)
 
 
@@ -66,11 +66,11 @@ class Choices:
     activations: tuple[int, ...]  # of the input maps
 
     def __iter__(self) -> Iterator[LayerWidths]:
-        """Yield all pairs of widths, the widest first."""
+        """Yield all pairs of weight and activation widths, the widest first."""
         return (LayerWidths(w, x) for w in reversed(self.weights) for x in reversed(self.activations))
 
     def stepped(self, own: LayerWidths, weights: int, activations: int) -> LayerWidths | None:
-        """Return the widths this number of steps higher, or None."""
+        """Return the widths changed by this number of steps for weights and activations; None if out of range."""
         w, x = self.weights.index(own.weights) + weights, self.activations.index(own.activations) + activations
         if not 0 <= w < len(self.weights) or not 0 <= x < len(self.activations):
             return None
@@ -85,11 +85,11 @@ class WidthSpace:
         return prod(len(layer.weights) * len(layer.activations) for layer in self.layers)
 
     def __iter__(self) -> Iterator[Assignment]:
-        """Yield all assignments, those with most bits first."""
+        """Yield all assignments of bit widths, those with the most bits first."""
         return product(*self.layers)
 
     def uniform(self) -> list[Assignment]:
-        """Return assignments with equal bits in all layers that have the choice, the widest first."""
+        """Return assignments in which all layers with a choice have the same bits, the widest first."""
         depth = max(len(ladder) for layer in self.layers for ladder in (layer.weights, layer.activations))
         rows = [
             tuple(
@@ -104,8 +104,7 @@ class WidthSpace:
         return list(dict.fromkeys(rows))
 
     def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
-        """Return assignments one step lower (with ``up`` also higher) in weights or input maps of a layer, or in
-        both."""
+        """Return assignments one step lower (with ``up`` also higher) in weights, activations or both of one layer."""
         changes: dict[Change, Assignment] = {}
         for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
             for step in (-1, 1) if up else (-1,):
@@ -119,10 +118,11 @@ Change = tuple[int, int, int]  # a layer, and steps of its weights and input map
 
 
 def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
-    """Return the points of all assignments, or of at most ``trials``.
+    """Return the points of all assignments, or of at most ``trials`` assignments.
 
-    A larger space is searched from the widest assignment: bits are reduced step by step where the fewest images are
-    lost per saved cycle; then neighbours of the best points follow. Accuracies below ``floor`` are not pursued.
+    A larger space is searched from the widest assignment: the search repeatedly takes the reduction of bits that loses
+    the fewest images per saved cycle, until the accuracy is below ``floor``. Then it evaluates neighbours of the best
+    points.
     """
     if len(space) <= trials:
         return [*evaluate([*space])]
@@ -145,7 +145,7 @@ class _EvaluatedPoints:
         return self._trials - len(self.points)
 
     def points_of(self, assignments: Sequence[Assignment]) -> list[WidthPoint]:
-        """Return the points of the assignments; the last ones are left out once the limit is reached."""
+        """Return the points of assignments in order, up to the first that exceeds the limit of trials."""
         new = [widths for widths in dict.fromkeys(assignments) if widths not in self.points][: self.left]
         if new:
             self.points.update(zip(new, self._evaluate(new), strict=True))
