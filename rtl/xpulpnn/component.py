@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Component(wiring.Component):
-    """A component with a configuration; ``ports`` are the ports that are not annotations of its class."""
+    """A component with a configuration; ``ports`` are ports in addition to those annotated in the class."""
 
     def __init__(self, config: Any = None, ports: dict[str, wiring.Member] | None = None) -> None:
         self.config = config
@@ -31,7 +31,7 @@ class Component(wiring.Component):
 
 
 class PortSignature(wiring.Signature):
-    """A signature with the annotations of its class and ``members``; equal if class and members are equal."""
+    """A signature of annotated and other ``members``; signatures are equal if class and members are equal."""
 
     def __init__(self, members: dict[str, wiring.Member] | None = None) -> None:
         super().__init__(vars(type(self)).get("__annotations__", {}) | (members or {}))
@@ -44,7 +44,7 @@ class PortSignature(wiring.Signature):
 
 
 def signals(shape: ShapeLike, names: str) -> list[Signal]:
-    """Return a signal of this shape for each name in a text with spaces between them."""
+    """Return a new signal of this shape for each name in a string of names separated by spaces."""
     return [Signal(shape, name=name) for name in names.split()]
 
 

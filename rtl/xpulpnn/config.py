@@ -79,12 +79,12 @@ _EXTENSIONS: Mapping[str, tuple[Extension, str]] = {
     "requantise_exact": (Extension.XPULPRQ_EXACT, "requantise"),
     "debug": (Extension.SDEXT, "debug"),
 }
-"""Extension that each field adds, and the field that must be true with it."""
+"""The extension of the instruction set that each field adds, and another field that must then be true as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
-    """Configuration of a core, and of its stages and units alone."""
+    """Configuration of a core, and of each of its stages and units on its own."""
 
     xpulpv2: bool = True  #: Post-increment memory access, hardware loops, scalar DSP, SIMD on 16 and 8 bit.
     xpulpnn: bool = True  #: SIMD on 4 and 2 bit; needs ``xpulpv2``.
@@ -190,7 +190,7 @@ class CoreConfig:
 
     @property
     def idle_registers_rest(self) -> bool:
-        """True if unused words of the prefetch buffer and unchanged bits of counters are not clocked."""
+        """True if unused words of the prefetch buffer, and bits of counters that do not change, are not clocked."""
         return self.mac_load_pair
 
     @property
@@ -200,23 +200,24 @@ class CoreConfig:
 
     @property
     def mac_load(self) -> bool:
-        """True if any Mac&Load form, hence the NN-RF, is present."""
+        """True if the core has Mac&Load instructions of any form, and with them an NN-RF."""
         return self.mac_load_nn or self.mac_load_cu
 
     @property
     def core(self) -> "CoreConfig":
-        """The configuration itself, so that code for clusters can also read ``core`` of a core's configuration."""
+        """The configuration itself: ``core`` exists in the configurations of cores and of clusters."""
         return self
 
     @property
     def cores(self) -> int:
-        """Number of cores: 1, for code that also handles clusters."""
+        """The number 1: ``cores`` exists in the configurations of cores and of clusters."""
         return 1
 
     @property
     def nnrf_entries(self) -> int:
-        """Words in the NN-RF: 6 with the nn form, 8 with requantisation, 4 with Compute&Update alone, else 0;
-        without the second pair of activations of Mac&Load of two products."""
+        """Words in the NN-RF, except the second pair of activations: 6 with the nn form, 4 with Compute&Update alone, 8
+        with requantisation.
+        """
         if self.mac_load_nn:
             return NNRF_ENTRIES + NNRF_PARAMETERS * self.requantise
         return NNRF_WEIGHTS if self.mac_load_cu else 0
@@ -229,12 +230,12 @@ class CoreConfig:
 
     @property
     def multiplies_by_dotp(self) -> bool:
-        """True if the arrays of the dot-product units multiply words and half-words too."""
+        """True if the arrays of the dot-product units also multiply words and half-words."""
         return self.multiplier == "dot-product"
 
     @property
-    def late_words(self) -> tuple[str, ...]:
-        """Names of the late results that WB selects from."""
+    def late_result_names(self) -> tuple[str, ...]:
+        """Names of the results of EX that are registered, so that WB selects from them."""
         if not self.late_results:
             return ()
         dotp = ["late_dotp"] if self.widths else []
@@ -244,7 +245,7 @@ class CoreConfig:
 
     @property
     def has_late_formats(self) -> bool:
-        """True if each element format has its own late dot-product result."""
+        """True if the dot product of each element format is registered separately for WB."""
         return self.late_results and self.dotp.adders == "inferred" and self.dotp.multipliers == "signed"
 
     @property
@@ -254,7 +255,7 @@ class CoreConfig:
 
     @property
     def nn_wgt_addr_bits(self) -> int:
-        """Bits of a weight entry's number; one more if the requantisation factor is read through the weight port."""
+        """Bits of a weight entry's number, which also selects the requantisation factor if ``reads_factor``."""
         return (NNRF_WEIGHTS - 1).bit_length() + self.reads_factor
 
     @property
@@ -264,7 +265,7 @@ class CoreConfig:
 
     @property
     def dotp_operands_in_id(self) -> bool:
-        """True if the ID/EX register holds the dot-product factors, False if the regions of the dot-product unit do."""
+        """True if the ID/EX register holds the dot-product factors; else the dot-product unit does."""
         return self.dotp.isolation != "register"
 
 
@@ -357,13 +358,13 @@ PRESETS: Mapping[str, CoreConfig] = {
         multiplier="dot-product",
     ),
 }
-"""Named configurations: XpulpV2 baseline; the paper's core with the nn form, Compute&Update, both; XpulpNN 2 and 3."""
+"""Named configurations: XpulpV2 baseline; the paper's core with nn form, Compute&Update, both; XpulpNN 2 and 3."""
 
 DEFAULT_PRESET = "xpulpnn2"
-"""Preset of cores, also of those in clusters, where neither the user nor a program names one."""
+"""Preset of a core, alone or in a cluster, if neither the user nor the program names a preset."""
 
 BOTH_FORMS = "xpulpnn-full"
-"""Preset with both forms of Mac&Load, to repeat the papers or to check every instruction."""
+"""Preset with both forms of Mac&Load, used to repeat the papers and to check every instruction."""
 
 
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {

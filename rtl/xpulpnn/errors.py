@@ -22,7 +22,7 @@ class ConfigError(XpulpnnError):
 
 
 class EncodingError(XpulpnnError):
-    """An instruction, operand or word outside the instruction set."""
+    """An instruction, operand or word that is not in the instruction set."""
 
 
 class LayerError(XpulpnnError):

@@ -21,13 +21,13 @@ DEFAULT = "default"  # source that `cache_place` returns where no variable sets 
 _FOLDERS = ("designs", "flows", "energies", "netlists", "liberty", "times", "papers", "runs", "widths")
 """Subfolders of the cache; compiled models are in the cache folder itself."""
 _FILES = ("*.so", "*.a", "*.lock", "building-*")
-"""Compiled models, libraries of models and of programs, locks of builds, and folders of builds."""
+"""Patterns of files: compiled models, libraries of models and of programs, locks of builds, folders of builds."""
 
 _started = 0.0  # time in seconds since the epoch; this process ignores older entries
 
 
 def cache_place() -> tuple[Path, str]:
-    """Return the folder of the cache and its source: the name of an environment variable, or ``DEFAULT``."""
+    """Return the folder of the cache and what determines it: the name of an environment variable, or ``DEFAULT``."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen), CACHE_VARIABLE
     # the XDG specification says that relative paths are ignored

@@ -32,7 +32,7 @@ RESETS: tuple[Reset, ...] = ("sync", "async-low")
 """Reset of registers: synchronous by ``rst``, active high, or asynchronous by ``rst_n``, active low."""
 
 Separator = Literal["__", "_"]
-"""Text between interface and member in the names of ports: ``instr__req`` or ``instr_req``."""
+"""Separator between interface and member in the names of ports: ``instr__req`` or ``instr_req``."""
 
 _CELL = re.compile(r"^ *cell \\(\S+) ", re.MULTILINE)  # modules that are instantiated in RTLIL
 _CACHED_MODULES = 1 << 10  # modules whose text is cached for later designs
@@ -102,7 +102,7 @@ def _module_text(
     about: str,
     note: Note,
 ) -> tuple[tuple[str, ...], ModuleText]:
-    """Return the clocks and resets of a module and its text; cached, as designs have many modules in common.
+    """Return the clocks and resets of a module and its Verilog; cached, as designs have many modules in common.
 
     ``text`` is the RTLIL, ``ports`` are names and meanings, ``inside`` are the instantiated modules; ``about`` and
     ``note`` are comments on the module and on its cases.
@@ -118,7 +118,7 @@ def _module_text(
 
 
 class _Emission:
-    """Collector of the modules of one call of :func:`emit`."""
+    """Modules emitted by one call of :func:`emit`."""
 
     def __init__(self, top: wiring.Component, name: str, style: Style) -> None:
         self.top = top

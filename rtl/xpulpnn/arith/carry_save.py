@@ -20,7 +20,7 @@ def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
 
 
 def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
-    """Return words whose sum is ``a * b`` modulo ``2**len(a)``, for factors of the same, even width.
+    """Return rows whose sum is ``a * b`` modulo ``2**len(a)``, for factors of equal, even width.
 
     Modified Booth recoding (O. L. MacSorley, High-speed arithmetic in binary computers, 1961): every two bits of ``b``
     and the bit below select -2, -1, 0, 1 or 2 times ``a``. A negative row is inverted; the last word holds the 1 that
@@ -43,7 +43,7 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
 
 
 def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Value]:
-    """Return words whose sum is the product of signed ``a`` and ``b``, modulo ``2**(2 * len(b))``.
+    """Return rows whose sum is the product of signed ``a`` and ``b``, modulo ``2**(2 * len(b))``.
 
     Booth recoding as in :func:`booth_rows`, which takes ``b`` as signed; with ``unsigned_top``, the top bit of an
     unsigned ``b``, one more row adds ``a`` above. ``len(a)`` is ``len(b) + 1``. Rows are not sign-extended: each ends
@@ -67,7 +67,7 @@ def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Val
 
 
 Row = tuple[int, Value]
-"""A word to add, and its arrival level in the tree: 0 for words that are available at once."""
+"""A word to add, and the level of the tree at which it arrives; words that are available at once have level 0."""
 
 
 def carry_save(m: Module, rows: Iterable[Value | Row], width: int, name: str) -> tuple[Row, Row]:

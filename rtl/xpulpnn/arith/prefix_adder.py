@@ -16,8 +16,8 @@ def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value, gro
     """Return the carry into every bit of a sum; ``carry`` is the carry into bit 0.
 
     A sparse parallel-prefix network on generate (``starting``) and propagate (``passing``) bits: carries ripple through
-    groups of ``group`` bits, the carry out of each group doubles its reach with each level, and the carries inside a
-    group ripple from the carry into the group.
+    groups of ``group`` bits, the carry out of a group covers twice as many groups with each level, and the carries
+    inside a group ripple from the carry into the group.
     """
     width = len(passing)
     # Position i stands for bit i - 1, so that the carry out of positions 0 to i is the carry into bit i.

@@ -54,10 +54,10 @@ _SHARERS = "Other masters, a bit each, whose loads the answer of the bank serves
 class Cluster(Component):
     """Up to 16 cores on a banked memory, with event unit, timer and control registers, instruction caches and DMA.
 
-    Every core accesses the shared memory (TCDM) in one cycle unless another core uses the same bank. Other accesses
-    take longer: 1 cycle more for the private view of the event unit, at least 2 for other peripherals, and 2 more than
-    the external memory takes. Reset is synchronous and resets everything together; then a core waits until
-    ``fetch_enable`` or software starts it.
+    Every core accesses the shared memory (TCDM) in one cycle unless another core uses the same bank. The private view
+    of the event unit takes 1 cycle longer, other peripherals at least 2; an external access takes 2 cycles longer than
+    the external memory. Reset is synchronous and resets everything together; then a core waits until ``fetch_enable``
+    or software starts it.
     """
 
     #: bank_master_*: Number of the master whose access the bank performs: cores from 0, then others; 31 for the write
@@ -191,7 +191,6 @@ class Cluster(Component):
         return EventUnit(self.config)
 
     def _fetch_ports(self, m, targets):
-        """Return external fetch ports, or the ports of the caches, whose registers are added to ``targets``."""
         if not self.config.icache_private:
             return [flipped(port) for port in self.instr]
         m.submodules.icache = icache = InstructionCache(self.config)
@@ -233,7 +232,7 @@ class Cluster(Component):
             m.d.comb += [getattr(self, f"rvfi_{number}_{name}").eq(getattr(core, f"rvfi_{name}")) for name in names]
 
     def _fetch(self, m, core, port):
-        """Connect a core's fetches; with late results their answers are registered, as the lookup of a word is long."""
+        """Connect the fetches of a core; with ``late_results`` the answers are registered."""
         if not self.config.core.late_results:
             connect(m, core, port)
             return
@@ -241,7 +240,7 @@ class Cluster(Component):
         m.d.sync += assign_by_name(core, port, "rvalid", "rdata", "err")
 
     def _dma(self, m, dma, demuxes, tcdm, event_unit):
-        """Connect the DMA engine: a master of the memory behind the cores, commanded by the cores."""
+        """Connect the DMA engine: the cores command it, and its TCDM ports follow those of the cores."""
         connect(m, dma.ext, flipped(self.dma))
         for demux, port in zip(demuxes, dma.cores, strict=True):
             connect(m, demux.dma, port)
@@ -260,7 +259,7 @@ class Cluster(Component):
         m.d.comb += assign_by_name(event_unit, dma, "events", "interrupts", into="dma_")
 
     def _host(self, m, tcdm, peripherals, external):
-        """Connect the host: it sees what a core sees except private views; with debug mode also external addresses."""
+        """Connect the host, which cannot access private views; only with debug mode it accesses external addresses."""
         m.submodules.host_order = order = OutstandingLimiter()
         m.submodules.host_demux = demux = CoreDemux(self.config)
         connect(m, flipped(self.host), order.initiator)

@@ -37,10 +37,10 @@ class CoreDemux(Component):
     """Routes each access of a core by its address, and returns the answer.
 
     Combinational for requests and answers. The TCDM is at its base, at 1 MiB above for test-and-set, and at its alias;
-    then come the private views of event unit and DMA and the shared peripherals. All else in the 3 MiB from the base
-    and in the 1 MiB of the alias is unmapped; all other addresses are external. The core has at most one access
-    outstanding: it may request again in the cycle of the answer. With late results of the core, requests are granted at
-    once and held; the TCDM sees them in the same cycle, other destinations in the next.
+    then come the private views of event unit and DMA and the shared peripherals. Everything else in the 3 MiB from the
+    base and in the 1 MiB of the alias is unmapped; all other addresses are external. The core has at most one access
+    outstanding: it may request again in the cycle of the answer. If the core is configured with ``late_results``,
+    requests are granted at once and held; the TCDM sees them in the same cycle, other destinations in the next.
     """
 
     def __init__(self, config: ClusterConfig):
@@ -105,7 +105,6 @@ class CoreDemux(Component):
         return m
 
     def _in_tcdm(self, addr):
-        """Return whether the address is at the TCDM's base, at its alias, and below the size of the memory."""
         memory = addr[: exact_log2(TCDM_SPACE)][exact_log2(self.config.tcdm_bytes) :] == 0
         at_base = addr[TEST_SET_BIT + 1 :] == TCDM_BASE >> TEST_SET_BIT + 1
         return at_base, _within(addr, TCDM_ALIAS, TCDM_SPACE), memory

@@ -13,9 +13,9 @@ from xpulpnn.isa.cluster import MASTER_BITS
 class ExternalPort(Component):
     """Routes the accesses of several cores to one port, and returns the answers, which come in the order of the grants.
 
-    Requests and answers each pass a register: two cycles more than the external memory takes. At most one request in
-    two cycles, and one outstanding access per core. Reset drops outstanding accesses: the connected subordinate must be
-    reset too.
+    Requests and answers each pass a register: an access takes two cycles longer than the external memory. At most one
+    request in two cycles, and one outstanding access per core. Reset drops outstanding accesses: the connected
+    subordinate must be reset too.
     """
 
     def __init__(self, cores: int):

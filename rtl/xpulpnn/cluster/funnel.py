@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module
 
-from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature, chosen
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature, one_hot_mux
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.cluster import MASTER_BITS
@@ -32,10 +32,10 @@ class Funnel(Component):
         for number, request in enumerate(self.requests):
             m.d.comb += [arbiter.req[number].eq(request.req & ~selected.req), request.gnt.eq(arbiter.gnt[number])]
         with m.If(arbiter.gnt.any()):
-            m.d.sync += [selected.req.eq(1), self.owner.eq(chosen(arbiter.gnt, range(self.inputs)))]
+            m.d.sync += [selected.req.eq(1), self.owner.eq(one_hot_mux(arbiter.gnt, range(self.inputs)))]
             for name in REQUEST_FIELDS:
                 values = [getattr(request, name) for request in self.requests]
-                m.d.sync += getattr(selected, name).eq(chosen(arbiter.gnt, values))
+                m.d.sync += getattr(selected, name).eq(one_hot_mux(arbiter.gnt, values))
         with m.Elif(selected.gnt):
             m.d.sync += selected.req.eq(0)
         return m

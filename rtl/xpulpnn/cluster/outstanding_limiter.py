@@ -8,7 +8,7 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class OutstandingLimiter(Component):
-    """Grants a request when the access before is answered, at the earliest in the cycle of the answer.
+    """Grants a request when the previous access is answered, at the earliest in the cycle of that answer.
 
     Combinational otherwise. Reset drops the outstanding access.
     """

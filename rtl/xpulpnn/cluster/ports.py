@@ -1,4 +1,4 @@
-"""Signatures of ports inside the cluster beside OBI, and a one-hot multiplexer."""
+"""Signatures of ports inside the cluster other than OBI, and a one-hot multiplexer."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -20,7 +20,7 @@ LINE_BEATS = ICACHE_LINE_BYTES // REFILL_BYTES  # transfers of the refill port p
 
 
 class LineSignature(PortSignature):
-    """Initiator's side of a read-only port for lines of instructions; one request outstanding."""
+    """Read-only port for lines of instructions, as seen by the initiator; one request outstanding."""
 
     req: Out(1)  #: A line is requested; it stays high with the same address until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.
@@ -31,7 +31,7 @@ class LineSignature(PortSignature):
 
 
 class RefillSignature(PortSignature):
-    """Initiator's side of the port through which the instruction cache reads memory; several reads outstanding."""
+    """Port through which the instruction cache reads memory, as seen by the cache; several reads outstanding."""
 
     req: Out(1)  #: A double word is requested; it stays high with the same address until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.
@@ -42,7 +42,7 @@ class RefillSignature(PortSignature):
 
 
 class CacheControlSignature(PortSignature):
-    """Controls of a level of the instruction cache."""
+    """Controls of all instruction caches of one level."""
 
     enable: Out(1)  #: Lines are stored; else every request goes to the next level, and the cache is empty.
     prefetch: Out(1)  #: The next line is prefetched.
@@ -51,8 +51,8 @@ class CacheControlSignature(PortSignature):
     line: Out(LINE_NUMBER_BITS)  #: Number of a line, with ``flush_line``.
 
 
-def chosen(wins: Value | Sequence[Value], values: Iterable[ValueLike]) -> Value:
-    """Select one of ``values`` by the one-hot ``wins``; 0 if no bit is set."""
+def one_hot_mux(wins: Value | Sequence[Value], values: Iterable[ValueLike]) -> Value:
+    """Select one of ``values`` by the one-hot select bits ``wins``; the result is 0 if no bit is set."""
     return reduce(or_, (Mux(won, value, 0) for won, value in zip(wins, values, strict=True)))
 
 
@@ -60,14 +60,14 @@ RUN_BYTES = 256
 """Size of the aligned block that contains a run: a sequence of 64-bit transfers to consecutive addresses."""
 
 WRITE_BLOCK_BYTES = 64
-"""Size of the aligned blocks within which the writes of a run follow each other without a read between."""
+"""Size of the aligned blocks of memory for which a run makes all its writes without a read between them."""
 
 REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # signals of an OBI request
 RESPONSE_FIELDS = ("rdata", "err")  # signals of an OBI response
 
 
 class BankSignature(PortSignature):
-    """User's side of a single-port memory bank of 32-bit words, or of a memory macro; ``words`` is a power of two."""
+    """Single-port memory bank of 32-bit words, or a memory macro, as seen by its user; ``words`` is a power of two."""
 
     def __init__(self, words: int):
         ports = {
@@ -82,7 +82,7 @@ class BankSignature(PortSignature):
 
 
 class RequestSignature(PortSignature):
-    """Request of an OBI port, initiator's side."""
+    """Request signals of an OBI port, as seen by the initiator."""
 
     req: Out(1)  #: A transfer is requested; it stays high with the same attributes until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.
@@ -94,7 +94,7 @@ class RequestSignature(PortSignature):
 
 
 class DmaPortSignature(PortSignature):
-    """Initiator's side of the external port of the DMA engine: OBI with 64 bits of data.
+    """External port of the DMA engine, as seen by the engine: OBI with 64 bits of data.
 
     Several transfers may be outstanding; reads and writes are answered in the order of their grants. Transfers to
     consecutive addresses are announced as a run, so that a bridge can make a burst of the run; runs of reads and of

@@ -7,7 +7,7 @@ from xpulpnn.component import Component, In, Out
 
 
 class SkidBuffer(Component):
-    """Grants requests from a register, so that a grant does not depend on the target.
+    """Grants requests from a register, so that the grant to the initiator does not depend on the grant of the target.
 
     A request is offered in its own cycle; if it is not granted then, it is held and offered until it is, and no other
     request is granted meanwhile. Reset drops the held request.

@@ -27,12 +27,12 @@ class LaneFmt(enum.Enum, shape=4):
 
     @classmethod
     def of(cls, fmt: ElemFmt | None) -> "LaneFmt":
-        """Return the partition of a SIMD format, or the word for a scalar instruction."""
+        """Return the lanes for a SIMD format; without a format, for a scalar instruction, the word is one lane."""
         return cls.WORD if fmt is None else cls[fmt.name]
 
 
 class AluResult(enum.Enum, shape=4):
-    """Source of the result."""
+    """Source of the result of the ALU."""
 
     ADD = 0  # Adder: ``op_a +/- op_b`` lane by lane.
     SHIFT = 1  # Shifter, including averages and normalised sums.
@@ -77,13 +77,13 @@ class AluShift(enum.Enum, shape=3):
 
 
 class AluField(enum.Enum, shape=2):
-    """Operation on the bit field that ``op_b`` selects."""
+    """Operation of the ALU on the bit field that ``op_b`` selects."""
 
     EXTRACT, INSERT, CLEAR, SET = range(4)
 
 
 class AluFieldPlace(enum.Enum, shape=2):
-    """Position and width of the bit field."""
+    """Source of the position and width of the bit field."""
 
     OPERAND = 0  # ``op_b[9:5] + 1`` bits from bit ``op_b[4:0]``.
     HALF = 1  # 16 bits, half-word ``op_b[0]``.
@@ -121,7 +121,6 @@ class AluCtrl(data.Struct):
 def _relations(
     prefix: str, names: str, *, signed: bool = True, result: AluResult = AluResult.FLAG
 ) -> dict[str, dict[str, Any]]:
-    """Return the fields of comparisons, named ``prefix`` and a relation, unsigned if the name ends in ``u``."""
     return {
         f"{prefix}{name}": {
             "result": result,
@@ -158,7 +157,7 @@ _LANE_WISE: dict[str, dict[str, Any]] = {
     "maxu": _select(compare=AluCompare.GE),
     "abs": {"result": AluResult.ABS, "subtract": 1, "signed": 1, "compare": AluCompare.GE},
 }
-"""Operations on the word and on packed lanes, by their common mnemonic."""
+"""Operations on the word and on packed lanes, by the mnemonic that both have in common."""
 
 _SCALAR: dict[str, dict[str, Any]] = {
     **_LANE_WISE,

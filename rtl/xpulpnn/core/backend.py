@@ -130,7 +130,7 @@ class Backend(Component):
         return m
 
     def _advance(self, m, stages, ex_ready, ex_fires):
-        """Decide which instructions advance, and inform hardware loops, counters and controller."""
+        """Decide which instructions advance, and report them to hardware loops, counters and controller."""
         id_ex, lsu, ex_stage = stages.id_stage.id_ex, stages.lsu, stages.ex_stage
         ex_done = Signal()
         m.d.comb += [
@@ -148,7 +148,7 @@ class Backend(Component):
         ]
 
     def _forward(self, m, stages, ex_ready, ex_fires):
-        """Connect the operands of EX, the results forwarded to ID, and the writes of WB."""
+        """Connect the operands of EX, the results that are forwarded to ID, and the register writes of WB."""
         id_stage, ex_stage, wb_stage, lsu = stages
         id_ex = id_stage.id_ex
         m.d.comb += [
@@ -210,7 +210,7 @@ class Backend(Component):
                 ex.scale.eq(id_ex.op_b[: pipeline.SCALE_BITS] & ex.rounds.replicate(pipeline.SCALE_BITS)),
             ]
         if config.late_results:
-            m.d.comb += assign_by_name(ex, ex_stage, "late_result", *config.late_words)
+            m.d.comb += assign_by_name(ex, ex_stage, "late_result", *config.late_result_names)
         if config.has_whole_products:
             m.d.comb += ex.upper.eq(ex_stage.upper)
         if config.multiplies_by_dotp:
@@ -258,7 +258,7 @@ class Backend(Component):
             ]
 
     def _watch(self, m, stages, ex_fires):
-        """Let the triggers of debug mode stop an access before it is requested."""
+        """Let the triggers of debug mode stop a load or store in EX before it is requested."""
         id_stage, lsu = stages.id_stage, stages.lsu
         watched, access = self.watched, id_stage.id_ex.lsu
         m.d.comb += [

@@ -9,7 +9,6 @@ from xpulpnn.core.lanes import XLEN, every, steps
 
 COUNT_BITS = XLEN.bit_length()
 _LAST_EARLY_STEP = 4
-"""Largest fields of the population count that are added in the first of two cycles."""
 
 
 class BitCount(Component):

@@ -15,7 +15,7 @@ def bits_below(index: Value) -> Value:
 
 
 class BitField(Component):
-    """Masks and merging around the shifter for operations on one bit field.
+    """Masks applied before and after the shifter for operations on one bit field.
 
     With the field ``K`` of ``W`` bits from bit ``start``, cut at bit 31: EXTRACT gives the low ``W`` bits of
     ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a & ~K``, SET ``op_a

@@ -12,11 +12,11 @@ from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
 
 def expansion_wiring(insn: Insn) -> list[int | None]:
-    """Return the source of every bit of the expanded word of a compressed row.
+    """Return the source of every bit of the 32-bit word to which a compressed instruction expands.
 
-    An element of the list is the number of a bit of the compressed word, None for constant 0 or ``-1`` for constant
-    1. Every expansion only moves bits (registers, scattered and sign-extended immediates), so toggling the free bits of
-    the row one at a time finds all sources.
+    An element of the list is the number of a bit of the compressed word, None for constant 0 or ``-1`` for constant 1.
+    Every expansion only moves bits (registers, scattered and sign-extended immediates), so toggling the free bits of
+    the instruction one at a time finds all sources.
     """
     expansion = EXPANSIONS[insn.mnemonic]
     constant = expansion.word(insn.decode(insn.match))
@@ -32,7 +32,7 @@ def expansion_wiring(insn: Insn) -> list[int | None]:
 
 
 def excluded_pattern(token: Token) -> str:
-    """Return the pattern of the half-words that hold the excluded value of a field."""
+    """Return the pattern of the half-words in which a field holds a value that the instruction excludes."""
     mask, value = token.field.insert(-1), token.field.insert(token.excluded)
     bits = reversed(range(HALF_BITS))
     return "".join(str(value >> bit & 1) if mask >> bit & 1 else "-" for bit in bits)
@@ -68,6 +68,6 @@ class CompressedDecoder(Component):
         return m
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
-        """Return the mnemonics of the rows that a case of the Verilog expands."""
+        """Return the mnemonics of the instructions that a case of the Verilog expands."""
         patterns = [text[XLEN - HALF_BITS :] for text in path[0]]
         return [row.mnemonic for row in COMPRESSED_ROWS if row.pattern in patterns]

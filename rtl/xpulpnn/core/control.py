@@ -1,4 +1,4 @@
-"""Control words from the decoder to the ID and EX stages, and their values for every row of the instruction table."""
+"""Control words from the decoder to the ID and EX stages, and their values for every instruction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,19 +15,19 @@ from xpulpnn.isa.table import Insn
 
 
 class OpASel(enum.Enum, shape=3):
-    """Source of EX operand a."""
+    """Source of operand a of EX."""
 
     RS1, RD, PC, ZERO, ZIMM = range(5)
 
 
 class OpBSel(enum.Enum, shape=2):
-    """Source of EX operand b; ``RD`` is the offset register of stores."""
+    """Source of operand b of EX; ``RD`` is the offset register of stores."""
 
     RS2, RS1, IMM, RD = range(4)
 
 
 class OpCSel(enum.Enum, shape=2):
-    """Source of EX operand c: old rd, store data, or the target of a branch."""
+    """Source of operand c of EX: old value of rd, store data, or the target of a branch."""
 
     RD, RS2, TARGET = range(3)
 
@@ -74,7 +74,7 @@ class PairCtrl(data.Struct):
 
 
 class System(enum.Enum, shape=3):
-    """Instructions that the core's controller executes instead of the back end."""
+    """System instructions, which the controller of the core executes."""
 
     NONE, FENCE, FENCE_I, MRET, WFI, ECALL, EBREAK = range(7)
 
@@ -170,7 +170,6 @@ _IMMEDIATES: Mapping[str, ImmSel] = {
     "uimm6": ImmSel.IMM6_UNSIGNED,
     "Is2": ImmSel.FIELD,
 }
-"""Immediates by their operand token, for operations that are not in _OWN_IMMEDIATES."""
 
 _OWN_IMMEDIATES: Mapping[str, ImmSel] = {
     "clip": ImmSel.CLIP,
@@ -181,7 +180,7 @@ _OWN_IMMEDIATES: Mapping[str, ImmSel] = {
 
 
 def control_fields(insn: Insn) -> Fields:
-    """Return the fields of :class:`~xpulpnn.core.control.IdCtrl` for a 32-bit row, without zeros."""
+    """Return the fields of :class:`IdCtrl` for a 32-bit instruction, except those that are zero."""
     fields: Fields = {f"{name}_used": name in insn.reads for name in ("rs1", "rs2", "rd")}
     fields |= _unit(insn)
     if insn.op in _MEMORY:
@@ -229,7 +228,6 @@ def _unit(insn: Insn) -> Fields:
 
 
 def _second_operand(insn: Insn) -> Fields:
-    """Return operand b of instructions whose second operand is rs2 or an immediate."""
     for token in insn.tokens:
         if token.field.name in _IMMEDIATES:
             return _immediate(_OWN_IMMEDIATES.get(insn.op, _IMMEDIATES[token.field.name]))
@@ -241,7 +239,7 @@ def _immediate(imm: ImmSel) -> Fields:
 
 
 def _memory(insn: Insn) -> Fields:
-    """Return loads and stores: base in operand a, offset in operand b, store data in operand c."""
+    """Return the fields for loads and stores: base in operand a, offset in operand b, store data in operand c."""
     fields: Fields = {"lsu.valid": True, "lsu.we": insn.is_store, "lsu.size": _MEMORY[insn.op]}
     fields |= {"lsu.signed": insn.op in ("lb", "lh"), "elw": insn.op == "elw"}
     fields |= {"lsu.post": insn.writes_base, "ex_write": WriteSel.RS1 if insn.writes_base else WriteSel.NONE}
@@ -255,7 +253,7 @@ def _memory(insn: Insn) -> Fields:
 
 
 def _mac_load(insn: Insn) -> Fields:
-    """Return Mac&Load: port B writes the dot product, port A the incremented base one cycle later."""
+    """Return the fields of Mac&Load: port B writes the dot product, port A the incremented base in the next cycle."""
     access: Fields = {"lsu.size": MemSize.WORD, "lsu.post": True, "ex_write": WriteSel.RD, "wb_write": WriteSel.RS1}
     # the old accumulator is read as well, to be restored after an access fault
     form = {"rd_used": True, "mac_load": MacLoad.NN if insn.is_nn_form else MacLoad.CU}
@@ -263,7 +261,7 @@ def _mac_load(insn: Insn) -> Fields:
 
 
 def _mac_load_pair(insn: Insn) -> Fields:
-    """Return Mac&Load of two products: a load to the NN-RF with increment; port A writes both sums in WB."""
+    """Return the fields of Mac&Load of two products with load and increment; port A writes both sums in WB."""
     fields: Fields = {"ex.unit": Unit.ALU, "pair.valid": True, "wb_write": WriteSel.RD}
     fields |= _immediate(ImmSel.WORD_BYTES)
     if insn.wgt_fmt is not None and insn.fmt is not None:
@@ -276,13 +274,13 @@ def _mac_load_pair(insn: Insn) -> Fields:
 
 
 def _quantisation(insn: Insn) -> Fields:
-    """Return pv.qnt: the quantiser requests half-words from the load-store unit at its own addresses."""
+    """Return the fields of pv.qnt: the quantiser reads half-words at addresses that it computes."""
     control = {"quantise.valid": True, "quantise.crumbs": insn.fmt is ElemFmt.C}
     return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
 
 
 def _requantisation(insn: Insn) -> Fields:
-    """Return pv.rqld, a load into the NN-RF, or pv.rq*, a multiplication whose result port A writes.
+    """Return the fields for pv.rqld, a load into the NN-RF, or pv.rq*, a multiplication whose result port A writes.
 
     Operand b of pv.rqx* is the word with shift and zero point.
     """

@@ -136,9 +136,10 @@ class Controller(Component):
         return m
 
     def _track_accesses(self, m, debug, faulted):
-        """Store the addresses, in half-words, of the accesses in EX and on the bus; return the address of a trap.
+        """Store the addresses of the instructions whose accesses are in EX and on the bus; return that of a trap.
 
-        In debug mode these addresses are not needed: the registers are dscratch0, without its lowest bit, and dpc.
+        Addresses are in half-words. In debug mode they are not needed: the registers then hold dscratch0, without its
+        lowest bit, and dpc.
         """
         ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
         with m.If(self.intent.accesses & ~debug.mode):

@@ -23,9 +23,9 @@ class Core(Component):
 
     Cycles of an instruction with memories that grant at once and answer in the next cycle: as in ``Backend``; branch
     taken 3, jump 2, both one more if the target is a 32-bit instruction across a word boundary; trap entry and mret 2;
-    fence.i 2 after all older instructions are complete; an instruction behind a CSR write waits 1; hardware loops add
-    none; an access fault 3 from the answer of the memory; exceptions, system instructions and hardware-loop set-up wait
-    1 right behind an access. Interrupts and exceptions are precise: an instruction that the bus could not read
+    fence.i 2 after all older instructions are complete; an instruction right after a CSR write waits 1; hardware loops
+    add none; an access fault 3 from the answer of the memory; exceptions, system instructions and hardware-loop set-up
+    wait 1 right after an access. Interrupts and exceptions are precise: an instruction that the bus could not read
     (``instr.err``) traps where it would be executed, and a failed load or store (``data.err``) has no effect, except
     the first half of a store across a word boundary whose second half fails. Reset is synchronous; then the core waits
     for ``fetch_enable``.
@@ -204,7 +204,7 @@ class Core(Component):
                 m.d.comb += [loops.id_valid.eq(0), if_stage.loop_back.eq(0)]
 
     def _events(self, m, insn, backend, csr_file, controller):
-        """Connect the events of the PULP performance counters; stalls after a redirect are no fetch stalls."""
+        """Connect the events that the PULP performance counters count."""
         refilling = Signal()
         set_and_clear(m, refilling, controller.redirect, insn.valid)
         events = backend.events

@@ -20,11 +20,10 @@ LOOP_REGISTERS = tuple(csr for csr in table.CSRS if csr.group is table.CsrGroup.
 STORED = ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch", "mepc", "mcause")
 DEBUG_STORED = ("dcsr",)
 TRIGGER_REGISTERS = (table.CSR_BY_NAME["tdata1"], table.CSR_BY_NAME["tdata2"])
-"""Registers stored in this component as flip-flops: always, with debug mode, and of triggers."""
 
 
 class StoredCsr:
-    """A register with flip-flops for its writable bits only; its other bits are constant."""
+    """A CSR with flip-flops for its writable bits only; all other bits are constant."""
 
     #: value: The register as software reads it.
 
@@ -43,7 +42,6 @@ class StoredCsr:
         return self._bits[position]
 
     def set(self, value, above: int = 0):
-        """Return assignments of the bits of ``value``, 32 bits wide, to the writable bits from ``above`` up."""
         return [
             self._stored[flop : flop + width].eq(value[low : low + width])
             for low, flop, width in self._runs
@@ -176,7 +174,7 @@ class CsrFile(Component):
         ]
 
     def _debug(self, m, stored):
-        """Return the value of dcsr: the bits that software writes, and the cause of debug mode."""
+        """Return the value of dcsr: the bits that software writes, and the cause of entering debug mode."""
         dcsr, cause = stored["dcsr"], Signal(table.DCSR_CAUSE_BITS, name="dcsr_cause")
         with m.If(self.debug.enter):
             m.d.sync += cause.eq(self.debug.cause)

@@ -10,7 +10,7 @@ from xpulpnn.core.insn_word import InsnWord
 
 
 class DecodedInsn:
-    """Fields, control words and kinds of the instruction in ID; kinds that the core lacks are constant 0."""
+    """The instruction in ID: fields, control words, and flags of its class, 0 if the core lacks the class."""
 
     def __init__(self, config: CoreConfig, word: Value, decoder: Decoder):
         self.word = word
@@ -32,5 +32,5 @@ class DecodedInsn:
 
     @property
     def writes_csr(self) -> Value:
-        """True if a CSR access writes: set and clear with x0 or a zero immediate only read."""
+        """True if the instruction writes its CSR; set and clear with x0 or a zero immediate only read it."""
         return (self.ctrl.csr == CsrOp.WRITE) | self.fields.rs1.any()

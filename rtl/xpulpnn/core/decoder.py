@@ -53,7 +53,7 @@ class Cube(NamedTuple):
 
 
 def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
-    """Return patterns that cover ``on`` and no word of ``off``, all of one width; other words are don't-cares."""
+    """Return patterns that match every word of ``on``, no word of ``off``, and possibly other words."""
     on = list(on)
     width = len(on[0])
     blocked = [Cube.of(pattern) for pattern in off]
@@ -74,7 +74,7 @@ def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
 
 
 def merged_cover(patterns: Sequence[str]) -> list[str]:
-    """Return fewer patterns for the same words: pairs that differ in one fixed bit are merged."""
+    """Return fewer patterns for the same words, by merging pairs of patterns that differ in one fixed bit."""
     width = len(patterns[0])
     cubes = {Cube.of(pattern) for pattern in patterns}
     for bit in range(width):
@@ -91,7 +91,7 @@ OPCODE_BITS = 7
 
 
 def legal_patterns(insn: Insn) -> list[str]:
-    """Return patterns of the legal words of a 32-bit row, with the legal patterns of its restricted fields."""
+    """Return the patterns of the legal words of a 32-bit instruction."""
     patterns = [insn.pattern]
     for field in (token.field for token in insn.tokens if token.field.legal):
         # instruction bits of the field by their position in its patterns
@@ -116,12 +116,12 @@ def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]
 
 
 Choice = tuple[int, Mapping[int, list[str]]]
-"""Function of an output within one major opcode: its most frequent value, and patterns for every other value."""
+"""An output for one major opcode: its most frequent value, and the patterns for every other value."""
 
 
 @cache
 def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
-    """Map the bits of each major opcode to the 32-bit rows of a configuration."""
+    """Map the bits of each major opcode to its 32-bit instructions in a configuration."""
     rows: dict[str, list[Insn]] = defaultdict(list)
     for insn in enabled(config.extensions, config.widths):
         if insn.size == WORD_BYTES:
@@ -143,7 +143,7 @@ def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
 
 @cache
 def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
-    """Map dotted names of outputs and major opcodes to choices; always-zero outputs and opcodes have none."""
+    """Map dotted names of outputs, then major opcodes, to choices; where the value is always zero there is none."""
     by_opcode = _by_opcode(config)
     fields = {insn: control_fields(insn) for rows in by_opcode.values() for insn in rows}
     outputs: dict[str, dict[str, Choice]] = {}
@@ -169,7 +169,7 @@ def _choice(rows: Mapping[int, list[str]]) -> Choice:
 
 
 class Decoder(Component):
-    """Control word of an instruction.
+    """Computes the control word of an instruction.
 
     Every output is a two-level function of the instruction word per major opcode, minimised with illegal words as
     don't-cares, so ``ctrl`` is undefined while ``illegal`` is 1. Combinational. Compressed instructions arrive

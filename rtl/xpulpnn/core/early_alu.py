@@ -1,4 +1,4 @@
-"""ALU for the results that a core with late results forwards in the same cycle."""
+"""ALU whose results a core with ``late_results`` forwards in the same cycle."""
 
 from amaranth.hdl import Cat, Module, Signal
 
@@ -7,7 +7,7 @@ from xpulpnn.core.alu_ctrl import AluCtrl, AluResult, AluShift, LaneFmt
 from xpulpnn.core.lanes import XLEN
 
 EARLY_RESULTS = (AluResult.AND, AluResult.OR, AluResult.XOR)
-"""Results of this ALU in every format, in addition to word additions."""
+"""Results other than word additions that this ALU computes in every format."""
 
 
 class EarlyAlu(Component):
@@ -47,12 +47,12 @@ class EarlyAlu(Component):
 
 
 def is_early(ctrl):
-    """Return whether this ALU makes the result of an ALU instruction."""
+    """Return whether this ALU computes the result of an ALU instruction."""
     is_sum = (ctrl.result == AluResult.ADD) & (ctrl.fmt == LaneFmt.WORD)
     return is_sum | (ctrl.result.as_value().matches(*(kind.value for kind in EARLY_RESULTS)))
 
 
 def takes_two_cycles(ctrl):
-    """Return whether an ALU instruction is a bit count, or a sum that is shifted."""
+    """Return whether an ALU instruction counts bits or shifts a sum."""
     is_sum = (ctrl.shift == AluShift.AVERAGE) | (ctrl.shift == AluShift.NORMALISE)
     return ((ctrl.result == AluResult.SHIFT) & is_sum) | (ctrl.result == AluResult.COUNT)

@@ -119,7 +119,7 @@ class ExStage(Component):
 
     @staticmethod
     def _result_ports(config):
-        """Return the ports for quantisation, requantisation and results that WB writes."""
+        """Return the ports for quantisation, requantisation and the results that WB writes."""
         ports = {}
         if config.qnt:
             #: quantise: Control word of the quantiser, whose result replaces that of ``ctrl``'s unit and takes 9 cycles
@@ -148,7 +148,7 @@ class ExStage(Component):
             #: late_product: Result of the multiplier, selected in WB; 0 for other instructions; only with late results.
             ports["late_product"] = Out(32)
             #: late_dotp: Result of a dot product, selected in WB; 0 for other instructions; only with late results.
-            ports |= {name: Out(32) for name in config.late_words[1:]}
+            ports |= {name: Out(32) for name in config.late_result_names[1:]}
         if config.has_whole_products:
             #: upper: Upper word of a 64-bit product, of mulh* or to be requantised; 0 for other instructions.
             ports["upper"] = Out(32)
@@ -202,7 +202,7 @@ class ExStage(Component):
         m.d.comb += self.done.eq(~self.slow | Cat(done).any())
 
     def _multiply_on_arrays(self, m, alu, mult, div):
-        """Select the result with all products in one unit; return the conditions that need the upper word."""
+        """Select the result if all products come from one unit; return conditions for its upper word."""
         nnrf = self._nnrf(m)
         m.d.comb += [
             *assign_by_name(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
@@ -227,7 +227,7 @@ class ExStage(Component):
         return [self.ctrl.mult.op == MultOp.HIGH]
 
     def _multiply_apart(self, m, alu, mult, div):
-        """Select the result with a multiplier beside the dot-product units."""
+        """Select the result if the multiplier is separate from the dot-product units."""
         m.d.comb += [
             *assign_by_name(mult, self, "op_a", "op_b", "op_c", "shamt"),
             mult.start.eq(self.valid & (self.ctrl.unit == Unit.MULT)),
@@ -245,7 +245,7 @@ class ExStage(Component):
         results = {Unit.ALU: alu.result, Unit.MULT: mult.result, Unit.DIV: div.result, Unit.DOTP: dotp_result}
         if self.config.late_results:
             products = [(Unit.MULT, mult.result), *((Unit.DOTP, word) for word in dotp_words)]
-            for name, (unit, product) in zip(self.config.late_words, products, strict=True):
+            for name, (unit, product) in zip(self.config.late_result_names, products, strict=True):
                 # masked instead of multiplexed: Yosys shares multiplexed shifters across the units
                 m.d.comb += getattr(self, name).eq(product & (self.ctrl.unit == unit).replicate(32))
                 results[unit] = Const(0, 32)
@@ -253,7 +253,7 @@ class ExStage(Component):
         return []
 
     def _choose(self, m, results, done):
-        """Select the result by unit, and without late results the done signal of the multi-cycle units."""
+        """Select the result of the active unit; without ``late_results`` also drive ``done``."""
         result = self.late_result if self.config.late_results else self.result
         with m.Switch(self.ctrl.unit):
             for unit, word in results.items():

@@ -20,8 +20,8 @@ class HwLoops(Component):
 
     The count is decremented when the last instruction leaves ID, or EX if it is a branch, which counts only if it falls
     through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. After an
-    access fault the decrements of the access and of the instruction behind it are undone, in the two cycles in
-    which ID is empty. Reset clears the registers.
+    access fault the decrements by the access and by the instruction after it are undone, in the two cycles in which ID
+    is empty. Reset clears the registers.
     """
 
     if_pc: In(32)  #: Address of the next instruction to enter ID.
@@ -92,7 +92,7 @@ class HwLoops(Component):
         return m
 
     def _count(self, m, counts, late, id_goes_back):
-        """Build the decrement and its undoing; return the counted loop, and its next count.
+        """Build the decrement of loop counts and its undoing; return the loop that counts, and its next count.
 
         ``ex_took`` and ``wb_took`` are iterations that the instructions in EX and WB used when they left ID.
         """
@@ -126,7 +126,7 @@ class HwLoops(Component):
         return counted, next_count
 
     def _registers(self, m, counted, next_count):
-        """Write the registers: set-up instructions are younger than a CSR write, and both win over the decrement."""
+        """Write the loop registers; a set-up instruction is younger than a CSR write and wins."""
         op, setup = self.setup.op, self.setup
         sets_up = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
         sets = {name: Signal(name=f"sets_{name}") for name in REGISTERS}

@@ -1,6 +1,6 @@
 """Options of the ID stage: hazards, operands and fields of the ID/EX register that a configuration adds.
 
-Every option is a class with the hooks of :class:`IdOption`; the stage calls the hooks of the configured options.
+Every option is a subclass of :class:`IdOption`; the stage calls the methods of the options that are configured.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -24,14 +24,14 @@ _DRET_BIT = 5  # bit of funct7 that is 1 in dret and 0 in mret
 
 
 class IdOption:
-    """Base of the options; a hook that an option does not override adds nothing."""
+    """Base class of the options; a method that an option does not override adds nothing."""
 
     def __init__(self, m: Module, stage, insn: DecodedInsn):
         self.m, self.stage, self.config, self.id_ex = m, stage, stage.config, stage.id_ex
         self.insn, self.ctrl = insn, insn.ctrl
 
     def hazards(self) -> list[Value]:
-        """Return conditions in which the instruction waits for a value from WB, which count as load-use stalls."""
+        """Return conditions in which the instruction waits for a value from WB, counted as load-use stalls."""
         return []
 
     def reads_loaded_entry(self) -> list[Value]:
@@ -39,15 +39,15 @@ class IdOption:
         return []
 
     def waits_for_older(self) -> list[Value]:
-        """Return conditions in which the instruction waits until all older instructions are complete."""
+        """Return conditions in which the instruction in ID waits until all older instructions are complete."""
         return []
 
     def illegal(self) -> list[Value]:
-        """Return conditions in which the instruction is illegal."""
+        """Return conditions in which the instruction in ID is illegal."""
         return []
 
     def accesses(self) -> list[Value]:
-        """Return conditions of memory accesses that the control word does not show."""
+        """Return conditions in which an instruction accesses memory although its load and store control bits are 0."""
         return []
 
     def uses_alu(self) -> list[Value]:
@@ -55,11 +55,11 @@ class IdOption:
         return []
 
     def select_writes(self, ex_write: Value, wb_write: Value) -> tuple[Value, Value]:
-        """Return the registers that ports B and A write, for options that exchange the ports."""
+        """Return the registers that write ports B and A write, for options that exchange the two ports."""
         return ex_write, wb_write
 
     def enable_writes(self, ex_we: Value, wb_we: Value, wb_addr: Value) -> tuple[Value, Value]:
-        """Return the write enables of ports B and A."""
+        """Return the write enables of write ports B and A."""
         return ex_we, wb_we
 
     def select_factors(self, op_b: Value) -> None:
@@ -69,18 +69,18 @@ class IdOption:
         """Load the fields of the ID/EX register that the option adds; called where the instruction is issued."""
 
     def drive(self, issues: Value) -> None:
-        """Add logic that uses ``issues`` otherwise than as enable of the ID/EX register."""
+        """Add other logic that depends on ``issues``, the signal that an instruction moves to EX."""
 
 
 class Debug(IdOption):
-    """Debug mode, which dret leaves: mret is illegal in debug mode, dret outside."""
+    """Debug mode: mret is illegal in debug mode, and dret, which leaves debug mode, outside of it."""
 
     def illegal(self):
         return [(self.ctrl.system == System.MRET) & (self.insn.fields.funct7[_DRET_BIT] ^ self.stage.debug_mode)]
 
 
 class NnCsrs(IdOption):
-    """CSRs for the words of the NN-RF, which wait for outstanding loads of these words."""
+    """CSRs that hold the words of the NN-RF; an access waits for outstanding loads into the NN-RF."""
 
     def waits_for_older(self):
         is_entry = operand(self.insn.word, "csr")[NN_ENTRY_BITS:] == NN_BASE >> NN_ENTRY_BITS
@@ -95,7 +95,7 @@ class PerformanceCounters(IdOption):
 
 
 class LateResults(IdOption):
-    """Results other than sums and logic that WB writes; port B then writes the base of a Mac&Load."""
+    """Results that WB writes, all except sums and logic; port B then writes the base of a Mac&Load."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
@@ -114,7 +114,7 @@ class LateResults(IdOption):
 
 
 class DotpOperands(IdOption):
-    """Format, signs and factors of the last dot product in the ID/EX register."""
+    """Format, signs and factors of the last dot product, held in the ID/EX register."""
 
     def drive(self, issues):
         stage, id_ex = self.stage, self.id_ex
@@ -176,7 +176,7 @@ class MacLoads(IdOption):
         self.read_entries()
 
     def read_entries(self):
-        """Address the read ports of the NN-RF, with 0 for other instructions to keep the ports quiet."""
+        """Address the read ports of the NN-RF; the address is 0 if the instruction does not read it."""
         insn, selector = self.insn, self.selector
         by_selector = (insn.is_nn_form | insn.is_pair).replicate(2)
         by_name = insn.is_cu_form.replicate(2)
@@ -241,7 +241,7 @@ class MacLoads(IdOption):
 
 
 class MacLoadPairs(IdOption):
-    """Mac&Load of two products: reads the second sum instead of rs2, and extends weights to the activations' format."""
+    """Mac&Load of two products: reads the second sum, and extends weights to the format of the activations."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
@@ -314,7 +314,7 @@ class Requantisation(IdOption):
 
 
 class ExactRequantisation(IdOption):
-    """pv.rqx*: the target adder adds rs1 and the summand without forwarding; operand b is shift and zero point."""
+    """pv.rqx*: the target adder adds rs1 and the summand; operand b is the word with shift and zero point."""
 
     def hazards(self):
         stage = self.stage
@@ -348,4 +348,4 @@ ID_OPTIONS = {
     "performance_counters": PerformanceCounters,
     "qnt": Quantisation,
 }
-"""Options by the configuration property that enables them; of several that drive a signal, the last wins."""
+"""Options by the configuration property that enables them; if several drive a signal, the last one wins."""

@@ -26,9 +26,9 @@ from xpulpnn.isa.retirement import WaitCause
 class IdStage(Component):
     """Decodes an instruction, reads its operands and issues it to EX.
 
-    One instruction per cycle. An instruction waits for a value from WB (one cycle behind a load, also for the base
-    or the NN-RF entry of a Mac&Load). jalr waits for any outstanding write of its base, every instruction for a CSR
-    write in EX, wfi and fence.i until all older instructions are complete, and instructions that act in ID (exceptions,
+    One instruction per cycle. An instruction waits for a value from WB (one cycle after a load, also for the base or
+    the NN-RF entry of a Mac&Load). jalr waits for any outstanding write of its base, every instruction for a CSR write
+    in EX, wfi and fence.i until all older instructions are complete, and instructions that act in ID (exceptions,
     system instructions, hardware-loop set-up) for the answer to the access in EX. A taken branch in EX kills the
     instruction in ID. Reset empties the ID/EX register and clears the registers.
     """
@@ -119,7 +119,7 @@ class IdStage(Component):
         return m
 
     def _read_operands(self, m, insn):
-        """Read the register file and forward; return the operands by field, and the stored rs1."""
+        """Read the register file and forward results; return the operands by field, and the stored rs1."""
         m.submodules.regfile = regfile = RegFile(self.config.regfile, pairs=self.config.mac_load_pair)
         id_ex, wb, fields = self.id_ex, self.wb, insn.fields
         m.d.comb += [
@@ -159,13 +159,12 @@ class IdStage(Component):
         return reads, regfile.rs1
 
     def awaits_write(self, register):
-        """Return whether EX or WB is going to write a register that is read without forwarding."""
         id_ex, wb = self.id_ex, self.wb
         in_wb = (wb.addr == register) | (optional(wb, "pair") & (wb.addr[1:] == register[1:]))
         return (id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == register)) | (wb.we & in_wb)
 
     def _stall(self, m, insn, reads, options, illegal):
-        """Return whether the instruction leaves ID unless a branch drops it."""
+        """Return whether the instruction leaves ID, provided that no branch drops it."""
         ctrl, id_ex = insn.ctrl, self.id_ex
         late_operand, jalr_waits, drains, stall = signals(1, "id_late_operand id_jalr_waits id_drains id_stall")
         goes, acts = signals(1, "id_goes id_acts")
@@ -213,7 +212,6 @@ class IdStage(Component):
                 m.d.comb += self.id_wait.eq(cause)
 
     def _entry_hazards(self, m, options):
-        """Return the condition that the instruction reads the NN-RF entry that EX loads; empty without such reads."""
         reads = [read for option in options for read in option.reads_loaded_entry()]
         if not reads:
             return []
@@ -231,7 +229,6 @@ class IdStage(Component):
         return reduce(or_, [condition for option in options for condition in option.illegal()], illegal)
 
     def _constants(self, m, insn, rs1_stored):
-        """Return the immediate of operand b and the output of the target adder."""
         payload, ctrl = self.insn.payload, insn.ctrl
         m.submodules.immediates = immediates = Immediates()
         m.d.comb += [
@@ -249,7 +246,7 @@ class IdStage(Component):
         return immediates.imm, target
 
     def _act_in_id(self, m, insn, goes, illegal, target, op_a):
-        """Drive the requests to the core: jumps, exceptions, system instructions, hardware loops."""
+        """Drive jumps, exceptions, system instructions and hardware-loop set-up."""
         payload, intent, ctrl, excepted = self.insn.payload, self.intent, insn.ctrl, insn.excepted
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
         cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)
@@ -273,7 +270,7 @@ class IdStage(Component):
         m.d.comb += set_up_loop(self.hwloop, ctrl.hwloop, payload, op_a, target)
 
     def _select_factors(self, m, insn, options, op_a, op_b):
-        """Select the factors of a dot product before their registers.
+        """Select the factors of a dot product for the factor registers.
 
         Kernels multiply one activation word with several weights. The activation is factor a of every instruction, as
         the unit uses more energy for a change of factor a.
@@ -283,7 +280,6 @@ class IdStage(Component):
             option.select_factors(op_b)
 
     def _writes(self, m, insn, options):
-        """Return assignments to the write enables and register numbers of ports B and A."""
         ex_write, wb_write = insn.ctrl.ex_write, insn.ctrl.wb_write
         for option in options:
             ex_write, wb_write = option.select_writes(ex_write, wb_write)

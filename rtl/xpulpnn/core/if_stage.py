@@ -92,7 +92,7 @@ class IfStage(Component):
         return m
 
     def _turn_late(self, m, prefetch, take):
-        """Delay redirects and loops by a cycle, in which no instruction is taken from the buffer."""
+        """Delay redirects and loop jumps by a cycle; in that cycle ID gets no instruction from the prefetch buffer."""
         turns = Signal(name="turns")
         target = Signal(XLEN - 1, name="turn_target")
         free = ~self.insn.valid | self.insn.ready

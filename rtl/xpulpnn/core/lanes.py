@@ -1,7 +1,7 @@
 """Partition of the 32-bit datapath into lanes, described by word-level masks.
 
-32-bit masks instead of per-lane signals: the same expressions become wiring and a few gates in
-synthesis and a handful of machine instructions in simulation.
+Masks of 32 bits need few gates after synthesis and few machine instructions in a simulation; a signal per lane would
+need more.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def every(period: int, bits: int) -> int:
 
 
 def steps(first: int) -> Iterator[int]:
-    """Yield the powers of two from ``first`` up to half the word: the distances of a logarithmic network."""
+    """Yield the powers of two from ``first`` up to half the word: the shift distances of a logarithmic network."""
     while first < XLEN:
         yield first
         first *= 2
@@ -38,7 +38,7 @@ def reversed_bits(m: Module, name: str, word: Value, block: int = 1) -> Value:
 
 
 def widened(m: Module, name: str, bits: Value, width: int, direction: str) -> Value:
-    """Copy every set bit to the ``width - 1`` bits "up" or "down" from it, where ``bits`` is 0; wiring only."""
+    """Copy every set bit to the ``width - 1`` bits above ("up") or below ("down"), where ``bits`` is 0; wiring only."""
     for step in steps(1):
         if step < width:
             wider = Signal(XLEN, name=f"{name}_{direction}_{2 * step}")
@@ -75,7 +75,7 @@ class Lanes:
         return ~self.at_most(width // 2) if width > ElemFmt.C.width else Const(1, 1)
 
     def spread_up(self, name: str, bits: Value, block: int) -> Value:
-        """Copy bits at lane bottoms, given for ``block``-bit groups, over their lanes."""
+        """Copy the bottom bit of each lane, given as one bit per group of ``block`` bits, over the lane."""
         for step in steps(block):
             upper = every(2 * step, ((1 << step) - 1) << step)
             reach = self.at_least(2 * step).replicate(XLEN) & upper
@@ -85,7 +85,7 @@ class Lanes:
         return bits
 
     def spread_down(self, name: str, bits: Value) -> Value:
-        """Copy bits at lane tops over their lanes: from block top to block top, then over whole blocks."""
+        """Copy the top bit of each lane over the lane."""
         for step in reversed(list(steps(2))):
             reach = self.at_least(2 * step).replicate(XLEN) & every(2 * step, 1 << (step - 1))
             further = Signal(XLEN, name=f"{name}_{step}")

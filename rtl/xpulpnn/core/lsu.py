@@ -81,7 +81,7 @@ class Lsu(Component):
         return Mux(second | self.ex_ctrl.post, Mux(second, following, self.ex_base[2:]), self.ex_sum[2:])
 
     def _byte_lanes(self, m, byte, second):
-        """Select byte enables and rotated store data; a second request has the bytes behind the word boundary."""
+        """Select byte enables and rotated store data; a second request has the bytes after the boundary."""
         enables = Signal(2 * WORD_BYTES - 1)
         size_mask = Signal(WORD_BYTES)
         follow_case(m, size_mask, self.ex_ctrl.size, {size: (1 << (1 << size.value)) - 1 for size in MemSize})
@@ -93,7 +93,7 @@ class Lsu(Component):
         follow_case(m, self.data.wdata, byte, rotated)
 
     def _load_data(self, m, byte, crosses, second):
-        """Align and extend the response, with the attributes stored from EX."""
+        """Align and extend the loaded word by size and sign of the load, which were stored when it left EX."""
         wb_byte = Signal(2)
         wb_crosses, wb_signed = signals(1, "wb_crosses wb_signed")
         wb_size = Signal(MemSize)

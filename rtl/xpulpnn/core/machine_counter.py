@@ -6,7 +6,7 @@ from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.isa.machine import XLEN
 
 FAST_BITS = 5
-"""Low bits that are clocked with every event, where higher bits are clocked only with a carry."""
+"""Number of low counter bits that are clocked with every event; the higher bits are clocked only with a carry."""
 
 
 class MachineCounter(Component):

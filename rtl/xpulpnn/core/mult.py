@@ -84,7 +84,7 @@ def _extend(half: Value, signed: Value) -> Value:
 
 
 def registered(m: Module, mult: Any, made: Value, total: Value, half_total: Value) -> tuple[Value, Value, Value]:
-    """Register the sums of a multiplier; return their valid signal, and the sums."""
+    """Register the sums of a multiplier; return the valid signal of the registers, and the registered sums."""
     ready = Signal(name="ready")
     m.d.sync += ready.eq(made & ~mult.take)
     sums: dict[int, Signal] = {}
@@ -114,7 +114,7 @@ class Mult(Component):
 
     Subtraction complements ``op_c`` and the sum: ``c - p == ~(~c + p)``. With ``multiplier`` ``inferred`` the product,
     ``op_c`` and the rounding constant are one sum, left to synthesis. With ``booth`` its rows are Booth recoded and
-    added in a carry-save tree; the rows that ``HALF`` and ``HIGH`` need have an adder of their own, so that the shift
+    added in a carry-save tree; the rows that ``HALF`` and ``HIGH`` need have a separate adder, so that the shift
     follows a sum of 12 words, not one of 19.
 
     Parameters
@@ -205,7 +205,7 @@ class Mult(Component):
         return m
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
-        """Return a factor: the whole operand, or its selected half, extended."""
+        """Return a factor of the product: the whole operand, or its selected half-word, extended."""
         ctrl = self.ctrl
         operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
         factor = Signal(XLEN, name=f"factor_{name}")
@@ -221,7 +221,7 @@ class Mult(Component):
         return factor
 
     def _sums(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """Return the sum with the product, and the sum to be shifted."""
+        """Return the sum that is the result of ``WORD``, and the sum that is shifted."""
         if self.multiplier == "booth":
             return self.add_booth(m, a, b, addend, rounding)
         total = Signal(XLEN, name="total")

@@ -4,7 +4,7 @@ from xpulpnn.component import In, Out, PortSignature
 
 
 class ObiSignature(PortSignature):
-    """Initiator's side of an OBI port with 32-bit address and data."""
+    """OBI port with 32-bit address and data, as seen by the initiator."""
 
     req: Out(1)  #: A transfer is requested; it stays high with the same attributes until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.
@@ -18,7 +18,7 @@ class ObiSignature(PortSignature):
 
 
 class InstructionPortSignature(PortSignature):
-    """Initiator's side of a read-only OBI port with several outstanding transfers."""
+    """Read-only OBI port with several outstanding transfers, as seen by the initiator."""
 
     req: Out(1)  #: A word is requested; it stays high with the same address until it is granted.
     gnt: In(1)  #: The request is accepted in this cycle.

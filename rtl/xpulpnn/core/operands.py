@@ -1,4 +1,4 @@
-"""Operand read of one register field: register file, forwarding and hazards."""
+"""Read of the operand that one register field names: register file, forwarding and hazards."""
 
 from amaranth.hdl import Module, Mux, Signal
 

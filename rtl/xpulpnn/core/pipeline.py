@@ -16,7 +16,7 @@ from xpulpnn.isa.retirement import WaitCause
 
 
 class InsnSignature(PortSignature):
-    """Instruction stream, source's side; valid/ready as in ``amaranth.lib.stream``."""
+    """Instruction stream, as seen by its source; valid/ready as in ``amaranth.lib.stream``."""
 
     valid: Out(1)  #: The payload is the next instruction.
     ready: In(1)  #: The instruction is accepted at the end of this cycle.
@@ -28,7 +28,7 @@ class InsnSignature(PortSignature):
 
 
 class RedirectSignature(PortSignature):
-    """Request to fetch elsewhere."""
+    """Request to fetch from another address."""
 
     valid: Out(1)  #: In this cycle: the following instructions come from the target.
     target: Out(32)  #: Address of the next instruction, with ``valid``.
@@ -46,7 +46,7 @@ class CsrSignature(PortSignature):
 
 
 class HwLoopSignature(PortSignature):
-    """Hardware-loop set-up leaving ID."""
+    """Hardware-loop set-up by the instruction that leaves ID."""
 
     valid: Out(1)  #: The instruction leaves ID in this cycle.
     op: Out(HwLoopOp)  #: Selects the registers that are set: start, end, count.
@@ -78,7 +78,7 @@ class SystemSignature(PortSignature):
 
 
 class DebugSignature(PortSignature):
-    """Debug mode and its registers, controller's side."""
+    """Debug mode and its registers, as seen by the controller."""
 
     mode: Out(1)  #: The core is in debug mode.
     enter: Out(1)  #: Debug mode is entered in this cycle.
@@ -106,7 +106,7 @@ class WatchedSignature(PortSignature):
 
 
 class IntentSignature(PortSignature):
-    """Effects of the instruction in ID when it leaves, known before a branch in EX that drops it is decided."""
+    """Effects of the instruction in ID if it leaves; known before a branch in EX decides to drop it."""
 
     jump: Out(1)  #: The instruction is jal or jalr and leaves.
     trap: Out(1)  #: The instruction raises an exception.
@@ -141,7 +141,7 @@ class EventsSignature(PortSignature):
 
 
 class RetireInfoSignature(PortSignature):
-    """Facts about the instruction in ID that only the front end knows, for the retirement port; all 0 without one."""
+    """Facts about the instruction in ID that only the front end knows, for the retirement port."""
 
     raw: Out(32)  #: The instruction as fetched; used if it is compressed.
     next_pc: Out(32)  #: Address of the next instruction, unless a branch is taken.
@@ -220,7 +220,7 @@ PLACES_TOP, ZERO = 5, slice(8, SCALE_BITS)
 
 
 class ExWbSignature(PortSignature):
-    """The instruction in EX on its way to WB; members without a comment are those of :class:`IdExSignature`."""
+    """Register between EX and WB for one instruction; members without a comment are those of :class:`IdExSignature`."""
 
     #: valid: EX holds an instruction.
     #: ex_we, ex_addr: Register written from EX through port B.
@@ -248,7 +248,7 @@ class ExWbSignature(PortSignature):
             members["late_result"] = Out(32)
             #: late_product, late_dotp: Words that port A writes, of which all but one are 0, together with
             #:   ``late_result``.
-            members |= {name: Out(32) for name in config.late_words}
+            members |= {name: Out(32) for name in config.late_result_names}
         if config.has_whole_products:
             #: upper: Upper word of the product of mulh*, if WB writes it, and of pv.rqx*, 0 for other instructions.
             members["upper"] = Out(32)
@@ -265,7 +265,7 @@ class ExWbSignature(PortSignature):
 
     @staticmethod
     def shared(config: CoreConfig) -> tuple[str, ...]:
-        """Return the names of the members that equal those of the ID/EX register."""
+        """Return the names of the members that the ID/EX register has too."""
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
         names += ("late",) if config.late_results else ()
         names += ("elw",) if config.performance_counters else ()
@@ -276,7 +276,7 @@ class ExWbSignature(PortSignature):
 
 
 class WbSignature(PortSignature):
-    """The write of WB through port A: valid while an instruction with a late result is in WB."""
+    """Write of WB through port A: valid while an instruction whose result WB writes is in WB."""
 
     we: Out(1)  #: A register is going to be written.
     addr: Out(5)  #: Number of the register.

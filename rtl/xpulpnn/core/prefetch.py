@@ -7,7 +7,7 @@ from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.isa.machine import HALF_BITS, LENGTH_BITS, XLEN
 
 DEPTH = 4
-"""Largest number of words buffered or requested; enough for one word per cycle from a memory with latency three."""
+"""Largest number of words buffered or requested; enough for a word per cycle from a memory with latency three."""
 
 
 class PrefetchBuffer(Component):
@@ -79,7 +79,6 @@ class PrefetchBuffer(Component):
         return m
 
     def _position(self, m, goes_back, compressed, leaves):
-        """Build the program counter; its increment starts from a register, which passes words that leave."""
         m.d.comb += self.pc[0].eq(0)
         position = Signal(XLEN - 1)
         m.d.comb += self.pc[1:].eq(position)
@@ -94,7 +93,7 @@ class PrefetchBuffer(Component):
                 m.d.sync += position[1:].eq(position[1:] + 1)
 
     def _queue(self, m, words, errors, count, redirects, arriving, leaves):
-        """Build the queue: words shift towards the head when the first leaves; an arriving word goes behind the last.
+        """Build the queue: words move towards the head when the first leaves; an arriving word is appended.
 
         A redirect empties the queue, whatever its entries hold.
         """
@@ -112,7 +111,7 @@ class PrefetchBuffer(Component):
                     m.d.sync += entry.eq(entries[index + 1])
 
     def _requests(self, m, count, dropped, goes_back, redirects):
-        """Request the word of a redirect at once, else the next word while there is room for it.
+        """Request the target word of a redirect at once, otherwise the next word while there is room for it.
 
         A redirect is late in the cycle: the requests with and without it are prepared in parallel, and it selects one.
         """

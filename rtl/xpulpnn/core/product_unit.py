@@ -25,7 +25,7 @@ class ProductForm(data.Struct):
 
     @staticmethod
     def fields(control: Mapping[str, MultOp | bool] | None, *, pair: bool) -> dict[str, bool]:
-        """Return the fields for a multiplication with a control word of :class:`MultCtrl`, or for dot products."""
+        """Return the fields for a multiplication, given its :class:`MultCtrl`, or for dot products."""
         if control is None:
             return {"scalar": False, "word": False, "lower": pair, "upper": pair}
         word, upper = control["op"] is not MultOp.HALF, bool(control.get("upper"))

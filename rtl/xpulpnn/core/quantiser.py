@@ -86,7 +86,7 @@ class Quantiser(Component):
         return m
 
     def _search(self, m, count, codes):
-        """Drive the address of the next threshold.
+        """Drive the address of the next threshold in the binary search.
 
         Its distance from the middle in half-words is the code so far, as a signed number, followed by a one.
         """

@@ -42,14 +42,13 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
 
 
 def lane_of(word: Value, is_exact: Value) -> Value:
-    """Return the lane number in the instruction word of pv.rqx* or, if not ``is_exact``, pv.rq*."""
+    """Return the lane number in the instruction word of pv.rqx* if ``is_exact``, else of pv.rq*."""
     # bits above the lane number are not all 0 in the exact form, except for crumbs
     exact = Cat(operand(word, "lane3'"), operand(word, "lane4'")[-1] & ~data.View(InsnWord, word).funct3[0])
     return Mux(is_exact, exact, operand(word, "lane4"))
 
 
 def _crumbs(one_lane: Value, fmt: ElemFmt) -> Value:
-    """Expand a one-hot lane of a format to its crumbs."""
     return Cat(lane.replicate(fmt.width // NARROWEST) for lane in one_lane[: fmt.lanes])
 
 
@@ -180,8 +179,7 @@ class Requantiser(Component):
         return lane_value
 
     def _shift(self, m: Module, word: Value, length: int, sign: Value | None = None) -> tuple[Signal, Signal]:
-        """Return the low ``length`` bits of ``word >> places``, and whether a higher bit differs from the sign (or
-        0)."""
+        """Return ``length`` bits of ``word >> places``, and whether a higher bit differs from the sign or 0."""
         losses = Signal(len(self.places))
         for bit in reversed(range(len(self.places))):
             step = 1 << bit

@@ -26,7 +26,7 @@ class RvfiSignature(PortSignature):
 
 
 class RvfiTap(Component):
-    """Follows every instruction from ID to the end of WB and reports it. Observes only."""
+    """Follows every instruction from ID to the end of WB and reports it, without effect on the pipeline."""
 
     def __init__(self, *, pairs: bool = False, debug: bool = False):
         ports = {
@@ -168,7 +168,7 @@ class RvfiTap(Component):
         }
 
     def _reported(self, m, in_wb):
-        """Return the fields at the end of WB, with the write of port A."""
+        """Return the retirement record at the end of WB, completed by the write of port A."""
         raw = Signal(32)
         order = Signal(ORDER_BITS)
         m.d.comb += raw.eq(self.wb_rdata & Cat(loaded.replicate(BYTE_BITS) for loaded in in_wb["mem_rmask"]))

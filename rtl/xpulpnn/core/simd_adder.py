@@ -1,4 +1,4 @@
-"""Partitioned adder."""
+"""Adder partitioned into the lanes of a SIMD format."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 

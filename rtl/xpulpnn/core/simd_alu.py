@@ -23,7 +23,7 @@ def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
 
 
 class ClipChoice(data.Struct):
-    """Comparison of a clip, and the candidates that it selects from."""
+    """Comparison that decides a clip, and the two values that it selects from."""
 
     complement_bound: 1  #: The comparison is with ``~op_b`` instead of ``op_b``; ``~op_b`` is the result if it holds.
     within_a: 1  #: The result is ``op_a`` if the comparison holds.
@@ -101,7 +101,7 @@ class SimdAlu(Component):
         ]
         if self.config.xpulpv2:
             self._shift_sums(m, adder, shifter)
-            sources += [self._chosen(m, select, adder, comparator), self._field(m, select[AluResult.FIELD], shifter)]
+            sources += [self._compared(m, select, adder, comparator), self._field(m, select[AluResult.FIELD], shifter)]
         else:
             sources.append(comparator.holds & select[AluResult.FLAG])
         if move_formats(self.config):
@@ -109,10 +109,10 @@ class SimdAlu(Component):
         m.d.comb += self.result.eq(reduce(or_, sources))
         return m
 
-    def _chosen(
+    def _compared(
         self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator
     ) -> Value:
-        """Return the result of the operations that a comparison decides."""
+        """Return the result of the operations whose result depends on a comparison."""
         holds, otherwise = signals(XLEN, "holds otherwise")
         use_a = select[AluResult.SELECT] | select[AluResult.ABS] | self.clip.within_a
         use_b = select[AluResult.SELECT] | self.clip.beyond_b
@@ -158,7 +158,7 @@ class SimdAlu(Component):
             m.d.comb += start.eq(self.shamt)
 
     def _field(self, m: Module, selected: Value, shifter: SimdShifter) -> Value:
-        """Return the result of the bit-field operations, without the shifted operand, which the shifter masks."""
+        """Return the result of the bit-field operations without the shifted operand, whose bits the shifter masks."""
         m.submodules.bit_field = bit_field = BitField()
         m.d.comb += [
             *assign_by_name(bit_field, self.ctrl, "field", "place", "signed"),

@@ -1,4 +1,4 @@
-"""Partitioned comparator behind the subtractor."""
+"""Lane-wise comparator that uses the carries of a subtraction."""
 
 from amaranth.hdl import Module, Signal
 

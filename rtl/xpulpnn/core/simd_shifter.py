@@ -1,4 +1,4 @@
-"""Partitioned shifter."""
+"""Shifter partitioned into the lanes of a SIMD format."""
 
 from collections.abc import Iterator
 

@@ -58,7 +58,7 @@ class WbStage(Component):
         # held until the next write, to keep port A quiet between two bases
         shows_base = Signal()
         # products are late in EX and selected here
-        late_words = {name: Signal(32, name=name) for name in self.config.late_words}
+        late_words = {name: Signal(32, name=name) for name in self.config.late_result_names}
         # pending actions of the instruction in WB, and those of the instruction in EX
         flags = [(nn_pending, ex.nn_we)] if self.config.mac_load else []
         flags += [(wb.pair, ex.pair)] if self.config.mac_load_pair else []
@@ -93,7 +93,6 @@ class WbStage(Component):
         return m
 
     def _writes_of_registers(self):
-        """Return conditions in which port A writes a registered word instead of a loaded one."""
         ex = self.ex
         writes = [ex.late] if self.config.late_results else []
         writes += [ex.wb_base] if self.config.mac_load else []
@@ -101,7 +100,7 @@ class WbStage(Component):
         return writes + ([ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else [])
 
     def _register_words(self, m, base, old):
-        """Register the words for port A and requantisation, and the entry of the NN-RF."""
+        """Register the words for port A and requantisation, and the number of the NN-RF entry."""
         ex, late_results = self.ex, self.config.late_results
         if self.config.mac_load_pair:
             self._register_sums(m, base, old)
@@ -124,7 +123,7 @@ class WbStage(Component):
                 m.d.sync += [base.eq(self.ex_base & ex.wb_base.replicate(32)), self.nn_addr.eq(ex.nn_addr)]
 
     def _select_data(self, m, base, shows_base, late_words):
-        """Select the loaded word or the registered ones; return the word that requantisation replaces."""
+        """Select the loaded word or a registered word; return the word into which requantisation inserts its result."""
         arrived = Signal(32, name="arrived") if self.config.requantise_exact else self.wb.data
         m.d.comb += arrived.eq(self.lsu_rdata)
         if self.config.mac_load or self.config.late_results:
@@ -133,7 +132,7 @@ class WbStage(Component):
         return arrived
 
     def _write_entry(self, m, nn_pending):
-        """Write the NN-RF: the loaded word leaves port A to the base; pv.rqld writes nothing through port A."""
+        """Write a loaded word to the NN-RF instead of a register."""
         is_base = nn_pending & ~self.wb.pair if self.config.mac_load_pair else nn_pending
         if self.config.late_results:
             is_base = Const(0)
@@ -148,7 +147,7 @@ class WbStage(Component):
         m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
 
     def _register_sums(self, m, base, old):
-        """Register the sums of two products; a base or the sum of pv.rq* shares the register of the first."""
+        """Register two sums; the first register also holds the base of a Mac&Load or the sum of pv.rq*."""
         ex, late = self.ex, self.ex.pair | self.ex.wb_base
         # of these words all but one are 0
         word = ex.first | (self.ex_base & ex.wb_base.replicate(32))
@@ -175,7 +174,6 @@ class WbStage(Component):
             m.d.sync += self.nn_addr.eq(ex.nn_addr)
 
     def _shift_product(self, m, arrived):
-        """Shift the sum of a product of half-words."""
         ex = self.ex
         shifts, is_signed = signals(1, "shifts is_signed")
         places = Signal.like(ex.shamt, name="product_places")
@@ -221,7 +219,7 @@ class WbStage(Component):
                 m.d.comb += self.wb.data.eq(requantiser.result)
 
     def _scale(self, m, requantiser, places, total):
-        """Register the operands of the exact form; return shift amount and sum with them."""
+        """Register the operands of exact requantisation; return its shift amount and its sum."""
         ex = self.ex
         places_top, rounds = signals(1, "places_top rounds")
         zero = Signal(ZERO_BITS)

@@ -31,8 +31,8 @@ class WideMult(Component):
 
     Combinational, one operation per cycle. The second factor, which is recoded, is 0 without ``start``, which keeps all
     product rows constant. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to
-    synthesis. With ``booth`` there are signed rows in a carry-save tree; the rows that ``HALF`` needs have an adder of
-    their own, so that the shift follows a sum of 12 words.
+    synthesis. With ``booth`` there are signed rows in a carry-save tree; the rows that ``HALF`` needs have a separate
+    adder, so that the shift follows a sum of 12 words.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class WideMult(Component):
 
     @property
     def _takes_halves(self) -> Value:
-        """True if the factors are half-words: with ``HALF``, and with the unused code."""
+        """True if the factors are half-words: for ``HALF``, and for the code of the operation that is not used."""
         return self.ctrl.op.as_value()[0]
 
     def _operand(self, m: Module, name: str) -> Signal:

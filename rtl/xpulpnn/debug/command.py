@@ -1,4 +1,4 @@
-"""Abstract commands: data registers, program buffer, and the code of a transfer."""
+"""Abstract commands: data registers, program buffer, and instructions that transfer a register."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -143,7 +143,6 @@ class AbstractCommands(Component):
         return m
 
     def _words(self, m, busy):
-        """Build the data registers and the program buffer; return the accessed words, a bit each."""
         access = self.access
         touched = Signal(DATA_WORDS + PROGRAM_WORDS)
         numbers = [DmReg.DATA0 + index for index in range(DATA_WORDS)]
@@ -159,7 +158,6 @@ class AbstractCommands(Component):
         return touched
 
     def _written(self, command):
-        """Return statements that store a written command."""
         word = self.access.wdata
         transfer = flag(word, CommandBit.TRANSFER)
         other_size = word[COMMAND_SIZE_LSB:][:COMMAND_SIZE_BITS] != COMMAND_WORD

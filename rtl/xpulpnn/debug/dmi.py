@@ -1,4 +1,4 @@
-"""Interface between transport and debug module, and the access that each block of the module sees."""
+"""Debug module interface (DMI) between transport and debug module, and the access to registers inside the module."""
 
 from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS
@@ -6,7 +6,7 @@ from xpulpnn.isa.machine import XLEN
 
 
 class DmiSignature(PortSignature):
-    """Transport's side of the interface. An access takes one cycle; every cycle may have one."""
+    """Debug module interface, as seen by the transport. An access takes one cycle; every cycle may have one."""
 
     valid: Out(1)  #: An access.
     write: Out(1)  #: The access writes; else it reads.
@@ -16,7 +16,7 @@ class DmiSignature(PortSignature):
 
 
 class AccessSignature(PortSignature):
-    """Module's side of an access to its registers; there is no access while the module is not active."""
+    """Access to a register of the debug module, as seen by the module; there is none while the module is not active."""
 
     reads: Out(1)  #: A register is read.
     writes: Out(1)  #: A register is written.

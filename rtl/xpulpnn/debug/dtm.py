@@ -27,7 +27,7 @@ _SHIFTED_BITS = _OP_BITS + XLEN + DMI_ADDRESS_BITS
 
 
 class _Dtm(Component):
-    """Registers behind a test access port, and the crossing to the debug module."""
+    """Registers behind a test access port, and the clock domain crossing to the debug module."""
 
     SHIFTS_AHEAD = False  # the port takes the next bit instead of the lowest bit of the register
 

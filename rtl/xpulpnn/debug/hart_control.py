@@ -111,7 +111,7 @@ class HartControl(Component):
         return m
 
     def _select(self, m, number, hasel, mask, selected):
-        """Select the hart with a number and, with ``hasel``, the harts in the hart array mask."""
+        """Select the hart with the number in hartsel and, with ``hasel``, all harts in the hart array mask."""
         with m.If(hasel):
             m.d.comb += selected.eq(mask)
         for hart in range(self.config.harts):
@@ -119,7 +119,7 @@ class HartControl(Component):
                 m.d.comb += selected[hart].eq(1)
 
     def _status(self, selected, states):
-        """Return the word of dmstatus; the selected number may have no hart."""
+        """Return the value of dmstatus; hartsel may name a hart that does not exist."""
         word = Const(STATUS_VERSION | STATUS_AUTHENTICATED | STATUS_IMPEBREAK, MAX_HARTS)
         nobody = self.number >= self.config.harts
         for place, having in states.items():

@@ -74,7 +74,6 @@ class DebugMemory(Component):
         return m
 
     def _words(self):
-        """Return all words but the flags, by their offsets."""
         code = DebugCode.of(self.config)
         rom = {Place.ROM + WORD_BYTES * index: Const(word, XLEN) for index, word in enumerate(code.rom)}
         trap = Place.ROM + TRAP_OFFSET

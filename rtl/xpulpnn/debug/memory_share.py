@@ -1,4 +1,4 @@
-"""Access of a hart's fetches and data accesses to the debug module's memory."""
+"""Arbitration between fetches and data accesses of a hart for the memory of the debug module."""
 
 from amaranth.hdl import Module, Mux, Signal
 

@@ -1,4 +1,4 @@
-"""Routing of a hart's accesses to the debug module's memory or to everything else."""
+"""Routing of a hart's accesses to the memory of the debug module or to the system."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -12,7 +12,7 @@ _UNDER_WAY = 7  # largest number of outstanding accesses
 class PortDemux(Component):
     """Routes each access by its address, and returns the answers in the order of the grants.
 
-    Combinational. A request to the other destination than the one before waits until all accesses are answered.
+    Combinational. A request for another destination than the previous one waits until all accesses are answered.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ _TRANSFERS = """
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """Instructions for the transfers of commands; the first four have 0 as register or CSR number."""
+    """Instructions that move registers and CSRs; the first four have 0 as register or CSR number."""
 
     read_csr: int
     write_csr: int
@@ -91,7 +91,7 @@ class DebugCode:
 
     @classmethod
     def of(cls, config: DebugConfig) -> "DebugCode":
-        """Assemble the instructions for a memory at the base of ``config``."""
+        """Assemble the instructions for a memory at the base address in ``config``."""
         symbols = _SYMBOLS | {"page": config.base >> _PAGE_LSB}
         header = "".join(f".equ {name}, {value}\n" for name, value in symbols.items())
         rom = assemble(header + _ROM, Place.ROM)

@@ -29,7 +29,7 @@ class BusState(enum.Enum, shape=2):
 
 
 class AccessSize(enum.Enum, shape=SBCS_ACCESS_BITS):
-    """Size of an access; larger codes are sizes that are not supported."""
+    """Size of a system bus access; larger codes are sizes that are not supported."""
 
     BYTE, HALF, WORD = range(3)
 

@@ -34,7 +34,7 @@ NEXT = {
     _S.EXIT2_IR: (_S.SHIFT_IR, _S.UPDATE_IR),
     _S.UPDATE_IR: (_S.IDLE, _S.SELECT_DR),
 }
-"""Next state for ``tms`` low and high."""
+"""Next state of the TAP controller by its current state, for ``tms`` low and for ``tms`` high."""
 
 _CAPTURED_IR = 0b01  # pattern of the standard that reveals a broken scan chain
 

@@ -29,7 +29,7 @@ def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
 
 
 class FmtField(enum.IntEnum, shape=2):
-    """:class:`~xpulpnn.isa.formats.ElemFmt` as field of a control word, which shows the names of its values."""
+    """An :class:`~xpulpnn.isa.formats.ElemFmt` in a control word; the Verilog names its values."""
 
     H, B, N, C = (fmt.value for fmt in ElemFmt)
 

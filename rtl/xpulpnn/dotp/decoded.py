@@ -25,7 +25,7 @@ class DecodedDotp(DotpShared):
         return {"fmt": In(ArrayFormat), **others}
 
     def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
-        """Select the values of signals by format; ``signs`` says that all values are 0 for unsigned factors."""
+        """Select the values of signals by format; with ``signs``, every value is 0 if the factors are unsigned."""
         for column in zip(*map(of, self.config.formats), strict=True):
             target, values = column[0][0], [value for _, value in column]
             chosen = [self.fmt.chosen[fmt.value] for fmt in self.config.formats]

@@ -27,7 +27,7 @@ class OuterDotp(DecodedDotp):
     group = DENSE_GROUP
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """Add the ports of the word product."""
+        """Return the ports of the base class and those of the product of words."""
         return {
             **super().ports(ports),
             "word": In(1),  #: The factors are words.

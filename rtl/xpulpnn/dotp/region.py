@@ -1,4 +1,4 @@
-"""Dot product of one element format: the multipliers and the adder tree of one bit-width region."""
+"""Dot product of one element format, with multipliers and an adder tree of its own."""
 
 from functools import reduce
 from operator import add
@@ -72,7 +72,7 @@ class DotpRegion(Component):
         return m
 
     def add_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """Add everything in one sum, left to synthesis."""
+        """Write products, sign correction and accumulator as one sum, which synthesis implements."""
         top = self.fmt.width - 1
         lanes: list[Value] = []
         for lane in range(self.fmt.lanes):
@@ -88,7 +88,7 @@ class DotpRegion(Component):
         m.d.comb += self.result.eq(reduce(add, lanes) + signed_offset(self.fmt, a_signed, b_signed) + self.acc)
 
     def add_signed_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """Add products of signed factors, for an FPGA's multipliers.
+        """Sum the products of signed factors, which synthesis maps to the multipliers of an FPGA.
 
         Addends must be unsigned, or synthesis builds a chain of adders: sign bits are inverted, which adds their weight
         once for every lane.
@@ -106,7 +106,7 @@ class DotpRegion(Component):
         m.d.comb += self.result.eq(reduce(add, lanes) + self.acc)
 
     def compress_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """Add the rows of all lanes in a tree of 3:2 compressors."""
+        """Add the partial products of all lanes in a tree of 3:2 compressors."""
         width = self.fmt.width
         used = min(2 * width + exact_log2(self.fmt.lanes), XLEN)
         rows: list[Value] = []

@@ -27,7 +27,7 @@ def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
 
 
 Choice = tuple[Signal, Value]
-"""A signal and its value in a format."""
+"""A signal, and its value in one element format."""
 
 
 class DotpShared(Component):
@@ -63,12 +63,12 @@ class DotpShared(Component):
         super().__init__(config, self.ports(ports))
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """Return the ports of the structure; subclasses add and replace ports."""
+        """Return the ports of the dot product; subclasses add and replace ports."""
         return ports
 
     @property
     def side(self) -> int:
-        """Bits of an array: the widest element width."""
+        """Number of rows and columns of an array: the widest element width in bits."""
         return max(self.config.widths)
 
     def elaborate(self, platform):
@@ -108,7 +108,7 @@ class DotpShared(Component):
         return m
 
     def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
-        """Select the values of signals by format; ``signs`` says that all values are 0 for unsigned factors."""
+        """Select the values of signals by format; with ``signs``, every value is 0 if the factors are unsigned."""
         with m.Switch(self.fmt):
             for fmt in self.config.formats:
                 with m.Case(fmt):
@@ -118,7 +118,7 @@ class DotpShared(Component):
         return self.a_signed, self.b_signed
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """Return the signs of the two factors: one pair for all arrays, or a pair for each."""
+        """Return the signs of the two factors: one pair of signs for all arrays, or a pair for each array."""
         return [self.format_signs(fmt)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
@@ -133,7 +133,7 @@ class DotpShared(Component):
     def add_words(
         self, m: Module, partial: Value, carry: Value, total: Signal, complement: Value | None = None
     ) -> Signal:
-        """Add two words; return a mask for their bits below the end of the result, so that higher bits never toggle."""
+        """Add two words; return a mask that clears bits above the width of the result."""
         m.submodules.adder = adder = PrefixAdder(len(total), group=self.group, complements=complement is not None)
         if complement is not None:
             m.d.comb += adder.complement.eq(complement)

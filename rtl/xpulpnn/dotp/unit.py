@@ -87,7 +87,7 @@ class DotpUnit(Component):
         ]
 
     def add_regions(self, m: Module) -> None:
-        """Instantiate a region per format, isolate the regions and select the result."""
+        """Instantiate a region per element format, isolate the inputs of idle regions and select the result."""
         current = Signal(DotpCtrl)
         if self.registered:
             with m.If(self.enable):
@@ -122,7 +122,7 @@ class DotpUnit(Component):
             self.add_selected(m, current, regions)
 
     def select_result(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
-        """Select a result; every region adds the accumulator itself."""
+        """Select the result of a region; every region adds the accumulator to its sum."""
         isolation = self.config.isolation
         for selected, region in regions:
             accumulate = Signal(name=f"accumulate_{region.fmt.suffix}")
@@ -142,7 +142,7 @@ class DotpUnit(Component):
         m.d.comb += self.result.eq(reduce(or_, results))
 
     def add_selected(self, m: Module, current: Signal, regions: list[tuple[Signal, DotpRegion]]) -> None:
-        """Select the two words of a region and add them to the accumulator."""
+        """Select the partial sum and carry words of a region and add them to the accumulator."""
         words: list[Value] = []
         for name in ("partial", "carry"):
             word = Signal(XLEN, name=name)

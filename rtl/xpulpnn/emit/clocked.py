@@ -23,7 +23,7 @@ _LITERAL = re.compile(r"(\d+)'h([0-9a-f]+)")
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Statements for some elements of an array, in terms of a loop variable."""
+    """A ``for`` loop that assigns some elements of an array: its statements, in terms of a loop variable."""
 
     elements: range
     lines: tuple[str, ...]
@@ -38,7 +38,7 @@ class ArrayOfRegisters:
 
 
 def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | None:
-    """Return the lines that all elements have in common, in terms of ``index``; None if they differ otherwise."""
+    """Return the lines of all elements with their number replaced by ``index``; None if they differ otherwise."""
     tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
     if len({len(row) for row in tokens.values()}) > 1:
         return None
@@ -48,7 +48,7 @@ def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | N
 
 
 def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
-    """Return loops over all elements, or over even and odd ones, the first of which may be separate."""
+    """Return loops over all elements, or over the even and the odd ones, possibly after a separate element."""
     numbers = sorted(texts)
     for step in (1, 2):
         loops: list[Loop] = []
@@ -66,7 +66,7 @@ def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
 
 
 def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
-    """Return one token of all elements in terms of ``index``; None if they differ otherwise."""
+    """Return the token of all elements, with their number replaced by ``index``; None if they differ otherwise."""
     if len({token for _, token in column}) == 1:
         return column[0][1]
     if all(token == f"{name}{number}" for number, token in column):
@@ -166,7 +166,6 @@ class Clocked:
         return guarded(head, loop.lines)
 
     def initial(self) -> list[str]:
-        """Return the ``initial`` block, or nothing without initial values."""
         nets = self._nets
         single, loops = [], []
         if nets.style.initial:
@@ -194,7 +193,6 @@ class Clocked:
         return ["initial begin", *(INDENT + line for line in lines), "end"] if lines else []
 
     def lines(self) -> list[str]:
-        """Return the ``always`` blocks."""
         blocks: list[_Block] = []
         for block in (block for wire, block in self._blocks.items() if wire not in self.arrays):
             for known in blocks:
@@ -262,7 +260,7 @@ class Clocked:
         return lines
 
     def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], also: str = "") -> list[str]:
-        """Write a part of a word under its enable and the condition ``also``."""
+        """Write a part of a memory word under its enable and the further condition ``also``."""
         enable, low, width = part
         data = port.ports["DATA"]
         if width < sig_width(data):
@@ -275,7 +273,7 @@ class Clocked:
         return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
 
     def _read(self, port: Cell) -> list[str]:
-        """Read a word, bypassing the parts that transparent write ports write in the same cycle."""
+        """Read a memory word; parts that transparent write ports write in the same cycle are bypassed."""
         printer, register = self._nets.printer, port.result
         name = self._nets.names[register]
         lines = [f"{name} <= {printer.word(port)};"]
@@ -291,14 +289,14 @@ class Clocked:
 
 
 def _at(event: str, lines: list[str], *, is_single: bool = False) -> list[str]:
-    """Wrap the statements in an ``always`` block; ``is_single`` says that they are one statement on several lines."""
+    """Wrap the statements in an ``always`` block; ``is_single`` is true if they are one statement on several lines."""
     if is_single or len(lines) == 1 or lines[0].startswith("for ("):
         return [f"always @({event})", *(INDENT + line for line in lines)]
     return [f"always @({event}) begin", *(INDENT + line for line in lines), "end"]
 
 
 def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
-    """Return condition and constant if the statement assigns a constant to a whole register on a one-bit condition."""
+    """Return condition and value if the statement resets a whole register on a one-bit condition."""
     match statement:
         case Switch(selector, [(("1",), [Assign(target, value)])]):
             if sig_width(selector) == 1 and target.width == width and const_bits(value) is not None:
@@ -307,7 +305,7 @@ def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
 
 
 def _moved(node: Node, register: str) -> Node:
-    """Redirect the assignments from the next value of a register to the register."""
+    """Replace the next value of a register by the register as target of assignments."""
     if isinstance(node, Assign):
         return Assign(Slice(register, node.target.low, node.target.width), node.value)
     return node.with_bodies(lambda body: [_moved(inner, register) for inner in body])

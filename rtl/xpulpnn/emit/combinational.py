@@ -29,7 +29,7 @@ class Combinational:
         self.targets: set[str] = set()
 
     def pieces(self) -> list[TextPiece]:
-        """Return a statement for each process or group of processes."""
+        """Return a Verilog statement for each process or group of processes."""
         pieces: list[TextPiece] = []
         blocks: list[_Block] = []
         for process in self._nets.module.processes:
@@ -66,7 +66,7 @@ class Combinational:
         return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
 
     def _element(self, nodes: list[Node], target: str) -> str | None:
-        """Return the process as an indexed array element; None if it selects anything else."""
+        """Return the process as the selection of an array element by an index; None if it is something else."""
         first, last = nodes[0], nodes[-1]
         if len(nodes) > 2 or isinstance(last, Assign) or last.selector is None or last.default:
             return None
@@ -104,7 +104,7 @@ class Combinational:
         return text if text is not None and len(head) + len(text) < lines * COLUMNS else None
 
     def _left(self, nodes: Sequence[Node], target: str) -> str | None:
-        """Return the expression that the statements assign to all of the net; None if they leave bits unassigned."""
+        """Return the expression that the statements assign to a net; None if some bits are unassigned."""
         if not nodes:
             return None
         *before, last = nodes

@@ -50,7 +50,6 @@ def declared_type(kind: type, name: str) -> str:
 
 
 def _declarations(node: ast.ClassDef) -> Iterator[tuple[range, str, ast.AST]]:
-    """Yield lines, name and declaration of each annotated member and of each dictionary entry with a constant key."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
             yield range(inner.lineno, (inner.end_lineno or inner.lineno) + 1), inner.target.id, inner

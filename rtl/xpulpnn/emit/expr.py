@@ -59,7 +59,7 @@ class Printer:
         self.memories: dict[str, str] = {}
 
     def sig(self, sig: Sig, enumeration: Enumeration | None = None) -> Text:
-        """Return the text of a value, which may be a member of ``enumeration``."""
+        """Return the Verilog expression for a value, which may be a member of ``enumeration``."""
         constant = const_bits(sig)
         label = self._enumerations.label(enumeration, constant) if constant is not None else None
         if label is not None:
@@ -73,7 +73,7 @@ class Printer:
         return Text(parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}")
 
     def condition(self, sig: Sig, *, negated: bool = False) -> str:
-        """Return the text of a tested bit, inverted if ``negated``."""
+        """Return the Verilog expression of a condition of one bit, inverted if ``negated``."""
         chunk = sig[0]
         cell = self.inlined.get(chunk.wire) if isinstance(chunk, Slice) else None
         if cell is not None and cell.type == "$not":
@@ -89,7 +89,7 @@ class Printer:
         return Text(self._name(chunk))
 
     def cell(self, cell: Cell, enumeration: Enumeration | None = None) -> Text:
-        """Return the text of an operator."""
+        """Return the Verilog expression for an operator."""
         kind, ports = cell.type, cell.ports
         if kind == MEMORY_READ:
             return Text(self.word(cell))

@@ -21,7 +21,7 @@ _OPERATIONS = {"$and": and_, "$or": or_, "$xor": xor}
 
 
 def normalise(cell: Cell) -> None:
-    """Give operands the width of the operation, and drop signs that then make no difference."""
+    """Give the operands of an operator the width of the operation, and drop signs that then make no difference."""
     kind, ports = cell.type, cell.ports
     signed = cell.flag("A_SIGNED")
     if kind in BITWISE or kind in ("$add", "$sub", "$mux"):
@@ -79,7 +79,7 @@ def _known_comparison(cell: Cell) -> bool | None:
 
 
 def known_result(cell: Cell) -> Sig | None:
-    """Return the result of an operator that only renames, extends or moves bits or is constant; else None."""
+    """Return the result of an operator that is constant or only renames, extends or moves bits, else None."""
     kind, ports = cell.type, cell.ports
     if kind in COMPARISONS:
         known = _known_comparison(cell)
@@ -133,7 +133,7 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:
-    """Return the value inverted twice, if ``driver`` is an inverter; make an inverted comparison the opposite one."""
+    """Return the operand of ``driver``, an inverter, or invert the comparison ``driver`` in ``cell``."""
     if driver.type == "$not":
         return driver.ports["A"]
     if driver.type in _OPPOSITE:
@@ -144,7 +144,7 @@ def inverted(cell: Cell, driver: Cell) -> Sig | None:
 
 
 def _tested_bit(cell: Cell) -> Sig | None:
-    """Return the bit that the result of a one-bit comparison equals."""
+    """Return the bit that the result of a comparison of one bit with a constant equals."""
     if cell.type not in ("$eq", "$ne") or sig_width(cell.ports["A"]) != 1 or sig_width(cell.ports["B"]) != 1:
         return None
     true_value = "1" if cell.type == "$eq" else "0"
@@ -175,7 +175,7 @@ def _single(sig: Sig) -> Iterator[Const | Slice]:
 
 
 def _bitwise(cell: Cell) -> Sig | None:
-    """Return the result if no bit needs a gate and it has few pieces."""
+    """Return the result of a bitwise operator if no bit needs a gate and the result has few parts."""
     identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
     a, b = cell.ports["A"], cell.ports["B"]
     result: list[Const | Slice] = []

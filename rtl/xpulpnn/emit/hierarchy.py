@@ -80,7 +80,7 @@ def likeness(component: wiring.Component, fragment: Fragment, children: list[tup
 
 
 def renamed(fragment: Fragment) -> tuple[Fragment, str]:
-    """Undo the renaming of the main domain of a fragment and return it with the domain's outer name."""
+    """Name the main clock domain of a fragment ``sync``; return the fragment and the domain's name outside of it."""
     domain = fragment.domain_renames.get("sync", "sync")
     return fragment if domain == "sync" else Fragment.get(DomainRenamer({domain: "sync"})(fragment), None), domain
 

@@ -52,7 +52,7 @@ _ASYNCHRONOUS = "Asynchronous reset, active low."
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Options of the text that do not change the function."""
+    """Options for the text of the Verilog that do not change its function."""
 
     prefix: str = ""  # beginning of the name of every module
     reset: str = "sync"  # kind of reset: sync or async-low
@@ -61,7 +61,7 @@ class Style:
     separator: str = "__"  # between the parts of a port's name
 
     def inverts(self, name: str) -> bool:
-        """Return whether the port of an Amaranth clock or reset signal has the opposite level."""
+        """Return whether the Verilog port of an Amaranth clock or reset is active at the opposite level."""
         return self.reset == "async-low" and name.rpartition("_")[2] == "rst"
 
     def clocking_name(self, name: str) -> str:
@@ -75,7 +75,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Ports of a module that its parent needs to know."""
+    """What the parent of a module needs to know about its ports."""
 
     outputs: frozenset[str]
     clocking: tuple[str, ...] = ()  # clock and reset ports
@@ -85,11 +85,11 @@ INDENT = "    "
 COLUMNS = 116  # maximal width of a line without its indentation
 
 _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5, " + ": 6, " - ": 6}
-"""Places where a line may be broken, and their ranks, best first: before an operator, or after a comma."""
+"""Text at which a line may be broken, with ranks, best first: before an operator, or after a comma."""
 
 
 def comment(text: str) -> list[str]:
-    """Return ``text`` as comment lines; its lines after the first are list items."""
+    """Return ``text`` as Verilog comment lines; the lines of ``text`` after the first are list items."""
     head, *items = text.split("\n")
     lines = wrap(head, COLUMNS - 3, break_on_hyphens=False)
     for item in items:
@@ -119,7 +119,6 @@ def broken_lines(line: str) -> list[str]:
 
 
 def _place(line: str, begin: int, end: int) -> int | None:
-    """Return the best place between two columns to break a line."""
     best: tuple[int, int, int, int] | None = None
     depth = 0
     for place, letter in enumerate(line[:end]):

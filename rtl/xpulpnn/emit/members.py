@@ -67,7 +67,7 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
 
 
 def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signature | None:
-    """Return the signature at a path, whose numbers are array indices; None for a port."""
+    """Return the signature at a path of member names and array indices; None for a port."""
     for name in (name for name in names if not name.isdecimal()):
         member = signature.members[name]
         if not member.is_signature:
@@ -87,7 +87,7 @@ def member_fields(component: wiring.Component) -> dict[str, list[dict[str, Any]]
 
 
 def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the leaf fields of a shape from bit 0 up: dotted name, lowest bit, width, names of the values."""
+    """Yield dotted name, lowest bit, width and value names of each leaf field of a shape, from bit 0 up."""
     if isinstance(shape, data.Layout) or (isinstance(shape, type) and issubclass(shape, data.Struct)):
         layout: Any = data.Layout.cast(shape)
         for key, field in layout:

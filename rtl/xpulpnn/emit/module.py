@@ -17,7 +17,7 @@ from xpulpnn.emit.values import Sig, Slice, runs
 
 @dataclass(frozen=True, slots=True)
 class ModuleText:
-    """The text of a module from its parameter list on, and the names declared in it."""
+    """The Verilog of a module from its parameter list on, and the names declared in it."""
 
     text: str
     summary: tuple[str, ...]
@@ -95,7 +95,7 @@ class ModuleWriter:
         return [name for name in names if name not in hidden and not is_private(name)]
 
     def _declarations(self, clocked: Clocked, combinational: Combinational, body: Sequence[TextPiece]) -> list[str]:
-        """Declare the nets that no assignment declares."""
+        """Declare the nets that are not declared together with their assignment."""
         nets = self._nets
         elsewhere = self._hidden() | {piece.wire for piece in body if piece.declares} | clocked.targets
         kinds: dict[str, list[str]] = {}
@@ -138,7 +138,7 @@ class ModuleWriter:
         return nets.piece(cell.result, text, nets.sources(nets.netlist.inputs(cell)))
 
     def _aliases(self) -> list[TextPiece]:
-        """Assign further names of values that something reads, which may read other names in turn."""
+        """Assign the further names that statements use for a value; these assignments may use further names in turn."""
         nets, pieces = self._nets, []
         done = set(nets.unpacked_fields)
         while True:
@@ -170,7 +170,7 @@ class ModuleWriter:
         return pieces
 
     def _unused(self, clocked: Clocked) -> list[str]:
-        """Declare a net that reads every bit that nothing else reads."""
+        """Declare a net that reads all bits that nothing else reads, so that linters do not report them as unused."""
         nets = self._nets
         hidden = {*nets.inlined, *nets.next_state}
         parts = []

@@ -57,7 +57,7 @@ def field_base(wire: str) -> str | None:
 
 @lru_cache(1 << 16)
 def plain_name(wire: str) -> str:
-    """Return the source name of a net: without Amaranth's counter, fields joined by underscores."""
+    """Return the source name of a net without Amaranth's counter, with fields joined by underscores."""
     base = field_base(wire) or wire
     text = _COUNTER.sub("", base[1:]) + wire[len(base) :]
     name = _ILLEGAL.sub("_", text).strip("_") or "n"
@@ -96,7 +96,7 @@ class NameSpace:
 
 
 class Enumerations:
-    """The enumerations of one module: their nets, and the values that the text names."""
+    """The enumerations of one module: the nets that have one, and the values that the Verilog names."""
 
     def __init__(self, wires: Mapping[str, Wire], aliases: Mapping[str, Sig], space: NameSpace) -> None:
         self._space = space
@@ -111,14 +111,14 @@ class Enumerations:
                 self._of.setdefault(sig[0], wire.enumeration)
 
     def of(self, *sigs: Sig) -> Enumeration | None:
-        """Return the enumeration of the first value that has one."""
+        """Return the enumeration of the first of the values that has one."""
         for sig in sigs:
             if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0] in self._of:
                 return self._of[sig[0]]
         return None
 
     def label(self, enumeration: Enumeration | None, bits: str) -> str | None:
-        """Return the name of a value, and declare it; None if it has no name."""
+        """Return the name of an enumeration value, which is then declared; None if the value has no name."""
         if enumeration is None:
             return None
         known = self._used.setdefault(enumeration, {})

@@ -26,7 +26,7 @@ _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | 
 
 
 def _overlaid(statements: list[Statement]) -> Sig | None:
-    """Return the value that unconditional assignments leave; None if a statement is conditional."""
+    """Return the value of a net after unconditional assignments; None if a statement is conditional."""
     value: Sig = ()
     for statement in statements:
         if not isinstance(statement, Assign):
@@ -69,7 +69,7 @@ class Netlist:
         return [sig for port, sig in cell.ports.items() if port not in outputs]
 
     def _rewrite(self, substitute: dict[str, Sig], *tables: dict[str, Sig]) -> None:
-        """Replace whole nets by other values wherever they are read, in further tables of values too."""
+        """Replace nets, given as keys, by other values wherever they are read, also in further tables of values."""
         if not substitute:
             return
 
@@ -100,7 +100,7 @@ class Netlist:
                 table[name] = new(sig)
 
     def _settle_processes(self) -> None:
-        """Turn unconditional processes into values."""
+        """Replace processes without conditions by the values that they assign."""
         substitute: dict[str, Sig] = {}
         processes = []
         for process in self.module.processes:
@@ -146,7 +146,7 @@ class Netlist:
         return changed
 
     def _driver(self, sig: Sig, drivers: Mapping[str, Cell]) -> Cell | None:
-        """Return the operator whose whole result the value is, if the result has no source name."""
+        """Return the operator whose whole result is the value, if the result has no name in the source."""
         if len(sig) != 1 or not isinstance(sig[0], Slice) or not is_private(sig[0].wire):
             return None
         driver = drivers.get(sig[0].wire)
@@ -173,7 +173,6 @@ class Netlist:
             cell.ports["Y"] = (Slice(wire.name, 0, width),)
 
     def _needed(self) -> Counter[str]:
-        """Count the low bits of each net that are read."""
         needed: Counter[str] = Counter()
         for sig in (*self.sigs(), *self.aliases.values()):
             for chunk in sig:
@@ -182,7 +181,7 @@ class Netlist:
         return needed
 
     def _narrow(self) -> None:
-        """Drop unread anonymous results and result bits, and operand bits without effect."""
+        """Drop unread results without a source name, unread result bits, and operand bits without effect."""
         changed = True
         while changed:
             changed = self._drop_unread()
@@ -251,7 +250,7 @@ class Netlist:
         self._drop_unread()
 
     def merge(self, twins: Mapping[str, str], *tables: dict[str, Sig]) -> None:
-        """Replace each key net by its equal value net wherever it is read, in further ``tables`` of values too."""
+        """Replace each key net by the equal value net wherever it is read, also in further ``tables`` of values."""
         self.module.cells = [cell for cell in self.module.cells if not (cell.is_operator and cell.result in twins)]
         self._rewrite({twin: (Slice(name, 0, self.wires[name].width),) for twin, name in twins.items()}, *tables)
 
@@ -316,7 +315,7 @@ class Purposes:
             self._readers.setdefault(wire, []).append((target, decides))
 
     def name(self, wire: str) -> str:
-        """Return a name for an anonymous net: the nearest named reader and the kind of the driver."""
+        """Return a name for an anonymous net, from the nearest named net that reads it and the type of its driver."""
         seen, level, decides = {wire}, [wire], False
         while level:
             following = []

@@ -1,4 +1,4 @@
-"""Nets of a module that the text shows, and their names."""
+"""The nets that the Verilog of a module shows, and their names."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -35,7 +35,7 @@ class _Size(NamedTuple):
 
 
 class Nets:
-    """Names of the nets of one module."""
+    """The nets of one module that its Verilog shows, and their names."""
 
     def __init__(self, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style) -> None:
         self.module, self.netlist, self.style = netlist.module, netlist, style
@@ -60,7 +60,7 @@ class Nets:
         self.inlined, self.memories = self.printer.inlined, self.printer.memories
 
     def settle(self) -> None:
-        """Choose inlined operators and the names of all nets."""
+        """Decide which operators are written inside other expressions, and name all nets."""
         submodules = [cell for cell in self.module.cells if cell.is_submodule]
         for cell in submodules:
             self.names[cell.name] = self.space.take(plain_name(cell.name))
@@ -77,11 +77,11 @@ class Nets:
         self._name_rest()
 
     def is_inverted(self, wire: str | None) -> bool:
-        """Return whether the port of a net has the opposite level."""
+        """Return whether the Verilog port of a net is active at the opposite level."""
         return wire is not None and wire in self.clocking and self.style.inverts(wire[1:])
 
     def whole(self, sig: Sig) -> str | None:
-        """Return the net whose every bit is the value; None for parts and concatenations."""
+        """Return the net that equals the whole value; None for parts of nets and concatenations."""
         if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width == self.wires[sig[0].wire].width:
             return sig[0].wire
         return None
@@ -105,7 +105,7 @@ class Nets:
                 self.names[wire] = self.space.take(f"{instance}_{port}")
 
     def _adopt_aliases(self) -> None:
-        """Give anonymous nets the source name of their whole value, or of a field."""
+        """Give nets without a source name that of an alias: of a net that equals them, or of a field."""
         ports_first = sorted(self.aliases, key=lambda name: name not in self.ports)
         for table, names in ((self.aliases, ports_first), (self.fields, list(self.fields))):
             for name in names:
@@ -119,7 +119,7 @@ class Nets:
                     self.ports[self.ports.index(name)] = wire
 
     def _share_aliases(self) -> None:
-        """Prefer names over selects and concatenations wherever a named value is read."""
+        """Replace selects and concatenations by a net with the same value and a source name wherever they are read."""
         composed: dict[Sig, str] = {}
         for name, sig in [*self.aliases.items(), *self.fields.items()]:
             if name in self.ports:
@@ -180,7 +180,7 @@ class Nets:
         return self.names[name]
 
     def unpack(self) -> list[Unpacked]:
-        """Assign structures of which most fields are read to nets of all their fields; return the assignments."""
+        """Assign structures whose fields are mostly read to nets, one for each field; return the assignments."""
         read: dict[str, set[Slice]] = {}
         for name in self.shown_fields:
             chunk, *others = self.fields[name]
@@ -201,7 +201,7 @@ class Nets:
         return assignments
 
     def select(self, chunk: Slice) -> str:
-        """Return the text of a slice that is read, without a field name."""
+        """Return the Verilog expression of a slice of a net, and note that its bits are read."""
         self.note_read(chunk)
         return self.target(chunk)
 
@@ -209,7 +209,7 @@ class Nets:
         self.read[chunk.wire] |= ((1 << chunk.width) - 1) << chunk.low
 
     def condition(self, sig: Sig) -> str:
-        """Return the text of a tested bit or reset."""
+        """Return the Verilog expression of a one-bit condition; a reset may be active at the other level."""
         wire = self.whole(sig)
         if wire is not None and self.is_inverted(wire):
             self.note_read(Slice(wire, 0, 1))
@@ -235,7 +235,7 @@ class Nets:
         return "" if base is None else name[len(base) :].lstrip(".")
 
     def sources(self, sigs: Iterable[Sig]) -> set[str]:
-        """Return the nets that the text of the values reads."""
+        """Return the nets that the Verilog expressions of the values read."""
         wires: set[str] = set()
         stack = list(sigs)
         while stack:
@@ -250,12 +250,12 @@ class Nets:
         return wires
 
     def piece(self, wire: str, text: str, sources: set[str]) -> TextPiece:
-        """Return the assignment of a whole net."""
+        """Return the assignment of the expression ``text`` to a whole net."""
         declaration = f"wire {declared_range(self.wires[wire].width)}{self.names[wire]}"
         return TextPiece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
 
     def _uses(self) -> Counter[str]:
-        """Count the places that read each net; blocks of registers share the test of a condition."""
+        """Count the reads of each net; the test of a condition counts once for all registers of a block."""
         shown = [self.fields[name] for name in self.shown_fields]
         uses = Counter(
             chunk.wire
@@ -275,7 +275,7 @@ class Nets:
         return uses
 
     def _claim_next_states(self) -> None:
-        """Move processes that only compute a register's next state into the register's block."""
+        """Move processes that only compute the next state of a register into the block of the register."""
         uses = self._uses()
         processes = {process_target(process): process for process in self.module.processes}
         for cell in (cell for cell in self.module.cells if cell.type == REGISTER):
@@ -284,7 +284,7 @@ class Nets:
                 self.next_state[wire] = processes[wire]
 
     def _choose_inlined(self) -> None:
-        """Choose operators to write in place: any readable size if read once, single operators if read a few times."""
+        """Choose the operators that are written inside other expressions."""
         self.inlined.clear()
         uses = self._uses()
         sizes: dict[str, _Size] = {}
@@ -316,11 +316,11 @@ class Nets:
                 self.inlined[name] = cell
 
     def _twins(self) -> dict[str, str]:
-        """Map anonymous nets that would be declared to an equal declared net."""
+        """Map nets without a source name that would be declared to a declared net with the same value."""
         cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ}
 
         def expression(sig: Sig) -> Hashable:
-            """Return the structure of a value's text in terms of declared nets."""
+            """Return a key for a value that is equal for values with the same expression in terms of declared nets."""
             return tuple(
                 (operator(chunk.wire), chunk.low, chunk.width)
                 if isinstance(chunk, Slice) and chunk.wire in self.inlined and chunk.wire in cells

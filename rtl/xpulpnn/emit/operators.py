@@ -11,4 +11,3 @@ LOW_BITS_SUFFICE = frozenset({*BITWISE, *ARITHMETIC, *UNARY, "$mux", "$shl"})
 """Operators whose low result bits depend on the low operand bits alone."""
 
 CHAINED = frozenset({*BITWISE, "$add"})
-"""Operators that need no parentheses around a left operand with the same operator."""

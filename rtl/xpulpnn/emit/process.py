@@ -13,7 +13,7 @@ _NOTE = 16  # minimal columns of a shortened note
 Path = tuple[tuple[str, ...], ...]  # patterns of the case matched at each enclosing choice
 
 Note = Callable[[Path], Sequence[str]]
-"""Returns names that explain a case, such as instructions; the text shows as many as fit."""
+"""Returns names for the comment on a case, such as instructions; the comment shows as many as fit."""
 
 
 def no_note(path: Path) -> Sequence[str]:
@@ -99,7 +99,7 @@ class ProcessPrinter:
 
 
 def guarded(head: str, lines: Sequence[str]) -> list[str]:
-    """Put ``lines`` under the control of ``head`` (``if (...)``, ``else``)."""
+    """Return ``lines`` as the body of ``head`` (``if (...)``, ``else``)."""
     # an else behind a nested if would belong to the inner if
     if len(lines) == 1 and not lines[0].startswith("if ("):
         line = f"{head} {lines[0]}"
@@ -108,7 +108,7 @@ def guarded(head: str, lines: Sequence[str]) -> list[str]:
 
 
 def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> list[str]:
-    """Return ``lines`` as a case with the labels, and ``names`` as its comment."""
+    """Return ``lines`` as a ``case`` item with these labels, and ``names`` as its comment."""
     *first, last = _rows(labels)
     if not lines:
         return [*first, f"{last}: ;"]
@@ -123,7 +123,7 @@ def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> 
 
 
 def _noted(line: str, names: Sequence[str]) -> str:
-    """Append a comment with as many names as fit, unless too few fit."""
+    """Append a comment with as many names as fit on the line, or no comment if too few fit."""
     begin = f"{line} // " if line else "// "
     text = begin + " ".join(names)
     if len(text) > COLUMNS:
@@ -133,7 +133,7 @@ def _noted(line: str, names: Sequence[str]) -> str:
 
 
 def _rows(labels: list[str]) -> list[str]:
-    """Return rows of labels, the last one without its colon."""
+    """Return the labels of a ``case`` item on lines; the last line has no colon."""
     per_line = max(1, 100 // (max(map(len, labels)) + 2))
     rows = [labels[start : start + per_line] for start in range(0, len(labels), per_line)]
     return [", ".join(row) + ("," if row is not rows[-1] else "") for row in rows]

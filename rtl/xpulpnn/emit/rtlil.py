@@ -14,7 +14,7 @@ from xpulpnn.errors import ToolError
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """Names of the values of a net, by their bits."""
+    """Names of the values of an enumerated net, by the bits of the value."""
 
     name: str
     members: tuple[tuple[str, str], ...]
@@ -87,7 +87,7 @@ class Assign:
 
 @dataclass(slots=True)
 class Switch:
-    """A switch of a process: the first case with a matching pattern runs; a case without patterns always matches."""
+    """A switch of an RTLIL process; the first case with a matching pattern, or without patterns, runs."""
 
     selector: Sig
     cases: list[tuple[tuple[str, ...], list["Assign | Switch"]]] = field(default_factory=list)
@@ -119,7 +119,7 @@ def process_target(process: list[Statement]) -> str:
 
 @dataclass(slots=True)
 class Memory:
-    """An array of ``depth`` words; its ports are cells with its name as ``MEMID``. ``init`` holds word 0 last."""
+    """An array of ``depth`` words; its ports are cells with its name as ``MEMID``. ``init`` ends with word 0."""
 
     name: str
     width: int

@@ -34,7 +34,7 @@ def is_empty(nodes: Sequence[Node]) -> bool:
 
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
-    """Drop assignments of a value that the net of a process already has."""
+    """Drop assignments to the net of a process of a value that the net already has."""
     remaining: list[Node] = []
     for node in nodes:
         if isinstance(node, Assign):
@@ -51,7 +51,7 @@ def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None)
 
 
 def tree(statements: Sequence[Statement]) -> list[Node]:
-    """Convert statements to nodes, without empty choices.
+    """Convert the statements of an RTLIL process to nodes, without empty choices.
 
     Assignments in a choice that a later unconditional statement overwrites are dropped too: Yosys 0.70 executes that
     statement before the choice.
@@ -80,7 +80,7 @@ def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[
 
 
 def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
-    """Restrict an assignment to the bits that are not assigned later."""
+    """Restrict an assignment to the bits that no later statement assigns."""
     target = node.target
     free = set(range(target.low, target.low + target.width))
     free.difference_update(*(range(other.low, other.low + other.width) for other in later))
@@ -118,7 +118,7 @@ def overlap(left: str, right: str) -> bool:
 
 
 def merged(left: Sequence[Node], right: Sequence[Node]) -> list[Node] | None:
-    """Merge two trees with different targets where they test the same conditions; None if they never do."""
+    """Merge the trees of two processes where they test the same conditions; None if they have no test in common."""
     if _questions(left) == 0 and _questions(right) == 0:
         return [*left, *right]
     nodes = _merge(left, right)
@@ -150,7 +150,7 @@ def _merge(left: Sequence[Node], right: Sequence[Node]) -> list[Node]:
 
 
 def _shared(left: Node, right: Node) -> Node | None:
-    """Merge two choices with the same or compatible cases; None if that is impossible."""
+    """Merge two choices whose cases are equal or compatible; None if that is impossible."""
     if isinstance(left, Assign) or isinstance(right, Assign) or left.selector != right.selector:
         return None
     shorter, longer = sorted((left, right), key=lambda choice: len(choice.arms))
@@ -191,7 +191,7 @@ def _subtract(pattern: str, taken: str) -> list[str]:
 
 
 def disjoint(cases: Sequence[Case]) -> list[Case]:
-    """Make the patterns of the cases disjoint; unreachable cases vanish."""
+    """Make the patterns of a choice disjoint; cases that no word reaches are dropped."""
     result: list[Case] = []
     taken: list[str] = []
     for patterns, lines in cases:

@@ -1,4 +1,4 @@
-"""Chooses how a packed structure is assigned to nets of its fields at once."""
+"""Chooses how one assignment unpacks a structure into nets of its fields."""
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Unpacked:
 
 
 def unpacked(structure: Slice, fields: Iterable[Slice], read: Set[Slice]) -> list[Unpacked]:
-    """Return assignments that give every field in ``read`` a net; none if selects read better.
+    """Return assignments that give every field in ``read`` a net; none if bit selects are more readable.
 
-    A field that is read whole and has fields that are read gets an assignment of its own.
+    A field that is read whole and has fields that are read gets a separate assignment.
     """
     own = [field for field in fields if field.width < structure.width]
     inner = [field for field in own if not any(_contains(other, field) for other in own)]

@@ -17,7 +17,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Bits ``low`` to ``low + width - 1`` of ``wire``."""
+    """Bits ``low`` to ``low + width - 1`` of the net ``wire``."""
 
     wire: str
     low: int
@@ -54,7 +54,7 @@ def bits(sig: Sig, low: int, width: int) -> Sig:
 
 
 def runs(width: int, kind: Callable[[int], Any]) -> Iterator[tuple[Any, int, int]]:
-    """Yield the runs of adjacent bits below ``width`` with the same ``kind``: kind, lowest bit, length."""
+    """Yield type, lowest bit and length of each run of adjacent bits of the same ``kind``, below bit ``width``."""
     for value, places in groupby(range(width), kind):
         low, *others = places
         yield value, low, 1 + len(others)

@@ -77,7 +77,7 @@ TIMER_PRESCALE_BITS = 8
 
 
 class EventLine(IntEnum):
-    """Event lines of a core; software events are the lines below ``DMA``."""
+    """Event lines of a core; lines below ``DMA`` are software events."""
 
     DMA = 8  # end of a DMA transfer
     DMA_INTERRUPT = 9  # end of a DMA transfer, to interrupt the core
@@ -133,14 +133,14 @@ class Barrier(IntEnum):
 
 BARRIER_BYTES = 0x20
 SHARED_CORE_BYTES = 0x40
-"""Distance of the cores' blocks in the shared view; each has the registers up to ``WAIT_CLEAR``."""
+"""Distance between the cores' blocks in the shared view, each with the registers up to ``WAIT_CLEAR``."""
 
 SHARED_BARRIERS = 0x400
 SHARED_SW_TRIGGERS = 0x600  # offsets of the barriers and of the triggers in the shared view
 
 
 class Dma(IntEnum):
-    """Registers of a DMA command port: MCHAN version 7."""
+    """Registers of a DMA command port, as in MCHAN version 7."""
 
     COMMAND = 0x00
     STATUS = 0x04
@@ -196,7 +196,7 @@ def hart_number(cluster: int, core: int) -> int:
 MASTER_BITS = 5  # width of a TCDM master's number: the cores from 0, then the four ports of the DMA, then the host
 
 NO_MASTER = (1 << MASTER_BITS) - 1
-"""Master number of the second half of a test-and-set, which no instruction requests directly."""
+"""Master number reported for the second half of a test-and-set, which is not a request of a master."""
 
 
 def bank_of_word(word: Any, word_bits: int, bank_bits: int) -> Any:

@@ -36,7 +36,7 @@ _ROWS = (
     ("c.add", "1001----------10", "rd~,rs2-0", "add rd=rd rs1=rd rs2=rs2"),
     ("c.swsp", "110-----------10", "rs2,cssp8(x2)", "sw rs2=rs2 rs1=2 stimm12=cssp8"),
 )
-"""Mnemonic, pattern, operands, and the 32-bit mnemonic with its operands: numbers, or fields of the compressed word."""
+"""Mnemonic, pattern, operands; then the 32-bit mnemonic, and its operands as numbers or compressed fields."""
 
 _BASE = {insn.mnemonic: insn for insn in (*INTEGER_ROWS, *SYSTEM_ROWS)}
 
@@ -61,7 +61,7 @@ EXPANSIONS = {
     for name, _, _, expansion in _ROWS
     for mnemonic, *operands in [expansion.split()]
 }
-"""Expansion of each compressed mnemonic. Jumps differ from their expansions in the link, which is pc + 2."""
+"""Expansion of each compressed mnemonic. The link address of compressed jumps is pc + 2, not pc + 4."""
 
 COMPRESSED_ROWS = tuple(
     Insn(name, pattern, operands, Extension.RV32C, EXPANSIONS[name].insn.op) for name, pattern, operands, _ in _ROWS
@@ -69,7 +69,7 @@ COMPRESSED_ROWS = tuple(
 
 
 def compressed_insn(half: int) -> Insn | None:
-    """Return the row of a 16-bit word, or None if the word is reserved."""
+    """Return the instruction of the table that a 16-bit word encodes, or None if the word is reserved."""
     return next((insn for insn in COMPRESSED_ROWS if insn.matches(half)), None)
 
 

@@ -49,7 +49,7 @@ class CsrAccess(Enum):
 
 
 class CsrGroup(Enum):
-    """Condition under which a CSR exists."""
+    """Condition for the existence of a CSR in a core."""
 
     BASE = "always"
     HWLOOP = "with XpulpV2"
@@ -63,7 +63,7 @@ class CsrGroup(Enum):
 
 
 class ResetSource(Enum):
-    """Source of a reset value that is not a constant."""
+    """Source of the reset value of a CSR whose reset value is not a constant."""
 
     CONSTANT = "constant"
     BOOT_ADDRESS = "bits 31:8 of the boot address above the constant"
@@ -74,14 +74,14 @@ class ResetSource(Enum):
 ALL_BITS = WORD_MASK
 
 CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycles", "tcdm_contention")
-"""Bits of the input ``ext_events`` of the core, by bit number."""
+"""Cluster events at the input ``ext_events`` of the core, by bit number."""
 
 PERFORMANCE_EVENTS = (
     *("cycles", "instructions", "load_use_stalls", "jump_register_stalls", "fetch_stalls", "loads", "stores", "jumps"),
     *("branches", "taken_branches", "compressed", "elw_stalls"),
     *CLUSTER_EVENTS,
 )
-"""Events of the PULP performance counters by counter number."""
+"""Events that the PULP performance counters count, by counter number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ NN_GROUPS = {
     CsrGroup.NN_PARAMETER: range(FIRST_PARAMETER, SECOND_PAIR),
     CsrGroup.NN_PAIR: range(SECOND_PAIR, NNRF_WORDS),
 }
-"""NN-RF entries of each CSR group."""
+"""NN-RF entries to which the CSRs of each group give access."""
 
 _LOOP_BASES = (0x7C0, 0x7C4)
 _LOOP_FIELDS = (("lpstart", ALL_BITS - 1), ("lpend", ALL_BITS - 1), ("lpcount", ALL_BITS))
@@ -190,7 +190,7 @@ CSRS: tuple[Csr, ...] = (
     Csr(0x7B2, "dscratch0", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
     Csr(0x7B3, "dscratch1", _RW, writable=ALL_BITS, group=CsrGroup.DEBUG),
 )
-"""Every CSR; reading or writing any other address is illegal."""
+"""All CSRs; an access to any other CSR address is illegal."""
 
 TRIGGER_STATE = ("tselect", "tdata1", "tdata2")  # CSRs that a debugger may change at any time
 

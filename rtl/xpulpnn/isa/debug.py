@@ -129,7 +129,7 @@ SBERROR_BITS = 3
 
 
 class Place(IntEnum):
-    """Byte offsets in the memory that halted harts execute and write."""
+    """Byte offsets in the memory of the debug module, which halted harts execute and write."""
 
     HALTED = 0x100  # a word per hart, written on halting and at the end of a command
     GOING = 0x180  # written when the transfer of a command is done
@@ -149,14 +149,14 @@ TRAP_OFFSET = WORD_BYTES  # bytes from the entry of the ROM to the entry of exce
 
 
 class Flag(IntFlag):
-    """Orders to a halted hart: execute the abstract command, resume."""
+    """Orders of the debug module to a halted hart: execute the abstract command, resume."""
 
     GO = 1
     RESUME = 2
 
 
 class TapRegister(IntEnum):
-    """Instructions of the test access port."""
+    """Instruction codes of the JTAG test access port."""
 
     IDCODE = 0x01
     DTMCS = 0x10

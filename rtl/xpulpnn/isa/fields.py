@@ -13,7 +13,7 @@ from xpulpnn.errors import EncodingError
 
 
 class FieldKind(Enum):
-    """Meaning of the value of a field; decides how an operand is written in assembly."""
+    """Meaning of the value of a field, which determines how an operand is written in assembly."""
 
     REGISTER = "register"
     IMMEDIATE = "immediate"
@@ -88,7 +88,7 @@ class Field:
 
     @property
     def shift(self) -> int:
-        """Number of places by which a value in one part is shifted into the word."""
+        """Number of bits by which a value in one contiguous part is shifted left in the word."""
         ((low, position, _),) = self.parts
         return low - position
 
@@ -98,14 +98,13 @@ class Field:
 
     @property
     def legal(self) -> tuple[str, ...]:
-        """Patterns of the legal values of a restricted field, bit by bit from the top; empty if every value is
-        legal."""
+        """Patterns of the legal values of a restricted field; empty if every value is legal."""
         # the two bits of not_both are the upper bits of their field
         return self.only or (("0----", "10---") if self.not_both else ())
 
     @property
     def rule(self) -> str:
-        """The legal values in words."""
+        """The legal values in words, for messages."""
         if self.kind is FieldKind.REGISTER:
             return "x8..x15" if self.base else "x0..x31" if self.step == 1 else "one of x0, x2, ..., x30"
         if self.only:
@@ -195,7 +194,7 @@ HALF_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A field as one instruction uses it."""
+    """A field as a particular instruction uses it."""
 
     field: Field
     excluded: int | None = None  # a value that the instruction does not take (`rd-0`, `ciw10-0`)
@@ -251,7 +250,7 @@ def _token(text: str, fields: dict[str, Field]) -> Token:
 
 @cache
 def parse_operands(text: str, size: int) -> tuple[Operand, ...]:
-    """Parse the operands of a table row of ``size`` bytes, in assembler order."""
+    """Parse the operand column of an instruction of ``size`` bytes, in assembler order."""
     fields = WORD_FIELDS if size == 4 else HALF_FIELDS
     operands: list[Operand] = []
     for part in text.split(",") if text else ():

@@ -30,7 +30,7 @@ class ElemFmt(IntEnum):
 
 
 class Op2Mode(IntEnum):
-    """Source of the second operand of a SIMD instruction: lanes, one replicated lane, replicated immediate."""
+    """Second operand of a SIMD instruction: register lanes, one lane replicated, or a replicated immediate."""
 
     VECTOR, SC, SCI = range(3)
 

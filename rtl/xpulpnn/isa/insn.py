@@ -1,4 +1,4 @@
-"""A row of the instruction table, and the properties derived from it."""
+"""An entry of the instruction table, and the properties derived from it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 
 
 class InsnClass(IntEnum):
-    """Class of instructions with the same treatment in the pipeline; every row has one."""
+    """Class of instructions that the pipeline treats in the same way; every instruction belongs to one."""
 
     ALU = 0
     MULTIPLY = 1
@@ -89,7 +89,7 @@ _PROPERTIES = {
     | HALF_PRODUCT_OPS
     | REQUANTISE_OPS,
 }
-"""Operations that have each property of a row."""
+"""For each property of an instruction, the operations that have the property."""
 
 
 def pattern(
@@ -188,7 +188,7 @@ class Insn:
 
     @property
     def needs(self) -> tuple[Extension, ...]:
-        """Extensions that a core must have to execute the row."""
+        """Extensions that a core must have to execute the instruction."""
         return (self.extension,) if self.also is None else (self.extension, self.also)
 
     @property

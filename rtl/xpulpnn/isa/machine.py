@@ -29,14 +29,14 @@ NNRF_ENTRIES = NNRF_ACTIVATIONS + NNRF_WEIGHTS
 """Words of the NN-RF with the nn form of Mac&Load; with Compute&Update alone it has only the weights."""
 
 FIRST_WEIGHT = NNRF_ACTIVATIONS
-"""Number of weight 0 in the NN-RF, behind the activations (guide, "The NN register file")."""
+"""NN-RF entry number of weight 0, after the activations (guide, "The NN register file")."""
 
 NNRF_PARAMETERS = 2
 FIRST_PARAMETER = NNRF_ENTRIES
-"""Number of the first requantisation parameter, the factor kappa; the summand lambda follows."""
+"""NN-RF entry number of the first requantisation parameter, the factor kappa; the summand lambda follows."""
 
 SECOND_PAIR = FIRST_PARAMETER + NNRF_PARAMETERS
-"""Number of the first of two more activations, with Mac&Load of two products only."""
+"""NN-RF entry number of the first activation of the second pair, which only Mac&Load of two products uses."""
 
 NNRF_WORDS = SECOND_PAIR + NNRF_ACTIVATIONS  # largest number of NN-RF entries
 
@@ -94,7 +94,7 @@ DATA_BASE = 0x1000_0000  # address at which data starts, in the L1 scratchpad of
 class Cost(Enum):
     """Cycles beyond one per instruction, with memories that grant at once and answer in the next cycle.
 
-    Events that are not listed cost nothing. The figures are those of RI5CY; for divisions see :func:`division_cycles`.
+    Events that are not listed cost nothing. The numbers are those of RI5CY; for divisions see :func:`division_cycles`.
 
     Members
     -------
@@ -179,7 +179,7 @@ _ALWAYS = {
     "fence.i": Cost.FENCE_I,
     "wfi": Cost.WFI,
 }
-"""Cost of every execution of an operation."""
+"""Cost of every execution of an operation, by operation."""
 
 
 @dataclass(frozen=True, slots=True)

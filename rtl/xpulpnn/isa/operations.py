@@ -1,6 +1,6 @@
 """Meaning of each operation of the instruction table: a phrase, and statements in the notation of the guide.
 
-The statements are Python in form (guide, "Notation of the operations"). Each row fills in the braces, see
+The statements have Python syntax (guide, "Notation of the operations"). Each instruction fills in the braces, see
 :mod:`xpulpnn.isa.semantics`: ``{b}`` is the second operand, ``{sb}`` and ``{ub}`` are its signed and unsigned values,
 ``{n}`` is a shift amount, ``{at}`` the address of an access, ``{lanes}`` and ``{width}`` belong to the format.
 """
@@ -125,7 +125,7 @@ _SCALAR = {
 
 
 def _shifted(plain: str, rounded: str, noun: str, total: str, tail: str = "") -> dict[str, Operation]:
-    """Return operations with a final right shift, without and with rounding; ``%s`` in ``total`` is the rounding."""
+    """Return operations that shift right at the end; ``%s`` in ``total`` stands for the rounding constant."""
     rounding = "r = 2 ** ({n} - 1) if {n} > 0 else 0\n"
     return {
         plain: Operation(f"{noun}, shifted right{tail}", f"rd = {total % ''} >> {{n}}"),
@@ -134,7 +134,7 @@ def _shifted(plain: str, rounded: str, noun: str, total: str, tail: str = "") ->
 
 
 def _normalising() -> dict[str, Operation]:
-    """Return the additions with normalisation; ``{x}`` and ``{y}`` are the operands."""
+    """Return the additions whose sum is shifted right; ``{x}`` and ``{y}`` are the operands."""
     operations: dict[str, Operation] = {}
     for name, sign, noun in (("add", "+", "sum"), ("sub", "-", "difference")):
         for letter, extend, word in (("", "sx", "arithmetic"), ("u", "zx", "logical")):
@@ -222,7 +222,7 @@ RELOAD = (
     "if nnimm5[3]: NN[nnimm5[0]] = mem32[rs1]\nif nnimm5[4]: NN[2 + nnimm5[2:1]] = mem32[rs1]\n"
     "if nnimm5[4:3] != 0: rs1 = rs1 + 4"
 )
-"""Optional reload of an entry that the product uses."""
+"""Statements of the optional reload of an NN-RF entry that a Mac&Load multiplies."""
 
 RELOAD_OTHER = "NN[nnimm5[0] ^ 1] = mem32[rs1]\nrs1 = rs1 + 4"  # reload of the activation that the product does not use
 

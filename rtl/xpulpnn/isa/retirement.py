@@ -34,7 +34,7 @@ class WaitCause(IntEnum):
 
 
 class RetirementField(NamedTuple):
-    """A column of the record."""
+    """A field of the retirement record."""
 
     name: str  # name of the port without its prefix
     width: int  # bits of the port
@@ -106,7 +106,7 @@ WIDTHS = port_widths(pairs=False)  # ports that every core has
 MEANINGS = {
     field.name: f"{field.meaning[0].upper()}{field.meaning[1:]}." for field in (VALID, WAIT, *RETIREMENT_FIELDS)
 }
-"""Meaning of every port as a sentence, by its name without prefix."""
+"""Sentence on the meaning of every retirement port, by the name of the port without prefix."""
 
 CAUSE_INTERRUPT = 1 << 5  # interrupt bit of field ``cause``
 CAUSE_CODE = CAUSE_INTERRUPT - 1  # code bits of field ``cause``

@@ -1,7 +1,7 @@
-"""The 32-bit rows without packed SIMD: RV32IM, Zicsr, Zifencei, privileged (guide, "Base instructions"), and XpulpV2.
+"""The 32-bit instructions other than packed SIMD: RV32IM, Zicsr, Zifencei, privileged (guide, "Base instructions"), and
+XpulpV2.
 
-The XpulpV2 rows are memory access, hardware loops, bit manipulation and multiply (guide, "XpulpV2: scalar
-instructions").
+XpulpV2 is described in the guide, "XpulpV2: scalar instructions".
 """
 
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def _normalising_add() -> Iterator[Insn]:
 
 
 _HALVES = (("s", "10"), ("u", "00"), ("hhs", "11"), ("hhu", "01"))
-"""Bits 31 and 30 of the half-word products: signed, high half-words."""
+"""Bits 31 and 30 of the half-word products: signed factors, upper half-words."""
 
 
 def _half_word_products() -> Iterator[Insn]:

@@ -1,4 +1,4 @@
-"""Statements of one row of the instruction table, from the template of its operation, and helpers to interpret them."""
+"""Statements of one instruction, from the template of its operation, and helpers to interpret them."""
 
 import ast
 import re
@@ -114,7 +114,7 @@ _NAME = re.compile(r"\b[A-Za-z]\w*\b")
 
 
 def _compressed(insn: Insn) -> tuple[str, ...]:
-    """Return the statements of the 32-bit equivalent with the fields and fixed registers of the compressed row."""
+    """Return the statements of the 32-bit instruction to which a compressed instruction expands."""
     expansion = EXPANSIONS[insn.mnemonic]
     fixed = {name: source for name, source in expansion.sources.items() if source.isdecimal()}
     registers = {"rd", "rs1", "rs2"}
@@ -145,7 +145,7 @@ def definition(insn: Insn) -> list[ast.stmt]:
 
 
 def is_lane(insn: Insn, name: str) -> bool:
-    """Return whether ``name[i]`` in a row is a vector element rather than a bit."""
+    """Return whether ``name[i]`` in the statements of an instruction is an element of a vector, and not a bit."""
     immediates = {token.field.name for token in insn.tokens if token.field.kind is not FieldKind.REGISTER}
     return insn.fmt is not None and name not in immediates
 
@@ -156,7 +156,7 @@ def lane_width(insn: Insn) -> int:
 
 
 def width_read(insn: Insn, node: ast.expr) -> int:
-    """Return the bits of the argument of ``s()`` in a row; raise :class:`InputError` if they are unknown."""
+    """Return the width of the argument of ``s()`` in a statement; raise :class:`InputError` if it is unknown."""
     match node:
         case ast.Subscript(value=ast.Name(id=name)) if name in MEMORY:
             return MEMORY[name]

@@ -29,7 +29,7 @@ _FUNCT3 = {
     (C, VECTOR): "010",
     (C, SC): "011",
 }
-"""funct3 in the SIMD opcode of the existing combinations of format and second-operand form."""
+"""funct3 in the SIMD opcode for each existing combination of element format and source of the second operand."""
 
 _BIT25 = {H: "-", B: "-", N: "0", C: "1"}
 """Bit 25: selects nibbles or crumbs; in the wider formats it is the low bit of imm6, or ignored."""
@@ -79,7 +79,7 @@ _MOVES = (
     ("packhi", "110110", _UPDATE, (B,), VECTOR, None, "-"),
     ("packlo", "111000", _UPDATE, (B,), VECTOR, None, "-"),
 )
-"""Moves of lanes: name, funct6, operands, formats, form that determines funct3, number in the name, bit 25."""
+"""Lane moves: name, funct6, operands, formats, operand source for funct3, number in the name, bit 25."""
 
 
 _NN_FORM = (
@@ -104,7 +104,7 @@ def _extension(fmt: ElemFmt) -> Extension:
 
 
 def _lanes(families: dict[str, str], formats: tuple[ElemFmt, ...]) -> Iterator[Insn]:
-    """Yield lane-wise operations or dot products in every form; unsigned ones have an unsigned immediate."""
+    """Yield lane-wise operations or dot products for every source of the second operand."""
     for op, funct6 in families.items():
         immediate = "uimm6" if op.endswith(("u", "up")) else "imm6"
         registers = "rd~,rs1" if op.startswith("sdot") else "rd,rs1"
@@ -144,7 +144,7 @@ def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension:
 
 
 def _cross(row: Insn) -> Insn:
-    """Return ``row`` with both update bits set in its pattern."""
+    """Return the Mac&Load ``row`` with both update bits set in its pattern."""
     return replace(
         row,
         pattern=row.pattern.replace("-----", "11---", 1),
@@ -155,7 +155,7 @@ def _cross(row: Insn) -> Insn:
 
 
 _PAIR_LOADS = (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))
-"""Forms with and without load: bits of the entry number, base, operands after the sums."""
+"""Mac&Load of two products with and without load: bits of the entry number, base, operands after the sums."""
 
 
 def _pairs() -> Iterator[Insn]:
@@ -181,7 +181,7 @@ def _mixed_pairs() -> Iterator[Insn]:
 def _pair_forms(
     fmt: ElemFmt, funct3: str, bit31: tuple[str, str], bits26: tuple[str, str], kinds: dict[str, Any]
 ) -> Iterator[Insn]:
-    """Yield the forms of a format; the pairs of bits are for the accumulating and the non-accumulating form."""
+    """Yield the Mac&Load of two products for a format; bit pairs are for accumulating and other instructions."""
     suffix = fmt.suffix if kinds.get("wgt_fmt") is None else f"{fmt.suffix}.{kinds['wgt_fmt'].suffix}{kinds['entry']}"
     for number, (name, sums) in enumerate((("mlsduo", "rd2~"), ("mlduo", "rd2"))):
         for (signs, signed), (bits, base, operands) in product(_SIGNS.items(), _PAIR_LOADS):

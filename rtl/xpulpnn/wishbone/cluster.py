@@ -8,8 +8,8 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 class ClusterWishbone(ClusterAxi):
     """The cluster with Wishbone managers as external ports: for instructions, for data and for the DMA engine.
 
-    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An external access takes one cycle more; an access of
-    64 bits is a burst of two words.
+    Everything else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An external access takes one cycle longer; an
+    access of 64 bits is a burst of two words.
     """
 
     BUS = "bus"

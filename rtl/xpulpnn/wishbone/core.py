@@ -15,14 +15,14 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.wishbone.ports import WishboneSignature
 
 _BUSES = {"instr": "ibus", "data": "dbus", "bus": "sbus"}
-"""Wishbone ports by the ports of the core that they replace."""
+"""Names of the Wishbone ports, by the port of the core that each replaces."""
 
 
 class CoreWishbone(Component):
     """One core and its instruction cache, with Wishbone managers for instructions and for data.
 
     The cache reads lines of 16 bytes in bursts; ``fence.i`` empties it. Data are not cached: Wishbone sees a load or
-    store in the cycle after its request. All else is as in :class:`~xpulpnn.core.core.Core`.
+    store in the cycle after its request. Everything else is as in :class:`~xpulpnn.core.core.Core`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Wishbone B4, manager's side."""
+"""Wishbone B4 ports as seen by the manager."""
 
 from amaranth.lib import enum
 
@@ -17,7 +17,7 @@ class CycleType(enum.Enum, shape=3):
 
 
 class WishboneSignature(PortSignature):
-    """Manager's side of a Wishbone B4 port with 32 bits of data, addressed in words.
+    """Wishbone B4 port with 32 bits of data, addressed in words, as seen by the manager.
 
     Classic cycles; the addresses of a burst increase without wrapping.
     """

@@ -79,10 +79,6 @@ class AxiBridge(Component):
         return channel
 
     def _burst(self, m, name, granted, block):
-        """Build the bursts of reads or writes; return channel, first-transfer flag and last-transfer flag.
-
-        A burst ends with its run, or with the aligned block of ``block`` bytes.
-        """
         channel = self._channel(m, f"a{name}")
         if not self.has_runs:
             m.d.comb += [channel.put.eq(granted), channel.len.eq(0)]

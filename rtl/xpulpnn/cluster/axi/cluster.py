@@ -14,7 +14,7 @@ from xpulpnn.isa.machine import XLEN
 class ClusterAxi(Component):
     """The cluster with AXI4 managers as external ports: for instructions, for data and for the DMA engine.
 
-    All else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An external access takes one cycle more.
+    Everything else is as in :class:`~xpulpnn.cluster.cluster.Cluster`. An external access takes one cycle longer.
     """
 
     #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.

@@ -1,4 +1,4 @@
-"""AXI4, manager's side."""
+"""AXI4 ports as seen by the manager."""
 
 from amaranth.utils import exact_log2
 
@@ -23,11 +23,11 @@ _ADDRESS = {
     "valid": (1, "There is the address of a burst that {}; it stays until it is taken."),
     "ready": (1, "The address of a burst that {} is taken in this cycle."),
 }
-"""Widths and meanings of the signals of an address channel."""
+"""Widths and meanings of the signals of an AXI address channel."""
 
 
 class AxiSignature(PortSignature):
-    """Manager's side of an AXI4 port; every burst increments and uses the full data width, ``bits``."""
+    """AXI4 port as seen by the manager; every burst increments and uses the full data width, ``bits``."""
 
     PORT_MEANINGS = {
         f"{channel}{name}": text.format(verb)

@@ -62,12 +62,10 @@ class Aligner(Component):
 
 
 def _deep(position, lane):
-    """Return which of the two bytes of a lane comes first from ``position`` on."""
     return position[OFFSET_BITS] ^ (position[:OFFSET_BITS] > lane)
 
 
 def _rotated(m, name, value, bytes_left):
-    """Rotate a window upwards by a number of byte lanes; ``name`` names the signals of the stages."""
     for bit in range(OFFSET_BITS):
         turned = Mux(bytes_left[bit], value.rotate_left(BYTE_BITS << bit), value)
         if bit == OFFSET_BITS - 1:

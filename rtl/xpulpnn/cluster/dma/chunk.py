@@ -9,14 +9,14 @@ from xpulpnn.isa.cluster import DMA_LENGTH_BITS
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
-"""Largest number of bytes moved per cycle: an aligned window on either side."""
+"""Largest number of bytes that the DMA engine moves per cycle: one aligned window."""
 
 OFFSET_BITS = (WINDOW_BYTES - 1).bit_length()
 BEATS = DmaPortSignature().members["beats"].shape
 
 
 class Side(data.Struct):
-    """Addresses of the bytes of a transfer on one side."""
+    """Addresses of the bytes that a transfer reads, or of the bytes that it writes."""
 
     external: 1  # the side is external; else it is the TCDM
     fixed: 1  # all windows have the same address: a port of a peripheral
@@ -27,14 +27,14 @@ class Side(data.Struct):
 
 
 class Errand(data.Struct):
-    """Work of one side of the engine for a transfer."""
+    """What the reading or the writing part of the DMA engine does for a transfer."""
 
     side: Side
     length: DMA_LENGTH_BITS  # bytes
 
 
 class Chunk(data.Struct):
-    """Bytes of one window."""
+    """Bytes of a transfer that lie in one aligned window."""
 
     external: 1
     address: XLEN  # address of the first byte

@@ -17,8 +17,8 @@ from xpulpnn.core.obi import ObiSignature
 class Engine(Component):
     """Copies bytes from sources to targets: eight per cycle where both sides have whole windows.
 
-    A transfer is written when all writes of the one before are answered. Reads run ahead, so a transfer may read bytes
-    that an earlier transfer has not yet written: software that needs the order waits for the end of the earlier one.
+    The writes of a transfer begin when all writes of the previous transfer are answered. Reads run ahead, so a transfer
+    may read bytes that an earlier transfer has not yet written: software must then wait for the end of the latter.
     """
 
     #: sources, targets: Both sides of the transfers, in the same order.

@@ -12,7 +12,7 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 
 
 class ExternalShare(Component):
-    """Shares the external port; writes win, and up to 16 transfers of both kinds are outstanding.
+    """Arbitrates reads and writes for the external port; writes win, and up to 16 transfers are outstanding.
 
     Combinational. A request that is shown stays until it is granted, and the writes of a run to an aligned block of 64
     bytes are granted without a read between: a bridge may answer them all together.

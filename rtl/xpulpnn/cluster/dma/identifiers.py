@@ -9,7 +9,6 @@ STATUS_IDS = 16  # identifiers that fit into the status register
 
 
 def number_shape(count: int) -> range:
-    """Return the shape of an identifier out of ``count``, which has at least one bit."""
     return range(max(count, 2))
 
 

@@ -1,4 +1,4 @@
-"""Generator of the addresses of one side of a transfer."""
+"""Generator of the source or target addresses of a transfer."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
@@ -68,7 +68,6 @@ class LineWalker(Component):
         return m
 
     def _offered(self, m, left):
-        """Connect the output; return the chunk to build, and whether it leaves."""
         if not self.registered:
             m.d.comb += [self.busy.eq(left.any()), self.errand.ready.eq(~self.busy), self.chunk.valid.eq(self.busy)]
             return self.chunk.payload, self.chunk.ready & self.busy
@@ -80,7 +79,7 @@ class LineWalker(Component):
         return made, free & left.any()
 
     def _beats(self, m, beats, fixed, address, nearest):
-        """Count the windows that the rest of the line touches, up to the end of the run's block."""
+        """Count the windows from the current address to the end of the line or of the block of the run."""
         block_windows = RUN_BYTES // WINDOW_BYTES
         touched = Signal(len(nearest) + 1)
         windows = touched[OFFSET_BITS:]

@@ -17,7 +17,7 @@ TCDM_ADDRESS_BITS = exact_log2(TCDM_SPACE)
 
 
 class Word(enum.Enum, shape=3):
-    """Words of a command, in order."""
+    """Words of a DMA command, in the order in which they are written."""
 
     COMMAND, TCDM_ADDRESS, EXT_ADDRESS, EXT_COUNT, EXT_STRIDE, TCDM_COUNT, TCDM_STRIDE = range(7)
 
@@ -31,7 +31,7 @@ WIDTHS = {
     Word.TCDM_COUNT: DMA_LENGTH_BITS,
     Word.TCDM_STRIDE: TCDM_ADDRESS_BITS,
 }
-"""Used bits of each word."""
+"""Number of used bits of each word of a DMA command."""
 
 
 def flag(command, which):
@@ -39,7 +39,7 @@ def flag(command, which):
 
 
 class CommandQueue(Component):
-    """Receives commands word by word and outputs both sides of their transfers, each side at its own pace.
+    """Receives commands word by word; outputs the sources and, with a separate handshake, the targets of transfers.
 
     Each word is stored at once. A command is available in the cycle after its last word. An external address that lies
     in the TCDM makes a transfer within the TCDM.
@@ -93,7 +93,6 @@ class CommandQueue(Component):
         return m
 
     def _stored(self, m, name, shape, value, write, end, places):
-        """Build a memory for one word of all commands, written at the end; return the words read at ``places``."""
         m.submodules[name] = memory = Memory(shape=shape, depth=DEPTH, init=[])
         written = memory.write_port()
         m.d.comb += [written.en.eq(write), written.addr.eq(end), written.data.eq(value)]
@@ -105,7 +104,6 @@ class CommandQueue(Component):
         return reads
 
     def _sequence(self, m, expected):
-        """Build the sequence of the words; each stride follows its count."""
         command_word = Signal(WIDTHS[Word.COMMAND])
         with m.If(self.begins):
             m.d.sync += command_word.eq(self.word)
@@ -131,7 +129,6 @@ class CommandQueue(Component):
         m.d.comb += errand.length.eq(command[:DMA_LENGTH_BITS])
 
         def side_words(name: str, in_lines: DmaCommand):
-            """Return the statements that set ``side`` from the words of the TCDM or external side of a command."""
             address, count, stride = (words[Word[f"{name}_{part}"]] for part in ("ADDRESS", "COUNT", "STRIDE"))
             placed = [side.address.eq(address), side.in_lines.eq(flag(command, in_lines))]
             return [*placed, side.count.eq(count), side.stride.eq(stride)]

@@ -1,4 +1,4 @@
-"""The reading side of the DMA engine."""
+"""The part of the DMA engine that reads."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream
@@ -15,10 +15,10 @@ ROWS = OUTSTANDING  # largest number of windows requested and not delivered
 
 
 class Reader(Component):
-    """Reads chunks ahead and delivers them in order.
+    """Reads chunks ahead of the writes and delivers them in order.
 
-    Up to 16 windows are requested or stored, so that every answer has a place. At a change between TCDM and external
-    memory, reading waits until all answers have come. One window per cycle; two cycles more than the memory takes.
+    At most 16 windows are requested or stored. At a change between TCDM and external memory, reading waits until all
+    answers have come. Reads one window per cycle, with a latency of two cycles more than that of the memory.
     """
 
     chunk: In(stream.Signature(Chunk))  #: Chunks to read.

@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
 class Wait(enum.Enum, shape=3):
-    """Reason for which an access of the core waits."""
+    """What a waiting access of the core waits for."""
 
     NONE = 0
     EVENT = 1
@@ -23,7 +23,6 @@ class Wait(enum.Enum, shape=3):
 
 
 def event_lines(config: ClusterConfig) -> int:
-    """Return the driven event lines, a bit each."""
     lines = [*range(config.sw_events), EventLine.TIMER_LOW, EventLine.TIMER_HIGH, EventLine.BARRIER]
     lines += [EventLine.CLUSTER, EventLine.CLUSTER + 1]
     lines += [EventLine.DMA, EventLine.DMA_INTERRUPT] if config.dma else []
@@ -120,7 +119,6 @@ class CoreUnit(Component):
         return m
 
     def _halting(self, m, own, wait, begins, done):
-        """End a waiting access with an error when the core must halt, and remember a load that waited for events."""
         aborted, wait_aborted, repeats = signals(1, "aborted wait_aborted repeats")
         waited_at = Signal.like(self.access.offset, name="waited_at")
 
@@ -156,7 +154,6 @@ class CoreUnit(Component):
         return registers
 
     def _masks(self, m, write, wdata, mask, irq_mask, targets):
-        """Build the three masks; each can be written, and bits of it cleared or set."""
         lines = Const(event_lines(self.config), XLEN)
         for register, held, bits in (
             (EventRegister.MASK, mask, lines),
@@ -173,7 +170,7 @@ class CoreUnit(Component):
                     m.d.sync += held.eq(held | given)
 
     def _buffer(self, m, write, wdata, buffer, active, answer):
-        """Build the event buffer; a clear does not affect the events of the same cycle."""
+        """Build the event buffer. An event that arrives in the cycle in which it is cleared stays."""
         cleared = Signal(XLEN)
         with m.If(write & (self.access.offset == EventRegister.BUFFER_CLEAR)):
             m.d.comb += cleared.eq(wdata)

@@ -5,14 +5,21 @@ from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.ways import CacheWays
-from xpulpnn.cluster.ports import LINE_BEATS, LINE_BITS, LINE_NUMBER_BITS, REFILL_BITS, CacheControlSignature, chosen
+from xpulpnn.cluster.ports import (
+    LINE_BEATS,
+    LINE_BITS,
+    LINE_NUMBER_BITS,
+    REFILL_BITS,
+    CacheControlSignature,
+    one_hot_mux,
+)
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out, connect, flipped, signals
 from xpulpnn.config import ClusterConfig
 
 
 class BankState(enum.Enum, shape=2):
-    """State of a bank: looking up, requesting a line from memory, waiting for it, storing it."""
+    """State of a cache bank: lookup, request of a line from memory, waiting for the line, storing it."""
 
     LOOKUP, ASKING, WAITING, STORING = range(4)
 
@@ -70,7 +77,7 @@ class CacheBank(Component):
             self.gnt.eq(arbiter.gnt),
             self.waits.eq((self.req & ~self.gnt).any()),
             ways.lookup.eq(arbiter.gnt.any()),
-            ways.line.eq(chosen(arbiter.gnt, self.lines)),
+            ways.line.eq(one_hot_mux(arbiter.gnt, self.lines)),
             self.hit.eq(looked_up & ways.hit),
             self.miss.eq(looked_up & ~ways.hit),
             self.miss_req.eq(state == BankState.ASKING),
@@ -87,14 +94,14 @@ class CacheBank(Component):
             m.d.sync += beat.eq(beat + 1)
         # an OR of the line looked up, the new part and earlier parts, at most one of which is not 0: a miss finds no
         # line
-        data = chosen(ways.found, ways.lines)
+        data = one_hot_mux(ways.found, ways.lines)
         for number in range(LINE_BEATS):
             comes = self.part_valid & (beat == number)
             stays = beat > number
             part = self.rdata.word_select(number, REFILL_BITS)
             m.d.sync += [
-                part.eq(chosen([comes, stays], [self.part, part]) | data.word_select(number, REFILL_BITS)),
-                self.err[number].eq(chosen([comes, stays], [self.part_err, self.err[number]])),
+                part.eq(one_hot_mux([comes, stays], [self.part, part]) | data.word_select(number, REFILL_BITS)),
+                self.err[number].eq(one_hot_mux([comes, stays], [self.part_err, self.err[number]])),
             ]
         with m.If(self.miss | flushed):
             m.d.sync += stale.eq(flushed)

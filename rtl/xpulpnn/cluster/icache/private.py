@@ -5,7 +5,7 @@ from amaranth.lib import enum
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.ways import CacheWays
-from xpulpnn.cluster.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature, chosen
+from xpulpnn.cluster.ports import LINE_BITS, LINE_OFFSET_BITS, CacheControlSignature, LineSignature, one_hot_mux
 from xpulpnn.component import Component, In, Out, connect, flipped, set_and_clear, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
@@ -15,7 +15,7 @@ _WORD = exact_log2(WORD_BYTES)
 
 
 class FetchState(enum.Enum, shape=2):
-    """State of the port to the next level: idle, a line not yet granted, or a line outstanding."""
+    """State of the port to the next cache level: idle, a requested line not yet granted, or a line outstanding."""
 
     READY, ASKING, WAITING = range(3)
 
@@ -75,16 +75,16 @@ class PrivateCache(Component):
         return m
 
     def _word(self, ways, offset):
-        """Select the word at ``offset`` of the way with the line, or of the arriving line."""
+        """Select the word at ``offset`` of the line that hits, or of the arriving line."""
         wins, words = [], []
         for have, data in [*zip(ways.found, ways.lines, strict=True), (~ways.hit, self.line.rdata)]:
             for number in range(LINE_BITS // XLEN):
                 wins.append(have & (offset == number))
                 words.append(data.word_select(number, XLEN))
-        return chosen(wins, words)
+        return one_hot_mux(wins, words)
 
     def _lines(self, m, ways, comes, misses):
-        """Request lines, for misses or else ahead; ``comes`` is high when the missed line arrives."""
+        """Request missed lines and prefetched lines; ``comes`` is high when the missed line arrives."""
         line, control = self.line, self.control
         state = Signal(FetchState)
         requested_line = Signal.like(line.addr)
@@ -103,7 +103,7 @@ class PrivateCache(Component):
             flushed.eq(control.flush | control.flush_line),
             starts.eq(ready & misses),
             line.req.eq(asking if self.registered else starts | asking),
-            line_addr.eq(chosen(*zip(*sources, strict=True))),
+            line_addr.eq(one_hot_mux(*zip(*sources, strict=True))),
             comes.eq(line.rvalid & ~stale & (requested_line == ways.looked)),
             ways.write.eq(line.rvalid & ~stale & ~flushed & ~line.err.any() & control.enable),
             ways.write_line.eq(requested_line),

@@ -3,17 +3,17 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
 
-from xpulpnn.cluster.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature, chosen
+from xpulpnn.cluster.ports import LINE_BEATS, LINE_NUMBER_BITS, LINE_OFFSET_BITS, RefillSignature, one_hot_mux
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.component import Component, In, Out, signals
 
 
 class RefillPort(Component):
-    """Reads the lines that the banks of the shared cache miss, in parts.
+    """Reads, in parts, the lines that miss in the banks of the shared cache.
 
-    A request is accepted when no other is being made, and its parts are requested one after the other from the next
-    cycle on. The lines of several banks may be outstanding together; answers come in the order of the requests. Reset
-    drops outstanding reads: the memory must be reset too.
+    The request of a line is accepted when the parts of no other line are being requested; its parts are requested one
+    after the other from the next cycle on. The lines of several banks may be outstanding together; answers come in the
+    order of the requests. Reset drops outstanding reads: the memory must be reset too.
     """
 
     def __init__(self, banks: int):
@@ -45,7 +45,7 @@ class RefillPort(Component):
             order.r_en.eq(refill.rvalid & answered.all()),
             self.part_valid.eq(order.r_data & refill.rvalid.replicate(self.banks)),
             refill.req.eq(owner.any()),
-            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(requested)), requested, chosen(owner, self.lines))),
+            refill.addr.eq(Cat(Const(0, LINE_OFFSET_BITS - len(requested)), requested, one_hot_mux(owner, self.lines))),
         ]
         with m.If(arbiter.gnt.any()):
             m.d.sync += owner.eq(arbiter.gnt)

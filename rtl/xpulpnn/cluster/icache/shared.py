@@ -5,7 +5,7 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.icache.bank import CacheBank
 from xpulpnn.cluster.icache.refill import RefillPort
-from xpulpnn.cluster.ports import CacheControlSignature, LineSignature, RefillSignature, chosen
+from xpulpnn.cluster.ports import CacheControlSignature, LineSignature, RefillSignature, one_hot_mux
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import ClusterConfig
 
@@ -62,7 +62,7 @@ class SharedCache(Component):
             m.d.comb += [
                 line.gnt.eq(Cat(bank.gnt[core] for bank in banks).any()),
                 line.rvalid.eq(answers.any()),
-                line.rdata.eq(chosen(answers, [bank.rdata for bank in banks])),
-                line.err.eq(chosen(answers, [bank.err for bank in banks])),
+                line.rdata.eq(one_hot_mux(answers, [bank.rdata for bank in banks])),
+                line.err.eq(one_hot_mux(answers, [bank.err for bank in banks])),
             ]
         return m

@@ -12,7 +12,7 @@ from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 
 
 class InstructionCache(Component):
-    """A cache for each core, a shared cache behind them, and the registers of both.
+    """A private cache for each core, a cache that the cores share as the next level, and the registers of both levels.
 
     A hit in the core's cache is answered in the next cycle, a hit in the shared cache three cycles later, if its bank
     is free. Reset empties the caches and enables them.

@@ -15,8 +15,8 @@ class PeripheralBus(Component):
     """Routes the accesses of several initiators to peripherals, and returns the answers.
 
     A request is offered to its peripheral in the cycle after its grant; a peripheral without wait states answers in the
-    second cycle after the grant. At most one request in two cycles. A peripheral has one access outstanding; while it
-    withholds its answer the others are served. Reset drops outstanding accesses.
+    second cycle after the grant. At most one request in two cycles. A peripheral has one access outstanding; until it
+    answers, accesses to other peripherals are served. Reset drops outstanding accesses.
     """
 
     def __init__(self, initiators: int, blocks: tuple[tuple[int, int], ...]):

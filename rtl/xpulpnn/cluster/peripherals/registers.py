@@ -1,4 +1,4 @@
-"""Registers of a peripheral behind an OBI port."""
+"""Registers of a peripheral with an OBI port."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,9 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
 def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
-    """Grant every access to ``port`` at once and answer in the next cycle, with an error where there is no register;
-    return the write strobes by register."""
+    """Grant every access to ``port`` at once and answer in the next cycle, with an error if there is no register;
+    return the write strobes by register.
+    """
     offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
     written = {}
     m.d.comb += port.gnt.eq(1)

@@ -11,7 +11,7 @@ from xpulpnn.isa.machine import XLEN
 
 
 class TimerSettings(data.Struct):
-    """Bits of ``TimerConfig`` and the prescaler period less one."""
+    """Bits of ``TimerConfig``, and the period of the prescaler less one."""
 
     enable: 1
     reset: 1
@@ -25,7 +25,7 @@ class TimerSettings(data.Struct):
 
 
 class _Half:
-    """Registers of one of the two timers."""
+    """Registers of one of the two 32-bit timers."""
 
     def __init__(self, name: str):
         kinds = ("CONFIG", "COUNT", "COMPARE", "START", "RESET")

@@ -1,4 +1,4 @@
-"""Arbiter with three policies."""
+"""Arbiter with the policies ``counter``, ``strict`` and ``fixed``."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -34,7 +34,7 @@ class Arbiter(Component):
         return m
 
     def _counter(self, m):
-        """Build a tree of choices whose root is steered by the top bit of the counter.
+        """Build a binary tree whose root is controlled by the top bit of the counter of grants.
 
         An input is granted if it requests and loses at no level. A level only depends on the counter and on the
         requests of the other half of the node, so all levels are decided in parallel.

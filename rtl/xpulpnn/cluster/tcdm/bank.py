@@ -1,4 +1,4 @@
-"""Memory bank."""
+"""Memory bank of the TCDM."""
 
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory

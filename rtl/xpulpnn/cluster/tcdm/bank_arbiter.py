@@ -1,9 +1,9 @@
-"""Arbitration of one bank."""
+"""Arbitration of the accesses of all masters to one bank of the TCDM."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 
-from xpulpnn.cluster.ports import BankSignature, chosen
+from xpulpnn.cluster.ports import BankSignature, one_hot_mux
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_and_set import TestAndSet
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
@@ -15,18 +15,17 @@ PATIENCE_BITS = 4  # a master that yields to the cores is served after at most 2
 
 
 def access_layout(words: int) -> data.StructLayout:
-    """Return the layout of an access to a bank: row, whether it is a test-and-set, and the rest as in OBI."""
     return data.StructLayout({"row": (words - 1).bit_length(), "test_set": 1, "we": 1, "be": WORD_BYTES, "wdata": XLEN})
 
 
 class BankArbiter(Component):
-    """One bank: arbitration among the masters, selection of the winner's access, second half of a test-and-set.
+    """One bank of the TCDM: arbitration, selection of the winner's access, write of a test-and-set.
 
     Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test-and-set no
-    master is granted. With ``dma_priority`` low the other masters are served when no core requests, or when one of them
-    has waited for 16 cycles; a waiting core is then passed over at most once in 16 cycles. With ``broadcast`` all loads
-    of the word that the winner loads are granted with it. With late results of the cores a master can claim the bank
-    without a request: if it wins, no master is served.
+    master is granted. With ``dma_priority`` low, masters that are not cores are served when no core requests or when
+    one of them has waited for 16 cycles, which delays a waiting core at most once in 16 cycles. With ``broadcast`` all
+    loads of the word that the winner loads are granted with it. If the cores have ``late_results``, a master can claim
+    the bank without a request; if such a claim wins, the bank serves no master in that cycle.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
@@ -67,7 +66,7 @@ class BankArbiter(Component):
         winner = Signal(access_layout(self.config.bank_words))
         access = test_set.access
         m.d.comb += [
-            winner.eq(chosen(wins, [self.access[number].as_value() for number in range(self.masters)])),
+            winner.eq(one_hot_mux(wins, [self.access[number].as_value() for number in range(self.masters)])),
             access.req.eq(served.any() if late else req.any()),
             access.addr.eq(winner.row),
             *assign_by_name(access, winner, "we", "be", "wdata"),
@@ -84,14 +83,14 @@ class BankArbiter(Component):
             with m.If(~winner.we & ~winner.test_set & (access.req if late else 1)):
                 m.d.comb += self.gnt.eq(shared & self.asking if late else shared)
         if self.config.rvfi:
-            number = chosen(wins, list(range(self.masters)))
+            number = one_hot_mux(wins, list(range(self.masters)))
             m.d.comb += self.master.eq(Mux(test_set.busy, NO_MASTER, number))
             if self.config.broadcast:
                 m.d.comb += self.sharers.eq(self.gnt & ~wins)
         return m
 
     def _yielding(self, m, req, wins):
-        """Use two arbiters: the other masters are served if no core requests or one of them has waited for long."""
+        """Serve masters other than cores if no core requests, or if one of them has waited for long."""
         cores = self.config.cores
         others = self.masters - cores
         m.submodules.core_arbiter = core_arbiter = Arbiter(cores, self.config.arbiter)

@@ -16,11 +16,11 @@ from xpulpnn.isa.machine import WORD_BYTES
 class TcdmInterconnect(Component):
     """Crossbar from every master to every bank: one access per bank and cycle.
 
-    Words are interleaved over the banks. A request is granted in the same cycle if it wins its bank, and answered in
-    the next, writes too; a master may request in the cycle of the response. A losing master keeps its request. A load
-    whose address has bit 20 set is a test-and-set. Only that bit and the address bits of the memory count. Reset drops
-    responses. With late results of the cores, claims, which are known before requests, decide which master wins a bank;
-    a claim without a request blocks the bank for the cycle, and need not stay.
+    Words are interleaved over the banks. A request, read or write, is granted in the same cycle if it wins its bank,
+    and answered in the next; a master may request in the cycle of the response. A losing master keeps its request. A
+    load whose address has bit 20 set is a test-and-set. Only that bit and the address bits of the memory count. Reset
+    drops responses. If the cores have ``late_results``, masters win banks by claims, which are known earlier in the
+    cycle than requests; a claim without a request blocks the bank for the cycle, and may be withdrawn.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
