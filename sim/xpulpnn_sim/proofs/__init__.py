@@ -1,1 +1,1 @@
-"""Formal proofs: an engine, and proofs of units, emitter, instructions, pipeline and cluster."""
+"""Formal proofs of units, emitter, instructions, pipeline and cluster, and the engine that they share."""

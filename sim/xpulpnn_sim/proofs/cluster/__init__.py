@@ -1,1 +1,1 @@
-"""Claims about units of a cluster, written as gates beside them."""
+"""Claims about units of a cluster, stated as gates next to the unit."""

@@ -19,7 +19,7 @@ _ARBITER_CLAIMS = {
 
 
 class ArbiterClaims(Obligation):
-    """Claims about an arbiter of at least two inputs; for ``fixed`` one of them must be refuted."""
+    """Claims about an arbiter of at least two inputs; if it is ``fixed``, one of the claims must be refuted."""
 
     def __init__(self, inputs: int, kind: ArbiterKind):
         index = ceil_log2(inputs)

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about debugging: the path to the debug module's memory, system bus accesses, and halts of waiting cores."""
+"""Claims about debugging: routing to the debug module's memory, system bus accesses, and halts of waiting cores."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ _WAY_CLAIMS = {
 
 
 class WayClaims(Obligation):
-    """A demultiplexer to the debug module or elsewhere, and counts of the outstanding responses of both."""
+    """Claims about a demultiplexer to the debug module and to other targets, with counts of outstanding responses."""
 
     def __init__(self):
         ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}
@@ -71,7 +71,7 @@ _BUS_CLAIMS = {
 
 
 class SystemBusClaims(Obligation):
-    """The debug module's system bus access, and a record of its request and outstanding response."""
+    """Claims about the debug module's system bus access, with a record of the request and its outstanding response."""
 
     def __init__(self):
         registers = {"state": ("state", 2), "error": ("error", SBERROR_BITS)}
@@ -113,7 +113,7 @@ _HALT_CLAIMS = {
 
 
 class HaltClaims(CoreUnitClaims):
-    """A core's part of the event unit with debug mode, and a record of the aborted access."""
+    """Claims about a core's port of the event unit in debug mode, with a record of the access that a halt aborted."""
 
     def __init__(self, config):
         self.config = config

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the debug module: sharing of its memory, harts that halt and resume, and abstract commands."""
+"""Claims about the debug module: access to its memory, harts that halt and resume, and abstract commands."""
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -30,7 +30,7 @@ _SHARE_CLAIMS = {
 
 
 class ShareClaims(Obligation):
-    """Fetches and data accesses of a hart to the module's memory, which responds in the next cycle."""
+    """Claims about a hart's fetches and data accesses to the module's memory, which responds in the next cycle."""
 
     def __init__(self):
         super().__init__("memory of the debug module", MemoryShare(), _SHARE_CLAIMS, {})
@@ -62,7 +62,7 @@ _HART_CLAIMS = {
 
 
 class HartClaims(Obligation):
-    """State of two harts, and a record of each from the accesses to its registers."""
+    """Claims about the states of two harts, compared with a record of the accesses to the module's registers."""
 
     def __init__(self):
         registers = {name: (name, _HARTS) for name in ("mask", "resume_ack")} | {"hasel": ("hasel", 1)}
@@ -113,9 +113,9 @@ _COMMAND_CLAIMS = {
 
 
 class CommandClaims(Obligation):
-    """Abstract commands for two harts, and a record of the previous cycle and of the running command.
+    """Claims about abstract commands of two harts, with a record of the previous cycle and of the running command.
 
-    A hart reports a begin or an exception only while a command runs.
+    It is assumed that a hart reports a begin or an exception only while a command runs.
     """
 
     def __init__(self):

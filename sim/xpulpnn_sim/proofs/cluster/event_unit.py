@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the event unit of a cluster: its part for each core, barriers, mutexes and the dispatch queue."""
+"""Claims about the event unit of a cluster: its port for each core, barriers, mutexes and the dispatch queue."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.utils import ceil_log2
@@ -26,7 +26,7 @@ _CORE_CLAIMS = {
 
 
 class CoreUnitClaims(Obligation):
-    """A core's part of the event unit, and a record of its events, mask and access."""
+    """Claims about a core's port of the event unit, with a record of its events, mask and access."""
 
     def __init__(self, config):
         self.config = config
@@ -69,7 +69,7 @@ class CoreUnitClaims(Obligation):
         self._events(m, open_ & events_asked, clears)
 
     def _events(self, m, waiting, clears):
-        """Return the events that arrived and were neither cleared nor reported, one cycle later."""
+        """Add the claims about recorded events, the event mask, and the results of waiting."""
         port = self.unit.port
         arrived, cleared, before, mask = (Signal(XLEN, name=name) for name in ("arrived", "cleared", "before", "model"))
         active = Signal(XLEN)
@@ -131,7 +131,6 @@ class CoreUnitClaims(Obligation):
 
 
 def offset_of(port):
-    """Return the offset of an aligned address in the private address range."""
     return Cat(Const(0, ceil_log2(WORD_BYTES)), port.addr[ceil_log2(WORD_BYTES) : ceil_log2(BLOCK_BYTES)])
 
 
@@ -144,7 +143,7 @@ _DISPATCH_CLAIMS = {
 
 
 class DispatchClaims(Obligation):
-    """A dispatch queue, and a count of the words that each core has not passed."""
+    """Claims about a dispatch queue, with a count of the words that each core has not read."""
 
     def __init__(self, config):
         self.cores, self.entries = config.cores, config.dispatch_depth
@@ -189,7 +188,7 @@ _BARRIER_CLAIMS = {
 
 
 class BarrierClaims(Obligation):
-    """A barrier, and a record of the cores that triggered since it was last complete."""
+    """Claims about a barrier, with a record of the cores that have triggered since it was last complete."""
 
     def __init__(self, config):
         super().__init__(f"barrier, {config.cores} cores", BarrierUnit(config), _BARRIER_CLAIMS, {})
@@ -214,7 +213,6 @@ class BarrierClaims(Obligation):
         m.d.sync += [came.eq(Mux(complete, 0, came) | triggers), spent.eq((spent | used) & ~triggers)]
 
     def _triggers(self, cores):
-        """Return the cores that trigger in this cycle."""
         requests = 0
         base = EventRegister.BARRIER + BARRIER_BYTES * self.unit.number
         for core, access in enumerate(self.unit.accesses):
@@ -234,7 +232,7 @@ _MUTEX_CLAIMS = {
 
 
 class MutexClaims(Obligation):
-    """A mutex, and a record of its lock."""
+    """Claims about a mutex, with a record of its lock."""
 
     def __init__(self, config):
         registers = {"locked": ("locked", 1)}

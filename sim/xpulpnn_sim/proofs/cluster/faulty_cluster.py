@@ -1,4 +1,4 @@
-"""A cluster with faults that a program can enable."""
+"""A cluster with faults that a program can enable, to test that checks find them."""
 
 from enum import IntEnum
 
@@ -16,7 +16,7 @@ _SELDOM = 5  # bits of an address that select the accesses for intermittent faul
 class ClusterFault(IntEnum):
     NONE = 0
     LOST_EVENT = 1
-    """Core 1 gets no barrier events."""
+    """Core 1 receives no barrier events."""
     EARLY_BARRIER = 2
     """Barrier 0 counts the trigger of core 1 also for core 2."""
     DROPPED_GRANT = 3
@@ -48,11 +48,11 @@ class ClusterFault(IntEnum):
 
 
 EVENT_FAULTS = ClusterFault.EARLY_BARRIER
-"""The last fault of the event unit, which gets its number on the external event lines."""
+"""The last of the faults whose numbers are put on the external event lines of the event unit."""
 
 
 class FaultyEventUnit(EventUnit):
-    """An event unit that loses barrier events of a core, or counts a trigger for another core too.
+    """An event unit that loses barrier events of a core, or counts a trigger also for another core.
 
     The external event lines, for which no program waits, select the fault.
     """

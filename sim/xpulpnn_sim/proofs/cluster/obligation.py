@@ -1,4 +1,4 @@
-"""Proof obligations: a unit with claims about it."""
+"""Proof obligations: a unit together with claims about it."""
 
 from abc import ABC, abstractmethod
 
@@ -58,11 +58,11 @@ class Obligation(wiring.Component, ABC):
 
     @abstractmethod
     def claim(self, m):
-        """Build the logic of the claims."""
+        """Add the logic of the claims to the module ``m``."""
 
     def expected(self, claim: str) -> str:
         return REFUTED if claim in self.refuted else PROVED
 
     def emit(self) -> EmittedVerilog:
-        """Emit component and unit without initial values, since proofs begin with a reset or in any state."""
+        """Emit component and unit without initial values, as proofs begin with a reset or in any state."""
         return emit(self, TOP, config={}, initial=False)

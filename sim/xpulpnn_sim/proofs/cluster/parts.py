@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Parts of a cluster with claims."""
+"""Parts of a cluster for which there are claims."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
@@ -27,4 +27,4 @@ PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
     "event-unit": _event_unit,
     "debug": debug_obligations,
 }
-"""Constructors of the claims of each part: arbiters of all kinds and occurring sizes, event unit, debugging."""
+"""Functions that return the claims about each part of a cluster, by name of the part."""

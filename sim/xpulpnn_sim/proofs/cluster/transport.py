@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the debug transport, whose clocks have any ratio."""
+"""Claims about the debug transport; the ratio of its clocks, TCK and the debug module's, is arbitrary."""
 
 from itertools import pairwise
 
@@ -21,13 +21,13 @@ _TICKS, _ROUNDS = 3, 5  # ticks of both clocks per round, and rounds until both 
 
 
 class TapStep(enum.Enum, shape=2):
-    """Step of the test access port in a cycle of TCK."""
+    """What the test access port does in a cycle of TCK."""
 
     NOTHING, CAPTURE, SHIFT, UPDATE = range(4)
 
 
 class TickingDtm(JtagDtm):
-    """The debug transport with both clocks as enables of one clock, and with a free test access port."""
+    """The debug transport with both clocks as enables of one clock; inputs replace the test access port."""
 
     port_ticks: In(1)  #: TCK ticks.
     module_ticks: In(1)  #: The debug module's clock ticks.
@@ -37,7 +37,7 @@ class TickingDtm(JtagDtm):
     instruction: In(TapRegister)  #: Instruction of the test access port.
 
     def elaborate(self, platform):
-        """Move both clocks to one, and replace the test access port by inputs."""
+        """Replace both clocks by one clock with enables, and the test access port by inputs."""
         fragment = Fragment.get(super().elaborate(platform), platform)
         tap = next(each for part, *_ in fragment.subfragments for each in part.origins or () if isinstance(each, Tap))
         fragment.subfragments[:] = [entry for entry in fragment.subfragments if tap not in (entry[0].origins or ())]
@@ -71,9 +71,9 @@ _CLAIMS = {
 
 
 class TransportClaims(Obligation):
-    """The debug transport, and a record of the last access and its progress.
+    """Claims about the debug transport, with a record of the last access and its progress.
 
-    After a reset of one side only, no access is requested until both sides are idle.
+    After a reset of only one clock domain, no access is requested until both domains are idle.
     """
 
     def __init__(self):
@@ -137,7 +137,7 @@ class TransportClaims(Obligation):
         self._hurry(m, takes, does, rests, made, ~fair | upset)
 
     def _settle(self, m, ring, resets, rests, beside):
-        """Let changes pass through both sides after a reset, and begin no new ones."""
+        """Claim that both clock domains become idle after a reset of one, if no access is requested meanwhile."""
         by_module, by_port = signals(range(_TICKS + 1), "by_module by_port")
         rounds = Signal(range(_ROUNDS + 1), name="rounds")
         over = (by_module == _TICKS) & (by_port == _TICKS)
@@ -150,20 +150,20 @@ class TransportClaims(Obligation):
         with m.If(resets):
             m.d.sync += rounds.eq(0)
 
-        def behind(number, ticks, count):
-            """Return whether the clock has ticked ``count`` times in round ``number``, or the round is over."""
+        def has_ticked(number, ticks, count):
+            """Return whether round ``number`` is over, or the counter ``ticks`` has reached ``count`` in it."""
             return (rounds > number) | (rounds == number) & (ticks >= count)
 
         follows = [~first | second for first, second in pairwise(ring)]
-        holds = [follows[bit] | ~behind(0, by_module, 1 + bit) for bit in range(3)]
-        holds += [follows[3 + bit] | ~behind(1, by_port, 1 + bit) for bit in range(2)]
-        holds += [~ring[0] | ~behind(2, by_port, 1)]
-        holds += [~ring[1 + bit] | ~behind(3, by_module, 1 + bit) for bit in range(3)]
-        holds += [~ring[4 + bit] | ~behind(4, by_port, 1 + bit) for bit in range(2)]
+        holds = [follows[bit] | ~has_ticked(0, by_module, 1 + bit) for bit in range(3)]
+        holds += [follows[3 + bit] | ~has_ticked(1, by_port, 1 + bit) for bit in range(2)]
+        holds += [~ring[0] | ~has_ticked(2, by_port, 1)]
+        holds += [~ring[1 + bit] | ~has_ticked(3, by_module, 1 + bit) for bit in range(3)]
+        holds += [~ring[4 + bit] | ~has_ticked(4, by_port, 1 + bit) for bit in range(2)]
         m.d.comb += self.settles.eq(beside | Cat(holds).all())
 
     def _hurry(self, m, takes, does, rests, made, beside):
-        """Count the ticks that an access waits: of the module's clock until it is made, then of TCK."""
+        """Claim that an access is made and ended in time, counting ticks of the debug module's clock, then of TCK."""
         module, port = signals(range(_TICKS + 1), "waits_for_module waits_for_port")
         with m.If(takes):
             m.d.sync += module.eq(0)

@@ -1,10 +1,10 @@
 """Sequential equivalence of two modules by induction over clock edges.
 
-Register bits of both modules form classes of bits that shall be equal. The members of a class are equal if they start
-equal, and if equality before a clock edge implies equality after it. The modules are equivalent if their outputs are
-equal for all inputs and all states in which classes are equal. Registers of equal names start in a class of their own;
-others (arrays, renamed registers) are distinguished by their next values in random states (C. A. J. van Eijk,
-Sequential Equivalence Checking Based on Structural Similarities, 2000).
+Register bits of both modules form classes of bits that are assumed equal. The members of a class are equal if they
+start equal, and if equality before a clock edge implies equality after it. The modules are equivalent if their outputs
+are equal for all inputs and all states in which the members of each class are equal. Registers of equal names start in
+a class without other members; others (arrays, renamed registers) are distinguished by their next values in random
+states (C. A. J. van Eijk, Sequential Equivalence Checking Based on Structural Similarities, 2000).
 """
 
 import random
@@ -35,7 +35,7 @@ class RegisterBit:
 
 
 class ModuleLogic:
-    """A module with its registers and submodule instances cut out."""
+    """The combinational logic of a module; registers and submodule instances are cut out and become ports."""
 
     def __init__(self, module: NetlistModule, directions: Mapping[str, Mapping[str, str]]) -> None:
         self.inputs: dict[Pin, list[int]] = {("", name): wire.nets for name, wire in module.inputs.items()}
@@ -72,7 +72,7 @@ class ModuleLogic:
 
 
 def _names(module: NetlistModule) -> dict[int, list[tuple[str, int]]]:
-    """Return the wires and bit numbers of each net, source names first."""
+    """Return the wire names and bit numbers of each net; names from the source come first."""
     names: dict[int, list[tuple[str, int]]] = {}
     for wire in sorted(module.wires.values(), key=lambda wire: wire.hidden):
         for place, net in enumerate(wire.nets):
@@ -85,14 +85,14 @@ DEFINITION, IMAGE = 0, 1  # sides: the reference module, and the module that sha
 StateBit = tuple[int, int]  # side and net of a register bit
 
 Prover = Callable[[GateGraph, Sequence[tuple[int, int]]], frozenset[int] | None]
-"""Proves pairs of literals equal: returns None, or the input literals that are 1 in a counterexample."""
+"""A function that proves pairs of literals equal; it returns None, or the inputs that are 1 in a counterexample."""
 
 _CASES = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Corresponding ports of both sides, and whether the image's port is inverted."""
+    """A port of the definition and the corresponding port of the image, which may be inverted."""
 
     definition: Pin
     image: Pin
@@ -101,7 +101,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetDifference:
-    """A signal that differs, with a counterexample."""
+    """A signal that differs between definition and image, with a counterexample."""
 
     signal: str  # output, or register at the next clock edge
     # values of both sides
@@ -142,7 +142,7 @@ def net_difference(task: CorrespondenceTask, prover: Prover) -> NetDifference | 
 
 
 class _Word:
-    """Pairs of literals of a signal that must be equal, by bit."""
+    """The bits of one signal as pairs of literals (of definition and image) that must be equal."""
 
     def __init__(self, signal: str) -> None:
         self.signal = signal
@@ -194,7 +194,7 @@ class _Gates:
         return self.graph.mux(resets ^ active ^ 1, following, value)
 
     def random_values(self, patterns: Sequence[Mapping[int, int]], generator: random.Random) -> dict[int, int]:
-        """Return values of all variables: those of ``patterns``, then random ones."""
+        """Return values of all variables: first those of ``patterns``, then random ones."""
         values: dict[int, int] = {}
         for node, gate in enumerate(self.graph.nodes):
             if gate.kind is GateKind.INPUT:
@@ -207,12 +207,12 @@ class _Gates:
 
 
 def pin_name(pin: Pin) -> str:
-    """Return ``instance.port``, or the port of the module itself."""
+    """Return ``instance.port``, or just the port name for a port of the module itself."""
     return ".".join(filter(None, pin))
 
 
 class _Induction:
-    """One attempt of induction, in which classes are refined."""
+    """One attempt at the induction; classes are split until they are inductive."""
 
     def __init__(self, task: CorrespondenceTask, prover: Prover, *, named: bool) -> None:
         self._task = task
@@ -242,7 +242,7 @@ class _Induction:
                 return difference
 
     def _wrong_start(self) -> NetDifference | None:
-        """Return a register whose namesake has another initial value."""
+        """Return a difference if registers of the same name have different initial values."""
         for (_, net), (_, other) in self._same_names() if self._named and self._task.starts else ():
             register, image = self._task.definition.registers[net], self._task.image.registers[other]
             if register.start != image.start:
@@ -254,7 +254,10 @@ class _Induction:
         return None
 
     def _first_classes(self) -> dict[StateBit, int]:
-        """Return the class of each bit: by name (negative, never refined), or by clock, initial value and reset."""
+        """Return a class number for each bit: negative numbers (by name) are never split, others are.
+
+        Bits without a register of the same name are classified by clock, initial value and reset.
+        """
         keys: dict[StateBit, tuple[object, ...]] = {}
         cleared = self._cleared()
         for bit in self._bits:
@@ -272,7 +275,7 @@ class _Induction:
         return {bit: numbers[key] for bit, key in keys.items()}
 
     def _cleared(self) -> set[StateBit]:
-        """Return the definition's bits that an inverted (active-low) input resets."""
+        """Return the definition's register bits that become constant under a reset that is active-low in the image."""
         resets = [pin_name(pair.definition) for pair in self._task.inputs if pair.inverted and not pair.definition[0]]
         values = self._free.random_values((), self._generator)
         mask = (1 << _CASES) - 1
@@ -295,7 +298,7 @@ class _Induction:
                 yield (DEFINITION, net), (IMAGE, net_of_image)
 
     def _refine(self) -> None:
-        """Split classes whose members get different next values in random states, until none is split."""
+        """Split classes whose members have different next values in random states, until no class is split."""
         count = 0
         while count != (count := len(set(self._classes.values()))):
             graph = self._free.graph
@@ -364,7 +367,7 @@ class _Induction:
         }
 
     def _given(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
-        """Return the inputs and registers that a word depends on, as numbers."""
+        """Return a counterexample's values of the inputs and registers on which a signal depends, by name."""
         needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))
         given: dict[str, int] = {}
         for name, literals in gates.ports.items():

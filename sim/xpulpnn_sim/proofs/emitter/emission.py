@@ -46,7 +46,7 @@ write_json netlist.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmissionSource:
-    """A module to prove: its RTLIL, its Verilog, and the interfaces of its submodules."""
+    """A module to prove: its RTLIL, its Verilog, and the ports of its submodules."""
 
     name: str  # Verilog module
     rtlil: str  # text of one module
@@ -56,7 +56,7 @@ class EmissionSource:
 
 
 def emission_sources(design: EmittedVerilog) -> list[EmissionSource]:
-    """Return the modules of a design; a module that several components share occurs once for each RTLIL."""
+    """Return the modules of a design; a module that several components share occurs once for each distinct RTLIL."""
     modules = design.manifest["modules"]
     sources: list[EmissionSource] = []
     for name, described in modules.items():
@@ -77,7 +77,7 @@ Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # source, logic of
 
 
 def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
-    """Yield the logic of modules of one design; raise :class:`ToolError` if Yosys rejects a text."""
+    """Yield the logic of the modules of a design; raise :class:`ToolError` if Yosys rejects RTLIL or Verilog."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
         folder = Path(name)
         definitions = [f"{source.name}$definition{number}" for number, source in enumerate(sources)]
@@ -97,7 +97,7 @@ def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
 
 
 def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Return port directions under all names that a port may have in RTLIL."""
+    """Return the directions of ports under all names that a port may have in RTLIL."""
     return {
         module: {port.removesuffix(end): direction for port, direction in ports.items() for end in ("_n", "_", "")}
         for module, ports in directions.items()
@@ -105,10 +105,10 @@ def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, 
 
 
 def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = True) -> Outcome:
-    """Compare RTLIL and Verilog of a module.
+    """Prove that RTLIL and Verilog of a module are equivalent, or find a difference.
 
-    The outcome's facts count ``bits`` (of outputs, registers and submodule inputs) and ``bits_by_sat`` (decided by the
-    SAT solver); ``reason`` and ``counterexample`` describe a difference.
+    The facts of the outcome are ``bits`` (number of bits of outputs, registers and submodule inputs) and
+    ``bits_by_sat`` (number that the SAT solver decided); ``reason`` and ``counterexample`` describe a difference.
     """
     began = time.monotonic()
     source, definition, _ = elaborated
@@ -158,7 +158,7 @@ def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str
 
 
 class _UnequalError(Exception):
-    """Ports or instances that do not correspond."""
+    """Ports or instances of RTLIL and Verilog do not correspond."""
 
 
 def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
@@ -174,7 +174,7 @@ def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
 
 
 def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, str]:
-    """Return the Verilog name of each RTLIL instance; the empty name is the module itself."""
+    """Return the Verilog name of each instance in RTLIL; the empty name stands for the module itself."""
     written = {match["name"]: match["type"] for match in _INSTANCE.finditer(source.rtlil)}
     order = [name for name, _ in source.instances if name in emitted]
     if sorted(written.values()) != sorted(emitted.values()) or len(order) != len(emitted):
@@ -191,7 +191,7 @@ def _instances(source: EmissionSource, emitted: Mapping[str, str]) -> dict[str, 
 def _pairs(
     definition: Mapping[Pin, list[int]], image: Mapping[Pin, list[int]], names: Mapping[str, str], *, required: bool
 ) -> Iterator[Pair]:
-    """Yield corresponding ports; all must correspond, except unused outputs of instances."""
+    """Yield pairs of corresponding ports; without ``required``, ports of instances may lack a counterpart."""
     left = set(image)
     for (instance, port), nets in definition.items():
         if not nets:

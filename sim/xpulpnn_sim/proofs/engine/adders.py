@@ -1,7 +1,7 @@
-"""Gate graphs that keep full adders visible, and recognition of final adders of any structure.
+"""Gate graphs in which full adders stay visible, and recognition of a final adder of any structure.
 
-Majorities (carries of full adders) are nodes even if the netlist has them as ANDs and ORs, as
-:mod:`~xpulpnn_sim.proofs.engine.algebra` needs. Decision diagrams prove carries equal.
+Majorities (the carries of full adders) are nodes even if the netlist computes them with ANDs and ORs, as
+:mod:`~xpulpnn_sim.proofs.engine.algebra` needs them. Binary decision diagrams prove that carries are equal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKin
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 
 Cut = tuple[tuple[int, ...], int]
-"""A cut: up to three leaf nodes and the truth table of a node over them, first leaf least significant."""
+"""A cut of a node: up to three leaf nodes, and the node's truth table over them (first leaf least significant)."""
 
 _LEAF_TABLES = (0b10101010, 0b11001100, 0b11110000)
 _ALL = 0b11111111
@@ -21,7 +21,7 @@ _MOST_CUTS = 8
 
 @cache
 def _table(function: int, where: tuple[int, ...]) -> int:
-    """Return the truth table ``function`` over leaves at the positions ``where`` of a longer list."""
+    """Return a truth table over three variables of ``function``, whose inputs are the variables ``where``."""
     table = 0
     for row in range(8):
         index = sum((row >> place & 1) << number for number, place in enumerate(where))
@@ -30,7 +30,7 @@ def _table(function: int, where: tuple[int, ...]) -> int:
 
 
 def _majority_tables() -> dict[int, tuple[int, int, int]]:
-    """Return the truth tables of majorities, with the inversions of the three leaves."""
+    """Return the truth tables of the majority of three leaves that may be inverted, each with these inversions."""
     tables: dict[int, tuple[int, int, int]] = {}
     for pattern in range(8):
         flips = (pattern & 1, pattern >> 1 & 1, pattern >> 2)
@@ -43,7 +43,7 @@ _MAJORITIES = _majority_tables()
 
 
 class AdderGraph(GateGraph):
-    """A gate graph that detects majorities, and knows level and cuts of each node."""
+    """A gate graph that detects majorities and stores the level and the cuts of each node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,21 +51,21 @@ class AdderGraph(GateGraph):
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
     def level(self, node: int) -> int:
-        """Return the longest distance from an input, 0 for an input."""
+        """Return the longest distance of a node from an input, which has level 0."""
         return self._levels.get(node, 0)
 
     def cuts(self, node: int) -> tuple[Cut, ...]:
-        """Return the known functions of a node over up to three others."""
+        """Return the cuts of a node that are known: up to three leaf nodes and the node's truth table over them."""
         return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
 
     def has_majority(self, operands: Iterable[int]) -> bool:
-        """Return whether a node computes the majority of three literals or its inverse."""
+        """Return whether the graph has a node for the majority of three literals or its inverse."""
         x, y, z = sorted(operands)
         flip = x & 1
         return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
 
     def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
-        """Return whether a node is the AND of two non-inverted literals, or of both inverted."""
+        """Return whether the graph has the AND of two nodes, or of both inverted if ``inverted``."""
         x, y = sorted(operand & ~1 for operand in operands)
         return (GateKind.AND, (x | inverted, y | inverted)) in self._known
 
@@ -104,7 +104,7 @@ _MOST_NODES = 200_000
 
 
 class Diagrams:
-    """Binary decision diagrams; 0 and 1 are the constants, equal numbers are equal functions."""
+    """Binary decision diagrams; a function is a number, equal functions have equal numbers, 0 and 1 are constants."""
 
     def __init__(self) -> None:
         self._nodes: list[tuple[int, int, int]] = [(1 << 60, 0, 0), (1 << 60, 1, 1)]
@@ -113,7 +113,7 @@ class Diagrams:
         self._order: dict[int, int] = {}
 
     def variable(self, name: int) -> int:
-        """Return the function of variable ``name``; variables are ordered by first use."""
+        """Return the function that equals the variable ``name``; variables are ordered by their first use."""
         return self._node(self._order.setdefault(name, len(self._order)), 0, 1)
 
     def choose(self, condition: int, high: int, low: int) -> int:
@@ -134,7 +134,7 @@ class Diagrams:
         return known
 
     def inverted(self, function: int, flip: int) -> int:
-        """Return the function, or its complement if ``flip`` is 1."""
+        """Return the complement of a function if ``flip`` is 1, else the function."""
         return self.choose(function, 0, 1) if flip else function
 
     def majority(self, x: int, y: int, z: int) -> int:
@@ -147,7 +147,7 @@ class Diagrams:
         return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
 
     def of(self, graph: GateGraph, literal: int, known: dict[int, int]) -> int | None:
-        """Return the function of a literal over known nodes; None if it depends on other inputs."""
+        """Return the function of a literal in terms of the nodes ``known``; None if it depends on other inputs."""
         stack = [literal >> 1]
         while stack:
             node = stack[-1]
@@ -189,10 +189,10 @@ _Column = tuple[int, ...]  # up to two literals
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A partly recognised adder with the operands of its columns.
+    """The lower columns of an adder that have been recognised, each with its operands.
 
-    ``carry`` is the carry into the next column as a decision diagram over lower operands, ``functions`` has the
-    diagrams of known nodes.
+    ``carry`` is the carry into the next column as a decision diagram over the operands, and ``functions`` has the
+    diagrams of nodes.
     """
 
     carry: int
@@ -201,14 +201,14 @@ class _Chain:
 
 
 class _Recogniser:
-    """Follows the carries of an adder from the lowest column."""
+    """Recognises an adder by following its carries upwards from the lowest column."""
 
     def __init__(self, graph: GateGraph) -> None:
         self._graph = graph
         self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
-        """Return the columns of the adder that starts at the first bit, for each interpretation."""
+        """Return the operands of each column of the adder that starts at the first bit, for each interpretation."""
         if not self._is_sum(bits[0]):
             return []
         x, y = self._graph.nodes[bits[0] >> 1].operands
@@ -218,7 +218,7 @@ class _Recogniser:
         return [chain.columns for chain in chains]
 
     def _column(self, chain: _Chain, bit: int) -> Iterator[_Chain]:
-        """Yield the chain with one more column, for each interpretation of the column's operands."""
+        """Yield the chain with one more column, once for each interpretation of the column's operands."""
         whole = self._diagrams.of(self._graph, bit, chain.functions)
         if whole is not None and chain.carry in (whole, self._diagrams.inverted(whole, 1)):
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))
@@ -263,9 +263,9 @@ class _Recogniser:
 def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:
     """Yield variants of ``bits`` in which the final adder, if there is one, is a ripple-carry adder of full adders.
 
-    A column of an adder is the XOR of its operands and its carry-in. From the lowest column up, decision diagrams over
-    the adder's operands prove each carry equal to the majority of the column below, so that a variant is the same
-    function. All kinds of prefix adders are recognised. Several interpretations of the columns give several variants.
+    Bit ``i`` of a sum is the XOR of the operands of column ``i`` and of the carry into it. From the lowest column up,
+    decision diagrams prove each carry equal to the majority of the column below, so that a variant computes the same
+    function. All types of prefix adders are recognised. Several interpretations of the columns give several variants.
     """
     for start in range(len(bits) - 1):
         try:

@@ -1,10 +1,10 @@
 """Prove that a word of gates equals a polynomial of its inputs modulo ``2**n``, for n bits up to 64.
 
-The word is the sum of its bits times powers of two. From the outputs down, each XOR of two or three operands is
-replaced by their sum minus twice their carry. The netlist usually adds this carry one column higher, where both cancel:
-adders vanish without products of sums, and products of input bits remain. As the polynomial without squares of a
-Boolean function is unique, the word is right if and only if it is the expected one. This decides wide multipliers too,
-for which SAT does not finish. It gives up if the polynomial grows too large.
+The word is the sum of its bits times powers of two. From the outputs to the inputs, each XOR of two or three operands
+is replaced by their sum minus twice their carry. The netlist usually adds this carry one column higher, where the two
+terms cancel: adders vanish without products of sums, and products of input bits remain. A Boolean function has a unique
+polynomial without squares, so that the word is correct if and only if the remaining polynomial is the expected one. The
+method also decides wide multipliers, for which SAT does not finish. It gives up if the polynomial grows too large.
 """
 
 import heapq
@@ -24,9 +24,10 @@ _MOST_GATES = 128
 
 
 def constant_gates(graph: GateGraph, bits: Sequence[int]) -> dict[int, int]:
-    """Return nodes below ``bits`` that are proved constant, with their values.
+    """Return nodes in the fan-in of ``bits`` that are proved constant, with their values.
 
-    Decision diagrams prove candidates from random simulation that depend on few gates; other nodes may be constant too.
+    Random simulation finds candidates; decision diagrams prove those that depend on few gates. Other nodes may be
+    constant too.
     """
     cone = graph.cone(bits)
     generator = random.Random(1)
@@ -60,7 +61,7 @@ MOST_TERMS = 6_000  # needed for dot products
 
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))
-"""Interpretations of XORs as half adders, with plain or inverted carries, instead of full adders."""
+"""Tried in turn: an XOR is a half adder if its carry, not inverted (False) or inverted (True), is in the graph."""
 
 _XOR3 = frozenset({0b10010110, 0b01101001})
 
@@ -89,7 +90,7 @@ def times(x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
-    """Return the value of a word of literals, lowest first."""
+    """Return the value of a word of literals as a polynomial; the lowest bit is first."""
     weights = [1 << place for place in range(len(bits))]
     if signed:
         weights[-1] = -weights[-1]
@@ -98,7 +99,7 @@ def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
 
 @dataclass(slots=True, kw_only=True)
 class _Reduction:
-    """A polynomial whose variables are replaced from the outputs down."""
+    """A polynomial in which variables of gates are replaced by their operands, from outputs to inputs."""
 
     graph: AdderGraph
     constants: Mapping[int, int]
@@ -164,7 +165,10 @@ class _Reduction:
         return plus([(1, times(x, y)), (1, times(x, z)), (1, times(y, z)), (-2, times(times(x, y), z))])
 
     def _sum(self, node: int) -> Polynomial:
-        """Return operands minus twice their carry; of three operands if their majority exists, else of two."""
+        """Return an XOR as the sum of its operands minus twice their carry.
+
+        There are three operands if the graph has the majority of them, else two.
+        """
         leaves, inverted = self.graph.nodes[node].operands, 0
         carry = None
         is_half = any(self.graph.has_half_adder(leaves, inverted=is_inverted) for is_inverted in self.halves)
@@ -182,7 +186,7 @@ class _Reduction:
         return plus([(1, {_ONE: 1}), (-1, total)]) if inverted else total
 
     def _conjunction(self, x: int, y: int) -> Polynomial:
-        """Return a product, in terms of the AND of the non-inverted operands, which half adders have as carry."""
+        """Return an AND in terms of the AND of its operands without inversions, which is the carry of half adders."""
         if not (x | y) & 1:
             return self.products.get((x, y)) or times(literal(x), literal(y))
         both = (-1, literal(self.graph.and_(x & ~1, y & ~1)))
@@ -192,7 +196,7 @@ class _Reduction:
 
 
 def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
-    """Return products of non-inverted literals that are sums, since their AND with some inversions is constant 0."""
+    """Return the products of two literals that equal sums, as the AND with some literals inverted is constant 0."""
     products: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
         kind, operands = graph.nodes[node]
@@ -207,7 +211,7 @@ def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tup
 def prove(
     graph: AdderGraph, bits: Sequence[int], expected: Polynomial, *, timeout_s: float, most_terms: int = MOST_TERMS
 ) -> frozenset[int] | None:
-    """Return None if the word equals the polynomial ``expected`` for all inputs, else inputs of a counterexample."""
+    """Return None if the word equals the polynomial for all inputs, else the inputs that are 1 in a counterexample."""
     constants = constant_gates(graph, bits)
     reduction = partial(
         _Reduction,

@@ -29,7 +29,7 @@ _REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME = "$_DFF_P_", "$anyconst", "$anyse
 
 
 class ClockedGates:
-    """Gates, word adders and word multipliers in topological order, with registers on one clock.
+    """Gates, word-level adders and multipliers in topological order, and registers with one clock.
 
     Raises :class:`ToolError` for combinational loops.
     """
@@ -62,7 +62,7 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
 
 
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
-    """Return the gates without the modules ``left_out``; their pins and all other signals become ports."""
+    """Return the gates of a module without the modules ``left_out``, whose pins become ports, as do all signals."""
     cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
@@ -73,7 +73,7 @@ def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Y
 
 
 class ClockCycle:
-    """One clock cycle of gates as graph nodes, made on demand."""
+    """One clock cycle of a netlist as nodes of a gate graph, which are added when they are requested."""
 
     def __init__(
         self, graph: GateGraph, gates: ClockedGates, inputs: Mapping[str, Sequence[int]], state: Mapping[int, int]
@@ -94,11 +94,11 @@ class ClockCycle:
         return dict(zip(registers, self.nets(registers.values()), strict=True))
 
     def variables(self) -> dict[int, int]:
-        """Return the literals of undriven nets met so far."""
+        """Return the literals of those undriven nets that have been used."""
         return {net: literal for net, literal in self._known.items() if net not in self._gates.drivers}
 
     def nets(self, nets: Iterable[int]) -> list[int]:
-        """Return the literals of nets; undriven nets and undefined bits are variables."""
+        """Return the literals of nets; undriven nets and undefined bits become variables."""
         targets = list(nets)
         known, drivers, reads = self._known, self._gates.drivers, self._gates.reads
         cone: set[int] = set()
@@ -130,7 +130,7 @@ class ClockedGraph(GateGraph):
         self.follow(self.first, FALSE)
 
     def register(self, reset: int | None) -> int:
-        """Return a new register with the reset value 0, 1 or (None) any; :meth:`follow` sets its next value."""
+        """Return a new register with the reset value 0, 1 or, for None, any; :meth:`follow` sets its next value."""
         latch = value = self.input()
         self.latches[latch] = (FALSE, reset or 0)
         if reset is None:
@@ -143,7 +143,7 @@ class ClockedGraph(GateGraph):
         self.latches[latch] = (following, self.latches[latch][1])
 
     def constants(self, width: int) -> Word:
-        """Return a word of inputs that keep their value of the first cycle."""
+        """Return a word of inputs that have the same value in all cycles."""
         word = [self.register(None) for _ in range(width)]
         for literal in word:
             self.follow(literal, literal)
@@ -152,7 +152,7 @@ class ClockedGraph(GateGraph):
     def place(
         self, gates: ClockedGates, given: Mapping[str, Sequence[int]], starts: Mapping[int, int | None]
     ) -> ClockCycle:
-        """Add an instance of a netlist with its own registers; ``starts`` are initial values, all others are any."""
+        """Add an instance of a netlist with registers; those not in ``starts`` have any initial value."""
         state = {net: self.register(starts.get(net)) for net in gates.registers}
         cycle = ClockCycle(self, gates, given, state)
         for net, following in cycle.next_state().items():
@@ -160,7 +160,7 @@ class ClockedGraph(GateGraph):
         return cycle
 
     def after_reset(self, gates: ClockedGates, reset: str) -> dict[int, int]:
-        """Return the registers that a reset cycle sets from any state, and their values."""
+        """Return the registers to which a cycle of reset gives a fixed value from any state, with these values."""
         following = ClockCycle(self, gates, {reset: [TRUE]}, {}).next_state()
         return {net: literal for net, literal in following.items() if literal <= TRUE}
 
@@ -168,7 +168,7 @@ class ClockedGraph(GateGraph):
         return to_aiger(self, outputs, self.latches)
 
     def replay(self, frames: Iterable[Collection[int]], signals: Mapping[str, Word]) -> list[dict[str, int]]:
-        """Return signal values in each cycle from reset, given the inputs that are 1."""
+        """Return the values of signals in each cycle from reset, given the inputs that are 1 in each cycle."""
         values_of_cycles: list[dict[str, int]] = []
         for given in cycles_from_reset(self, self.latches, frames):
             values = iter(self.evaluate(given, [literal for word in signals.values() for literal in word]))
@@ -179,7 +179,7 @@ class ClockedGraph(GateGraph):
 
 
 def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
-    """Return the output literals of a Yosys gate, adder or multiplier, given the literals of nets."""
+    """Return the literals of the outputs of a Yosys gate, adder or multiplier; ``literal`` gives those of nets."""
     if cell.type in OPERATIONS:
         pins, operation = OPERATIONS[cell.type]
         return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]

@@ -1,7 +1,7 @@
 """Graphs of AND, XOR and majority gates, for proofs and simulation.
 
-A literal is an integer: twice the number of a node, plus one if it is inverted. Equal gates are one node, constants are
-folded, inversions are moved out of XORs.
+A literal is an integer: twice the number of a node, plus one if it is inverted. Equal gates share a node, constants are
+folded, and inversions are moved from the inputs of an XOR to its output.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Word = list[int]  # literals, lowest bit first
 
 
 class GateKind(IntEnum):
-    """Function of a node. XORs precede the carries in their algebraic replacement."""
+    """Function of a node; XORs have lower numbers than carries, as ``algebra`` replaces them first."""
 
     CONSTANT = 0
     INPUT = 1
@@ -94,7 +94,7 @@ class GateGraph:
         return (self._gate(GateKind.MAJORITY, operands) if known is None else known << 1) ^ flip
 
     def all(self, literals: Iterable[int]) -> int:
-        """Return the AND of all literals, as a balanced tree."""
+        """Return the AND of literals, built as a balanced tree."""
         level = list(literals)
         while len(level) > 1:
             odd = level[len(level) & ~1 :]
@@ -102,18 +102,18 @@ class GateGraph:
         return level[0] if level else TRUE
 
     def any(self, literals: Iterable[int]) -> int:
-        """Return the OR of all literals, as a balanced tree."""
+        """Return the OR of literals, built as a balanced tree."""
         return self.all(literal ^ 1 for literal in literals) ^ 1
 
     def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
         return self.all(self.xor(bit, other) ^ 1 for bit, other in zip(x, y, strict=True))
 
     def is_value(self, word: Iterable[int], value: int) -> int:
-        """Return a literal that is 1 if the word has the value."""
+        """Return a literal that is 1 if the word has this value."""
         return self.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
-        """Return the sum of two words and a carry, modulo the longer width, as a row of full adders."""
+        """Return the sum of two words and a carry as a chain of full adders; it is as wide as the longer word."""
         width = max(len(x), len(y))
         total: list[int] = []
         for bit, other in zip(extended(x, width), extended(y, width), strict=True):
@@ -128,7 +128,7 @@ class GateGraph:
         return [self.mux(condition, low, high) for high, low in zip(word, other, strict=True)]
 
     def multiply(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
-        """Return the product of two unsigned words modulo ``2**width``, as an array of full adders."""
+        """Return the product of two unsigned words modulo ``2**width``, built as an array of full adders."""
         total = [FALSE] * width
         for place, bit in enumerate(y[:width]):
             end = min(place + len(x), width)
@@ -137,7 +137,7 @@ class GateGraph:
         return total
 
     def evaluate(self, values: Mapping[int, Any], literals: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
-        """Return the values of literals, given those of input literals (others are 0).
+        """Return the values of literals for given values of input literals (inputs without a value are 0).
 
         A value is an integer with one bit per case, as many as in ``ones``, or of any type with the same operators.
         """
@@ -161,7 +161,7 @@ class GateGraph:
         return [literal(target) for target in targets]
 
     def replaced(self, literals: Sequence[int], values: Mapping[int, int]) -> list[int]:
-        """Return literals with some inputs replaced by other literals."""
+        """Return literals in which some inputs are replaced by other literals."""
         known = {0: FALSE}
         make = {GateKind.AND: self.and_, GateKind.XOR: self.xor, GateKind.MAJORITY: self.majority}
 
@@ -177,7 +177,7 @@ class GateGraph:
         return list(map(literal, literals))
 
     def random_case(self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random) -> frozenset[int] | None:
-        """Return the inputs that are 1 in a random case where a pair differs; None if no case shows a difference."""
+        """Return the inputs that are 1 in a random case in which a pair of literals differs; None if none is found."""
         flat = [literal for pair in pairs for literal in pair]
         values = {variable: generator.getrandbits(cases) for variable in self.variables(flat)}
         results = self.evaluate(values, flat, (1 << cases) - 1)
@@ -188,11 +188,11 @@ class GateGraph:
         return frozenset(variable for variable, value in values.items() if value >> case & 1) if wrong else None
 
     def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
-        """Return the value of a word where the input literals ``ones`` are 1 and others are 0."""
+        """Return the value of a word if the input literals ``ones`` are 1 and all others are 0."""
         return self.numbers(ones, [word])[0]
 
     def numbers(self, ones: Iterable[int], words: Iterable[Iterable[int]]) -> list[int]:
-        """Return the values of words where the input literals ``ones`` are 1, in one pass over the graph."""
+        """Return the values of words if the input literals ``ones`` are 1, evaluated together."""
         word_lists = [list(word) for word in words]
         bits = iter(self.evaluate(dict.fromkeys(ones, 1), [literal for word in word_lists for literal in word]))
         return [sum(next(bits) << place for place in range(len(word))) for word in word_lists]
@@ -220,7 +220,7 @@ class GateGraph:
 
 
 def counting_pattern(place: int, cases: int) -> int:
-    """Return a word of ``cases`` bits, where bit i is bit ``place`` of i."""
+    """Return an integer of ``cases`` bits; its bit ``i`` is the bit ``place`` of the number ``i``."""
     period = 2 << place
     return ((1 << (1 << place)) - 1 << (1 << place)) * (((1 << cases) - 1) // ((1 << period) - 1))
 
@@ -230,7 +230,7 @@ def literals_of(value: int, width: int) -> list[int]:
 
 
 def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
-    """Extend a word to ``width`` by its sign or zeros, or truncate it."""
+    """Extend a word to ``width`` bits by its sign or zeros, or truncate it."""
     fill = word[-1] if signed and word else FALSE
     return [*word, *[fill] * (width - len(word))][:width]
 
@@ -239,7 +239,7 @@ Operation = Callable[..., int]  # returns the output literal of a cell, given th
 
 
 def _operation(table: int, inputs: int) -> Operation:
-    """Return the operation of a truth table with one input, with two, or of a multiplexer."""
+    """Return the graph operation of a gate with one or two inputs, or of a multiplexer, by its truth table."""
     if inputs == 1:
         flip = table & 1
         return lambda graph, a: a ^ flip

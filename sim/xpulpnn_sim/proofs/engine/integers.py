@@ -1,6 +1,6 @@
-"""Exact integers of gates: two's complement words that grow so that no bit is lost.
+"""Exact integers made of gates: two's complement words that grow so that no bit is lost.
 
-A number is a list of literals, lowest bit first; the last one is the sign, which repeats without end. Arguments
+A number is a list of literals, lowest bit first; the last literal is the sign, which repeats without end. Arguments
 ``width`` are numbers of bits.
 """
 
@@ -16,7 +16,7 @@ Number = list[int]  # literals of an exact integer, never empty
 
 
 def trimmed(number: Sequence[int]) -> Number:
-    """Remove repetitions of the sign."""
+    """Remove repetitions of the sign bit."""
     end = len(number)
     while end > 1 and number[end - 1] == number[end - 2]:
         end -= 1
@@ -38,7 +38,6 @@ def unsigned(literals: Sequence[int]) -> Number:
 
 
 def low(number: Sequence[int], width: int) -> list[int]:
-    """Return the low ``width`` bits."""
     return [*number, *[number[-1]] * (width - len(number))][:width]
 
 
@@ -49,7 +48,7 @@ class Integers:
         self._opaque: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Number] = {}
 
     def is_true(self, number: Sequence[int]) -> int:
-        """Return a literal that is 1 if the number is not 0."""
+        """Return a literal that is 1 if the number is not zero."""
         return reduce(self.graph.or_, number, FALSE)
 
     def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:
@@ -68,7 +67,7 @@ class Integers:
         return trimmed([gate(bit, other) for bit, other in zip(low(x, width), low(y, width), strict=True)])
 
     def multiply(self, x: Number, y: Number) -> Number:
-        """Return ``x * y``, with a row of the longer number for each bit of the other."""
+        """Return ``x * y`` as a sum of shifted copies of the longer number, one for each bit of the shorter one."""
         x, y = sorted((x, y), key=lambda number: (-len(number), self._cases(number), number))
         if self._opaque_products:
             return self.opaque("product", x, y, 64)
@@ -85,14 +84,14 @@ class Integers:
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
     def left(self, x: Number, places: Number) -> Number:
-        """Return ``x << places`` for non-negative ``places``."""
+        """Return ``x << places``; ``places`` must not be negative."""
         for index, bit in enumerate(places[:-1]):
             moved = [FALSE] * (1 << index) + x
             x = self.choose(bit, moved, x)
         return x
 
     def right(self, x: Number, places: Number) -> Number:
-        """Return ``x >> places``, rounded down, for non-negative ``places``."""
+        """Return ``x >> places``, rounded down; ``places`` must not be negative."""
         for index, bit in enumerate(places[:-1]):
             x = self.choose(bit, x[1 << index :] or x[-1:], x)
         return x
@@ -118,11 +117,11 @@ class Integers:
         return self.choose(x[-1], self.add(self.invert(x), constant(1)), x)
 
     def extended(self, bits: Sequence[int], signed: int) -> Number:
-        """Return bits as a number that is signed if the literal ``signed`` is 1."""
+        """Return bits as a number; it is signed if the literal ``signed`` is 1."""
         return trimmed([*bits, self.graph.and_(bits[-1], signed)])
 
     def zero_extended(self, x: Number, width: Number) -> Number:
-        """Return the low ``width`` bits as an unsigned integer."""
+        """Return the low ``width`` bits of a number as an unsigned integer."""
         size = known(width)
         if size is not None:
             return unsigned(low(x, size))
@@ -130,7 +129,7 @@ class Integers:
         return self.bitwise("&", unsigned(low(x, most)), self.ones(width))
 
     def sign_extended(self, x: Number, width: Number) -> Number:
-        """Return the low ``width`` bits as a signed integer."""
+        """Return the low ``width`` bits of a number as a signed integer."""
         size = known(width)
         if size is not None:
             return trimmed(low(x, size))
@@ -141,13 +140,13 @@ class Integers:
         return self.choose(negative, self.bitwise("|", value, self.invert(self.ones(width))), value)
 
     def ones(self, count: Number) -> Number:
-        """Return ``2 ** count - 1`` for non-negative ``count``."""
+        """Return ``2 ** count - 1``; ``count`` must not be negative."""
         return self.subtract(self.left(constant(1), count), constant(1))
 
     def opaque(self, name: str, x: Number, y: Number, width: int = 33) -> Number:
-        """Return a free function ``name`` of two numbers, with values of ``width`` bits.
+        """Return an unspecified function ``name`` of two numbers, with values of ``width`` bits.
 
-        Equal arguments give the equal result, which suffices for a unit that is proved elsewhere.
+        Equal arguments give equal results, which suffices for a unit that is proved elsewhere.
         """
         key = (name, tuple(x), tuple(y))
         if key not in self._opaque:
@@ -160,6 +159,6 @@ class Integers:
         return self._opaque[key]
 
     def power(self, exponent: Number) -> Number:
-        """Return ``2 ** exponent``; any value for a negative exponent."""
+        """Return ``2 ** exponent``, or any value if the exponent is negative."""
         size = known(exponent)
         return constant(1 << max(size, 0)) if size is not None else self.left(constant(1), exponent)

@@ -1,4 +1,4 @@
-"""Outcomes of proofs, their storage on disk, and readable counterexamples."""
+"""Outcomes of proofs: verdicts, storage on disk, and counterexamples as text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ from xpulpnn_sim.tools.results import Results
 from xpulpnn_sw.assembly.disasm import disassemble
 
 PROVED, PASSED, FAILED, REFUTED, UNDECIDED = "proved", "passes", "FAILS", "REFUTED", "time is up"
-"""Verdicts: proved for every cycle; no violation in searched cycles; violated; refuted by a case; timeout."""
+"""Verdicts: true in every cycle; true in the searched cycles; violated; refuted by a counterexample; timeout."""
 
 VACUOUS = "assumptions cannot be met"  # verdict: the assumptions are contradictory
 
@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Verdict on a claim, property, instruction or module."""
+    """Verdict on a claim, a property, an instruction or a module."""
 
     name: str
     verdict: str
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Outcomes in a folder, each under a key of everything that determines it."""
+    """Outcomes stored in a folder, each under a key of everything that determines it."""
 
     folder: Path
     timeout_s: float  # search limit; stored timeouts of shorter limits are retried
@@ -69,7 +69,7 @@ class Ledger:
         key: Callable[[Item], str],
         jobs: int = 1,
     ) -> Iterator[Outcome]:
-        """Yield outcomes of earlier runs, then those of ``prover(item, shared)`` for other items as they complete."""
+        """Yield stored outcomes, then those of ``prover(item, shared)`` for the remaining items as they complete."""
         open_items: list[Item] = []
         for item in items:
             outcome = self.find(name(item), key(item))
@@ -86,7 +86,7 @@ WAVEFORM = "example.vcd"  # waveform of a counterexample, in the folder of the c
 
 
 def counterexample_lines(outcome: Outcome, hidden: Sequence[str] = ("clk",)) -> list[str]:
-    """Return a counterexample as lines: its retiring instructions, or the nonzero ports of each cycle."""
+    """Return a counterexample as lines of text: its retiring instructions, or the nonzero ports in each cycle."""
     if outcome.trace and "rvfi_valid" in outcome.trace[0]:
         return retirements(outcome.trace)
     lines: list[str] = []
@@ -99,7 +99,7 @@ def counterexample_lines(outcome: Outcome, hidden: Sequence[str] = ("clk",)) -> 
 
 
 def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return a line with the retirement port's fields for each retiring instruction."""
+    """Return a line of text with the fields of the retirement port for each retiring instruction."""
     lines: list[str] = []
     for cycle, values in enumerate(trace):
         if not values.get("rvfi_valid"):

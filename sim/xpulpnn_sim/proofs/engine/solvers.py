@@ -1,4 +1,4 @@
-"""Decide with ABC or Yosys' SAT solver whether a literal can be 1, in a single case or in cycles from reset.
+"""Decide with ABC or Yosys' SAT solver whether a literal can be 1, in one case or in cycles from reset.
 
 Graphs with registers are passed as AIGER files; a counterexample consists of inputs of the graph.
 """
@@ -17,18 +17,18 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKin
 from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
 Latches = Mapping[int, tuple[int, int]]
-"""Next-value literal and reset value of each register, by its literal."""
+"""Literals of the next value, and reset value, of each register by its literal."""
 
 
 class Aiger(NamedTuple):
-    """A binary AIGER file, and the graph literals of its inputs."""
+    """Content of a binary AIGER file, and the graph literals of its inputs."""
 
     content: bytes
     inputs: Sequence[int]
 
 
 def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None = None) -> Aiger:
-    """Write the cone of the outputs, with its inputs and registers, as AIGER."""
+    """Return the fan-in cone of the outputs, with its inputs and registers, as a binary AIGER file."""
     registers = latches or {}
     needed: dict[int, None] = {}
     cone: set[int] = set()
@@ -79,7 +79,7 @@ class _Conjunctions(GateGraph):
 def cycles_from_reset(
     graph: GateGraph, latches: Latches, frames: Iterable[Collection[int]]
 ) -> Iterator[dict[int, int]]:
-    """Yield values of inputs and registers in each cycle from reset, given the inputs that are 1."""
+    """Yield the values of inputs and registers in each cycle from reset, given the inputs that are 1 in it."""
     state = {literal: reset for literal, (_, reset) in latches.items()}
     for ones in frames:
         given = state | dict.fromkeys(ones, 1)
@@ -96,7 +96,7 @@ def read_outputs(path: Path) -> list[int]:
 
 
 def read_witness(text: str, inputs: Sequence[int]) -> list[frozenset[int]]:
-    """Return the inputs that are 1 in each cycle of ABC's counterexample (reset state, then a line per cycle)."""
+    """Return the inputs that are 1 in each cycle, from a counterexample file of ABC."""
     _state, *lines = text.splitlines() or [""]
     frames: list[frozenset[int]] = []
     for line in lines:
@@ -114,7 +114,7 @@ WITNESS = "counterexample.aiw"  # counterexample written by ABC
 _START_S = 60  # seconds for Yosys besides solving
 
 _GRACE_S, _LONG_GRACE_S = 15.0, 120.0
-"""Seconds beyond the limit for ABC to read, simplify and end; the second is for whole cores."""
+"""Seconds after the time limit in which ABC can read, simplify and exit; the second value is for whole cores."""
 
 _NO_STATE, _ALL_STATES = "Does not work for combinational networks", "reachable states are visited"
 
@@ -122,15 +122,15 @@ _SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"  # ABC commands that merge eq
 
 
 class GaveUpError(Exception):
-    """The time limit or a size limit was exceeded without a result."""
+    """A time or size limit was exceeded before there was a result."""
 
 
 class VacuousError(Exception):
-    """The assumptions of a claim are contradictory."""
+    """The assumptions of a claim contradict each other."""
 
 
 def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
-    """Return None if ABC proves the output constant 0, else inputs that are 1 in each cycle of a counterexample.
+    """Return None if ABC proves the output constant 0, else the inputs that are 1 in each cycle of a counterexample.
 
     Raises :class:`GaveUpError` on timeout.
     """
@@ -156,7 +156,10 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[
 
 
 def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> frozenset[int] | None:
-    """Return None if the literal is constant 0, else inputs for which it is 1; see :func:`ask_abc`."""
+    """Return None if the literal is constant 0, else the inputs that are 1 in a case in which the literal is 1.
+
+    Raises :class:`GaveUpError` on timeout.
+    """
     if literal <= TRUE:
         return frozenset() if literal else None
     frames = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
@@ -165,7 +168,7 @@ def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class CycleSearch:
-    """Runs of ABC on graphs of a core in a folder, up to a deadline."""
+    """Searches with ABC on graphs of a core, in a folder and up to a deadline."""
 
     abc: str
     folder: Path
@@ -177,10 +180,11 @@ class CycleSearch:
         return max(1.0, self.ends - time.monotonic())
 
     def search(self, read: str, first: int, last: int) -> tuple[int | None, int]:
-        """Search cycles from reset; return the cycle with an output of 1, and the last fully searched one, or -1.
+        """Search cycles from reset for an output that is 1.
 
-        The commands ``read`` read the graph; :data:`WITNESS` gets the inputs of a counterexample. Raises
-        :class:`ToolError` if ABC ends early without an answer.
+        Returns the cycle with that output or None, and the last fully searched cycle or -1. The commands ``read`` read
+        the graph; the file :data:`WITNESS` receives the inputs of a counterexample. Raises :class:`ToolError` if ABC
+        ends early without an answer.
         """
         (self.folder / WITNESS).unlink(missing_ok=True)
         limit = round(self._left_s)
@@ -201,7 +205,7 @@ class CycleSearch:
         return None, deepest
 
     def simplify(self, read: str, write: str) -> list[int]:
-        """Merge equivalent gates and registers; return the outputs of the remaining graph."""
+        """Merge equivalent gates and registers; return the output literals of the remaining graph."""
         commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
         run_abc(self.abc, commands, self.folder, timeout_s=self._left_s + _LONG_GRACE_S)
         if not (self.folder / write).exists():
@@ -212,7 +216,10 @@ class CycleSearch:
 def prove_equal(
     graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
 ) -> frozenset[int] | None:
-    """Return None if two words are always equal, else inputs for which they differ; use Yosys only."""
+    """Return None if two words are always equal, else the inputs that are 1 in a case in which they differ.
+
+    Only Yosys' SAT solver is used.
+    """
     differs = graph.any(graph.xor(bit, other) for bit, other in zip(*words, strict=True))
     if differs == FALSE:
         return None
@@ -240,7 +247,7 @@ _CASES = 1 << 10  # random cases tried before the solver
 
 
 def require_met(graph: GateGraph, assumed: int, *, timeout_s: int) -> None:
-    """Raise :class:`VacuousError` if a literal is constant 0, and :class:`GaveUpError` on timeout."""
+    """Raise :class:`VacuousError` if the literal ``assumed`` is constant 0, and :class:`GaveUpError` on timeout."""
     if (
         graph.random_case([(assumed, FALSE)], _CASES, Random(1)) is None
         and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None
