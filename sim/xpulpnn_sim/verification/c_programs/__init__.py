@@ -1,1 +1,1 @@
-"""Random C programs, compiled with and without the loop pass and by the compiler of this machine."""
+"""Random C programs, compiled for the core with and without the loop pass, and for this machine."""

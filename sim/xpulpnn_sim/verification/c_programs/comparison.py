@@ -1,4 +1,4 @@
-"""Random C programs, run three ways: compiled for this machine, for the core, and for the core with the loop pass."""
+"""Compile random C programs for this machine and for the core with and without the loop pass; compare results."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ from xpulpnn_sw.toolchain.build import Options, build
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """Source of programs."""
+    """Draws random C programs of one kind, and says how they are compiled."""
 
     draw: Callable[[int, Sequence[int]], str]  # text of a program that defines `program_SEED`, with some of its pieces
     pieces: tuple[int, ...]  # functions that may be left out
@@ -61,7 +61,7 @@ def _declared(seeds: Iterable[int]) -> str:
 
 
 def driver(seeds: Iterable[int]) -> str:
-    """Return a main function that prints the number of each program on a line, and the variables that all share."""
+    """Return the C text of a main function that prints the result of each program on a line."""
     calls = [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
     return "\n".join([_declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
 
@@ -85,7 +85,7 @@ static void watch(long most) {
 
 
 def _host_driver(seeds: Iterable[int]) -> str:
-    """Return a main function for this machine; it prints a mark for a program that runs for too long."""
+    """Return the C text of a main function for this machine, with limits for programs that run too long."""
     calls = [
         f'    if (sigsetjmp(given_up, 1)) puts("{seed} {_TOO_LONG}");\n'
         f"    else {{ watch({_MOST_BLOCKS}); unsigned value = program_{seed}(); watch(-1); "
@@ -100,7 +100,7 @@ BATCH = 20  # programs in one executable: linking and starting take longer than 
 ENGINES = ("iss", "rtl")
 _HOST_COMPILERS = ("gcc", "cc", "clang")
 _WITHOUT_DEBUG = ("-O1", "-O3")
-"""Levels without debug information, whose labels and directives stand between the instructions otherwise."""
+"""Levels compiled with ``-g0``, because debug information puts labels and directives between the instructions."""
 _LIMIT = 20_000_000  # instructions or cycles of an executable, at most
 _HOST_SECONDS = 600
 _MOST_BLOCKS = 50_000  # basic blocks that a program may run through
@@ -109,7 +109,7 @@ _TOO_LONG = "too-long"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Compiler, level and engine of programs."""
+    """Compiler, optimisation level and engine with which programs are compiled and run."""
 
     config: CoreConfig
     compiler: str  # `gcc` or `zig`
@@ -120,8 +120,6 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A program whose results differ."""
-
     seed: int
     setting: Setting  # how it was compiled
     host: str  # its result on this machine; empty if there is none
@@ -131,7 +129,6 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """Describe the failure in one line."""
         shown = [value or "no result" for value in (self.host, self.plain, self.passed)]
         where = f"{self.setting.compiler} {self.setting.level} on {self.setting.engine}"
         pieces = f" (pieces {','.join(map(str, self.pieces))})" if self.pieces else ""
@@ -150,7 +147,7 @@ class ProgramComparison(Tally):
 
 
 def host_compiler() -> str:
-    """The C compiler of this machine; raises :class:`ToolError` if there is none."""
+    """Return the path of this machine's C compiler; raise :class:`ToolError` if there is none."""
     compiler = next((name for name in _HOST_COMPILERS if shutil.which(name)), None)
     if compiler is None:
         raise ToolError(f"a C compiler for this machine must be installed ({', '.join(_HOST_COMPILERS)}), not missing")
@@ -176,7 +173,6 @@ def _compile_here(options: Sequence[str]) -> None:
 
 
 def _written(texts: dict[int, str], generator: Generator, folder: Path) -> list[Path]:
-    """Write the texts to files."""
     together, size, sources = list(texts.values()), generator.programs_in_file, list[Path]()
     for start in range(0, len(together), size):
         sources.append(folder / f"programs_{start}.c")
@@ -191,7 +187,7 @@ def _results(printed: str) -> dict[str, str]:
 
 
 def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, str], int]:
-    """Return the results of programs on the core by seed, and the instructions or cycles they took."""
+    """Run an executable; return the result of each program by seed, and the instructions or cycles of the run."""
     executable = load(path)
     printed: list[Output] = []
     if engine == "rtl":
@@ -209,7 +205,7 @@ def _target_lines(path: Path, setting: Setting, engine: str) -> tuple[dict[str, 
 
 
 def run_texts(texts: dict[int, str], settings: Sequence[Setting]) -> ProgramComparison:
-    """Compile and run programs given as C text by seed, each defining ``program_SEED``, with every setting."""
+    """Compile and run C programs, given as text by seed and each defining ``program_SEED``, with every setting."""
     result = ProgramComparison()
     generator = GENERATORS[settings[0].generator]
     with tempfile.TemporaryDirectory(prefix="xpulpnn-c-") as name:
@@ -232,7 +228,7 @@ def run_texts(texts: dict[int, str], settings: Sequence[Setting]) -> ProgramComp
 def _run_setting(
     texts: dict[int, str], host: dict[str, str], setting: Setting, result: ProgramComparison, folder: Path
 ) -> list[Failure]:
-    """Return the programs whose results differ; add what was executed to ``result``."""
+    """Run programs compiled with one setting; return those whose results differ from each other or from ``host``."""
     generator = GENERATORS[setting.generator]
     (folder / "main.c").write_text(driver(texts))
     sources = [folder / "main.c", *_written(texts, generator, folder)]
@@ -275,7 +271,7 @@ def run_seeds(seeds: Iterable[int], settings: Sequence[Setting]) -> ProgramCompa
 
 
 def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
-    """Return the failure with the fewest pieces of the program that still show it."""
+    """Return the failure of the same program with as few of its functions as possible."""
     smallest, draw = failure, GENERATORS[failure.setting.generator].draw
 
     def fails(pieces: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Programs that Csmith draws, as functions that return their checksum."""
+"""Random C programs drawn by Csmith, as functions that return Csmith's checksum."""
 
 import re
 import shutil
@@ -35,7 +35,7 @@ def header_folder() -> Path:
 
 
 def csmith_program(seed: int) -> str:
-    """Return C text that defines ``uint32_t program_SEED(void)`` and may stand in a file with others."""
+    """Return the C text of ``uint32_t program_SEED(void)``, which may be in one file with other programs."""
     command = ["csmith", "--seed", str(seed), *_OPTIONS]
     # it leaves a file about the machine where it runs
     with tempfile.TemporaryDirectory(prefix="xpulpnn-csmith-") as folder:

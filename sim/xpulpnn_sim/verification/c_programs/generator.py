@@ -1,7 +1,7 @@
-"""Random C functions made of loops: every form of counter, pointer walks, breaks, calls, nests, volatile objects.
+"""Random C functions made of loops: counters, pointer walks, breaks, calls, nests, volatile objects.
 
-All arithmetic is defined (``-fwrapv`` is assumed), sizes of pointers do not matter, and every loop ends after a few
-hundred turns, so the same text gives the same number on every machine.
+All arithmetic is defined (``-fwrapv`` is assumed), pointer sizes do not matter, and every loop ends after a few hundred
+iterations, so that a function returns the same result on every machine.
 """
 
 import random
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "int32_t", "x": "uint32_t"}
-"""Type of the array ``g_NAME`` by name; each has more elements than any access reaches."""
+"""Element type of the global array ``g_NAME``, by NAME; no access goes past the end of an array."""
 
 
 SMALL = """\
@@ -20,7 +20,7 @@ static item_t g_one;
 extern int32_t e_n, *e_p;
 extern uint16_t e_h[2];
 """
-"""Variables that linkers place in reach of gp, of one program and of all."""
+"""C declarations of small global variables, which linkers place in the range of gp."""
 SHARED = "int32_t e_n = 5, *e_p = &e_n;\nuint16_t e_h[2] = {7};\n"
 _SMALL_STATEMENTS = (
     "g_n += (int32_t)(h & 15); ADD(g_n);",
@@ -36,7 +36,7 @@ _SMALL_STATEMENTS = (
 )
 
 
-class _Piece:
+class _FunctionWriter:
     def __init__(self, seed: str, name: str) -> None:
         self._rng = random.Random(seed)
         self._name = name
@@ -99,7 +99,7 @@ class _Piece:
         return f"{cast}({left}) {self._rng.choice(['<', '>', '==', '!=', '<=', '>='])} {cast}({right})"
 
     def _count(self, most: int) -> str:
-        """Draw a loop count: a constant, or a value known only at run time; 0 among them."""
+        """Return a random loop count up to ``most`` as a C expression: a constant or a run-time value."""
         pick = self._rng.random()
         if pick < 0.2:
             return str(self._rng.randint(0, most))
@@ -155,7 +155,7 @@ class _Piece:
     # loops
 
     def _counted(self) -> None:
-        """Write a loop that counts: every comparison, direction, type and step."""
+        """Write a counting loop with random comparison, direction, counter type and step."""
         rng = self._rng
         self._loops += 1
         most = 31 if self._depth == 1 else 7 if self._depth == 2 else 3
@@ -200,7 +200,7 @@ class _Piece:
             self._say(f"ADD({counter});")
 
     def _pointer(self, *, constant: bool = True) -> tuple[str, str]:
-        """Return a pointer into an array, at least 200 elements before its end, and the type of its elements."""
+        """Return a C pointer into an array, at least 200 elements before its end, and the type of its elements."""
         name = self._rng.choice(list(ARRAYS))
         pointer = self._new("p")
         qualifier = "const " if constant else ""
@@ -208,7 +208,7 @@ class _Piece:
         return pointer, ARRAYS[name]
 
     def _walk(self) -> None:
-        """Write pointers that go through arrays until one reaches its end or a count is used up."""
+        """Write a loop that moves pointers through arrays until one reaches its end or a counter runs out."""
         rng = self._rng
         pointers = [self._pointer() for _ in range(rng.randint(1, 4))]
         step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new("e")
@@ -267,7 +267,7 @@ class _Piece:
             self._say(f"g_{c}[{i} * 8 + {j}] = ({ARRAYS[c]})acc; ADD(acc);")
 
     def _dots(self) -> None:
-        """Write dot products of several rows, as in kernels of neural networks."""
+        """Write dot products of several rows, as neural network kernels compute them."""
         rows = self._rng.randint(1, 4)
         names = [self._new("p") for _ in range(rows + 1)]
         for name in names:
@@ -311,7 +311,7 @@ class _Piece:
             self._say(f"{pointer} -= {step}; ADD(*{pointer}); *{pointer} = ({kind})(h >> 3);")
 
     def _ordered(self) -> None:
-        """Write a loop whose test at the end may fail from the start, with bounds on both sides of zero."""
+        """Write a for or do loop whose bounds are arguments, so that the condition may be false from the start."""
         rng = self._rng
         counter, step = self._new("i"), rng.choice([1, 1, 2, 3, 5])
         kind = rng.choice(["int32_t", "int32_t", "uint32_t"])
@@ -334,7 +334,7 @@ class _Piece:
         self._say(f"ADD({counter});")
 
     def _own_loop(self) -> None:
-        """Write a hardware loop of the program's own, then a counted loop for the compiler."""
+        """Write a hardware loop in C macros, then a counting loop that the compiler may make a hardware loop."""
         name = self._new(f"{self._name}_t")
         self._say(f"TURNS({name}, (uint32_t)({self._count(15)}))")
         self._say(f"    ADD({self._expression(1)});")
@@ -342,7 +342,7 @@ class _Piece:
         self._counted()
 
     def _wrapping(self) -> None:
-        """Write counters that wrap around."""
+        """Write a loop whose counter wraps around."""
         counter = self._new("i")
         kind, low = self._rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
         step = self._rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
@@ -353,5 +353,5 @@ class _Piece:
 
 
 def program_piece(seed: int, number: int) -> str:
-    """Return the function ``number`` of a program."""
-    return _Piece(f"{seed}.{number}", f"p{number}").text()
+    """Return the C text of the function ``number`` of the program ``seed``."""
+    return _FunctionWriter(f"{seed}.{number}", f"p{number}").text()

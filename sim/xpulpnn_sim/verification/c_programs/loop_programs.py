@@ -1,4 +1,4 @@
-"""Programs of six random functions made of loops, which return a number made of all results and of the memory."""
+"""Random C programs of several functions made of loops; each program returns a checksum."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from xpulpnn_sim.verification.c_programs.generator import ARRAYS, SMALL, program
 PIECES = 6  # functions of a program
 _ELEMENTS = 512
 _CALLS = ((0, 0, 0), (1, 3, 7), (13, 5, 2_654_435_761), (-3, 40, 4_294_967_289), (38, -2, 97))
-"""Arguments every piece is called with: bounds below, at and above each other."""
+"""Arguments with which each function is called; the first two are equal, ascending or descending."""
 
 PRELUDE = """\
 #include <stdint.h>
@@ -38,7 +38,7 @@ typedef struct { int32_t a; int16_t b; uint8_t c; uint8_t d; int32_t e; } item_t
 
 
 def program(seed: int, pieces: Sequence[int] = tuple(range(PIECES))) -> str:
-    """A C file that defines ``uint32_t program_SEED(void)``: a number made of all results and of the memory."""
+    """Return C text of ``uint32_t program_SEED(void)``, which returns a checksum of all results and the memory."""
     lines = [f"/* random C program {seed} */", PRELUDE]
     lines += [f"static {kind} g_{name}[{_ELEMENTS}];" for name, kind in ARRAYS.items()]
     texts = [program_piece(seed, number) for number in pieces]

@@ -14,7 +14,7 @@ from xpulpnn_sim.verification.random.program_runs import ProgramCase
 
 @dataclass(frozen=True, kw_only=True)
 class _FaultySource(ClusterSource):
-    """Programs whose first instructions of core 0 choose a fault."""
+    """Random programs in which core 0 first activates a fault of the bridges to Wishbone."""
 
     fault: int
 
@@ -29,7 +29,7 @@ class _FaultySource(ClusterSource):
 def find_bridge_faults(
     source: ClusterSource, faults: Sequence[Fault], instructions: int, seed: int = 0
 ) -> Iterator[FaultDetection]:
-    """Run random programs on the cluster with each fault until one fails or there are enough instructions."""
+    """For each fault, run random programs on the faulty cluster until one fails or enough instructions have retired."""
     config, latency = source.config, source.l2_latency
     library = faulty_model(config, faults, "cluster-wishbone")
     for number, fault in enumerate(faults, start=1):

@@ -1,4 +1,4 @@
-"""Random programs on a cluster in lock step with the simulator, and the shortest form of a failure."""
+"""Run random programs on a cluster in lock step with the simulator, and shrink failing programs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from xpulpnn_sim.verification.random.shrink import minimise_list, shorter
 MAX_INSTRUCTIONS = 25 * BUDGET  # of all harts; a program that executes more has failed
 _CYCLES, _PER_LATENCY = 400_000, 40_000  # a program that runs longer has failed: fixed, and by the latency outside
 RUNS, _ALL_INSTRUCTIONS = 300, 600_000
-"""Candidates tried at most for the shortest form of a failure, and their retirements."""
+"""Limits of shrinking a program: number of candidates, and instructions that all candidates together may execute."""
 _IDEAL_CHANCE = 0.15
 _L2_LATENCIES = (1, 1, 3, 8, 20)
 _LATENCIES = (1, 1, 3)
@@ -40,7 +40,7 @@ _PLACES = {
     "timer": (TIMER, TIMER + 0x400),
     "L2": (L2_BASE, 1 << 32),
 }
-"""First address of places whose accesses are counted, and the one behind."""
+"""Address ranges whose accesses are counted, each with its first address and the address after its last."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Reached(Tally):
     meetings: Counter[str] = field(default_factory=Counter[str])  # phases by kind
 
     def add(self, blocks: Sequence[Records]) -> None:
-        """Count what the retirements of all harts did."""
+        """Count the accesses, misaligned accesses and traps of all harts."""
         for records in blocks:
             mask = records["mem_rmask"] | records["mem_wmask"]
             address = records["mem_addr"].astype(np.int64)
@@ -66,7 +66,7 @@ class Reached(Tally):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSource(ProgramSource):
-    """Programs for all cores of a cluster."""
+    """Random programs for all cores of a cluster."""
 
     config: ClusterConfig
     l2_latency: int | None = None  # of the memory outside; None: chosen for each program
@@ -117,7 +117,7 @@ class ClusterSource(ProgramSource):
 def shrink_cluster(
     run: ProgramRun, progress: Callable[[int], None] | None = None, runs: int = RUNS
 ) -> tuple[ClusterProgram, Verdict]:
-    """Return the shortest program found that fails in the same way as that of ``run``, and how it fails."""
+    """Return the shortest program found that fails in the same way as the program of ``run``, and its verdict."""
     # whole phases are left out, then blocks of single harts; what then waits for ever counts as another failure
     case = run.source.case(run.seed)
     full: ClusterProgram = case.program

@@ -1,4 +1,4 @@
-"""Random programs for several harts, and the phases in which some of them wait for others."""
+"""Random programs for several harts, with phases in which some harts wait for others."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -26,13 +26,13 @@ from xpulpnn_sim.verification.random.system import SystemBlocks
 
 _UNIT = f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"
 _MOST_WORDS = 4
-"""Pushed in a phase; the queue must have room for those of two phases, or a pusher may wait for a hart that waits."""
+"""Maximum of words that a phase pushes into the dispatch queue, which must have room for the words of two phases."""
 
 Parts = list[list[ProgramBlock]]  # what each hart has to do; a meeting adds to them
 
 
 class Meetings:
-    """Adds synchronisation to the parts of the harts, between two barriers of all harts."""
+    """Adds synchronisation between harts to the code of a phase."""
 
     def __init__(self, rng: Random, config: ClusterConfig, signals: Sequence[int]) -> None:
         self._rng, self._config, self._signals = rng, config, signals
@@ -45,7 +45,7 @@ class Meetings:
         return sorted(rng.sample(range(cores), rng.randrange(1, cores + 1)))
 
     def _waiting(self, lines: Sequence[int]) -> tuple[str, ...]:
-        """Return lines that wait for one of these event lines; the wait or an access after it clears them."""
+        """Return code that waits for an event on ``lines``; the wait itself or the access after it clears the event."""
         mask = sum(1 << line for line in lines)
         head = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, mask))
         if self._rng.randrange(2):
@@ -56,7 +56,7 @@ class Meetings:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
     def _led(self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock) -> None:
-        """Make some harts wait for an action of the leader, which acts before its own wait."""
+        """Add code to some harts that waits for an action of the hart ``leader``, which acts before it waits itself."""
         for hart in harts:
             self._insert(parts[hart], waiting)
         own = parts[leader]
@@ -64,7 +64,7 @@ class Meetings:
         own.insert(self._rng.randrange(limit + 1), block)
 
     def _barrier(self, parts: Parts) -> None:
-        """Make some harts meet at another barrier, each in one of four ways; one of them sets it up."""
+        """Make some harts meet at a barrier that one of them sets up; each hart waits in one of four ways."""
         rng = self._rng
         number, harts = rng.randrange(1, self._config.barriers), self._some()
         mask = sum(1 << hart for hart in harts)
@@ -88,7 +88,7 @@ class Meetings:
                 part.insert(0, setting)
 
     def _event(self, parts: Parts) -> None:
-        """Make one hart send a software event through one of the two views, and some wait for it."""
+        """Make one hart send a software event, through its private or the shared registers; some harts wait for it."""
         rng = self._rng
         event, harts = rng.choice(self._signals), self._some()
         mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
@@ -101,7 +101,7 @@ class Meetings:
         self._led(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
 
     def _tasks(self, parts: Parts) -> None:
-        """Make one hart push words into the dispatch queue, and the harts of the team pop them."""
+        """Make one hart push words into the dispatch queue, and a team of harts pop them."""
         rng = self._rng
         harts, master = self._some(), rng.randrange(len(parts))
         number = rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1)
@@ -114,7 +114,7 @@ class Meetings:
         self._led(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
-        """Make one hart start a timer, and some wait for its event."""
+        """Make one hart start a timer, and some harts wait for the timer's event."""
         rng = self._rng
         high = rng.randrange(2)
         harts, starter = self._some(), rng.randrange(len(parts))
@@ -139,11 +139,11 @@ _FUNCTION = 60  # instructions of a function, about
 _MOST_PHASES = 12
 _LONGEST = 40  # blocks of a hart in a phase
 _DISTINCT_TRANSFERS = 8
-"""Harts up to which each may have two transfers under way: more identifiers than there are would be waited for."""
+"""Largest number of cores with which programs may change windows during a DMA transfer."""
 
 
 def require(config: ClusterConfig) -> None:
-    """Raise :class:`InputError` unless programs can run on a cluster."""
+    """Raise :class:`InputError` unless random programs can run on the cluster."""
     if not config.core.xpulpv2:
         raise InputError("xpulpv2 must be true for programs of several harts, not false: they wait with p.elw")
     if config.tcdm_bytes < LEAST_TCDM:
@@ -166,7 +166,7 @@ class _Writer:
         )
 
     def phase(self, budget: int) -> Phase:
-        """A phase in which each hart executes about ``budget`` instructions at most."""
+        """Return a phase in which each hart executes about ``budget`` instructions at most."""
         rng = self._rng
         parts = [
             self._part(hart, rng.choice((0, budget // 2, budget, budget, budget, budget)))
@@ -204,7 +204,7 @@ class _Writer:
         return part
 
     def _transfer(self) -> ProgramBlock:
-        """Return a DMA transfer with other work meanwhile, which may be another transfer."""
+        """Return a DMA transfer with other blocks between its start and its end."""
         rng = self._rng
         meanwhile = self._control.blocks(self._context, rng.randrange(3))
         if self._config.cores <= _DISTINCT_TRANSFERS and rng.randrange(4) == 0:
@@ -213,9 +213,9 @@ class _Writer:
 
 
 def generate_cluster(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
-    """The random program number ``seed``.
+    """Return the random program number ``seed``.
 
-    Raises :class:`InputError` if the cluster is not one that programs can run on.
+    Raises :class:`InputError` if programs cannot run on the cluster.
     """
     require(config)
     rng = Random(f"cluster program {seed}")

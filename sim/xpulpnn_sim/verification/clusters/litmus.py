@@ -1,4 +1,4 @@
-"""Litmus tests: the outcomes that sequential consistency allows, and programs that run the rounds of a test."""
+"""Litmus tests: the outcomes that sequential consistency allows, and programs that run a test many times."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class Litmus:
         return 1 + max(operation.variable for thread in self.threads for operation in thread)
 
     def reads(self) -> Iterator[tuple[int, int]]:
-        """Yield the thread of each read of an outcome, and its number within the thread."""
+        """Yield each read in the order of an outcome, as its thread and its number within the thread."""
         for number, thread in enumerate(self.threads):
             count = sum(operation.kind != "W" for operation in thread)
             yield from ((number, position) for position in range(count))
@@ -65,7 +65,7 @@ class Litmus:
         return {self._outcome(order) for order in set(permutations(turns))}
 
     def _outcome(self, order: Sequence[int]) -> Outcome:
-        """Return the outcome if the threads take turns in this order."""
+        """Return the outcome of an interleaving, given as the thread that takes each step."""
         memory, reads = [0] * self.variables, [list[int]() for _ in self.threads]
         left = [iter(thread) for thread in self.threads]
         for number in order:
@@ -77,7 +77,7 @@ class Litmus:
         return (*chain(*reads), *memory)
 
     def forbidden(self, counts: Mapping[Outcome, int]) -> dict[Outcome, int]:
-        """Return the outcomes that no interleaving allows, with their rounds."""
+        """Return the outcomes that no interleaving allows, each with its count."""
         allowed = self.allowed()
         return {outcome: count for outcome, count in counts.items() if outcome not in allowed}
 
@@ -109,7 +109,7 @@ TESTS: Sequence[Litmus] = (
     _litmus("TAS+W", "release between test&sets", "Tx Wx0", "Tx Rx"),
     _litmus("TAS+MP", "message behind a lock", "Wy1 Tx", "Tx Ry"),
 )
-"""All tests; of two to four threads."""
+"""All litmus tests, with two to four threads each."""
 
 _TEXT = L2_BASE + 0x80
 _TABLES = L2_BASE + 0x10_0000  # rows of all harts, one for each round; then their results
@@ -127,12 +127,12 @@ _READ_REGISTERS = ("a0", "a1")
 
 
 class LitmusProgram:
-    """A test on a cluster.
+    """A program that runs a litmus test on a cluster, in many rounds.
 
-    In each round all harts meet at a barrier, which releases them in the same cycle; the threads, on harts drawn anew,
-    begin after a delay of 0 to :data:`_SLED` cycles. The variables are words that no other round uses: in the same
-    bank, in different ones, in the TCDM under any of its addresses or outside the cluster. Harts without a thread make
-    accesses nearby.
+    In each round all harts meet at a barrier, which releases them in the same cycle. Each thread runs on a random hart
+    and begins after a delay of 0 to :data:`_SLED` cycles. The variables are words that no other round uses, in the same
+    bank or in different banks, in the TCDM under any of its addresses or outside the cluster. Harts without a thread
+    access words nearby.
 
     Raises :class:`InputError` for a cluster that is too small.
     """
@@ -164,7 +164,7 @@ class LitmusProgram:
         return _TABLES + WORD_BYTES * _ROW_WORDS * self._rounds * self._config.cores
 
     def _seen_at(self, address: int) -> int:
-        """Return one of the addresses of a word."""
+        """Return ``address``, or for some words of the TCDM their address in the TCDM's alias."""
         if address >= L2_BASE:
             return address
         return self._rng.choice((address, address, TCDM_ALIAS + address - TCDM_BASE))
@@ -234,7 +234,7 @@ class LitmusProgram:
         return lines
 
     def outcomes(self, result: RunResult) -> Counter[Outcome]:
-        """Count the rounds of a run by outcome."""
+        """Count how often each outcome occurred in a run."""
         counts: Counter[Outcome] = Counter()
         for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
             outcome: list[int] = []
@@ -254,7 +254,7 @@ def _word(result: RunResult, address: int) -> int:
 def run_litmus(
     test: Litmus, config: ClusterConfig, machine: Machine, rounds: int, *, seed: int = 0, library: Path | None = None
 ) -> tuple[Counter[Outcome], RunResult]:
-    """Run the rounds of a test with all checks of the simulation."""
+    """Run a litmus test on a cluster, with all checks of the simulation; return how often each outcome occurred."""
     program = LitmusProgram(test, config, rounds, seed)
     executable = program.executable()
     result = run_program(executable, config, replace(machine, seed=seed), check=True, library=library)

@@ -29,12 +29,12 @@ SHARED_WINDOW = 0x2000  # offset in the TCDM of the window that all harts race i
 _PRIVATE_WINDOWS, _WINDOW_DISTANCE = 0x4000, 0x200
 LOCKS = isa.TCDM_BASE + 0x7000  # words that are taken by test&set
 COUNTERS = isa.TCDM_BASE + 0x7080
-"""Words that are counted up under locks and mutexes: one for each lock, then one for each mutex."""
+"""Address of counters that programs increment: one word for each test&set lock, then one for each mutex."""
 START = isa.TCDM_BASE + 0x7100  # set by hart 0 when the others may begin
 _FRAMES, _FRAME_BYTES = isa.TCDM_BASE + 0x8000, 0x400
 _SAVE_AREAS, _SAVE_BYTES = isa.TCDM_BASE + 0xC000, 0x40
 ARENA = (isa.TCDM_BASE + 0xD000, 0x2000)
-"""First address and size of what the DMA engine copies from and to, beside the shared windows."""
+"""First address and size of the TCDM memory that DMA transfers use, besides the shared windows."""
 TCDM_TOHOST = isa.TCDM_BASE + 0xF800
 L2_DATA, L2_SIZE = isa.L2_BASE + 0x10_0000, 0x8000  # Behind the code
 _L2_SHARED, _L2_PRIVATE = L2_DATA + 0x1000, L2_DATA + 0x2000
@@ -47,7 +47,7 @@ SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
 
 
 def _windows(hart: int) -> dict[str, int]:
-    """Return the memory windows of a hart by name; some are shared by all, and some overlap."""
+    """Return the memory windows of a hart by name; all harts share some windows, and some windows overlap."""
     return {
         "shared": isa.TCDM_BASE + SHARED_WINDOW,
         "shared alias": isa.TCDM_ALIAS + SHARED_WINDOW,
@@ -71,7 +71,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProgram(BareProgram):
-    """A program that ends with a store to ``tohost`` by hart 0."""
+    """A cluster program, which ends with a store to ``tohost`` by hart 0."""
 
     harts: int  # cores that run it
     phases: tuple[Phase, ...]
@@ -83,11 +83,10 @@ class ClusterProgram(BareProgram):
 
     @property
     def tohost(self) -> int:
-        """Address of the word that a program stores to when it ends."""
         return L2_TOHOST if self.l2_tohost else TCDM_TOHOST
 
     def text(self) -> str:
-        """The whole program in assembly for :data:`TEXT_BASE`."""
+        """Return the whole program in assembly, for the address :data:`TEXT_BASE`."""
         harts = range(self.harts)
         lines = [self.handlers.text("start"), "start:", "csrrs t1, mhartid, zero", "andi t1, t1, 31"]
         for hart in harts[1:]:
@@ -103,7 +102,7 @@ class ClusterProgram(BareProgram):
         return "\n".join(lines) + "\n"
 
     def _prologue(self, hart: int) -> list[str]:
-        """Set the constant registers; hart 0 sets up the barrier of all before the others begin."""
+        """Return code that sets the constant registers; hart 0 sets up a barrier for all harts and starts them."""
         constants = {
             SP: _FRAMES + _FRAME_BYTES * hart + _FRAME_BYTES // 4,
             MASK: WINDOW_MASK,
@@ -116,7 +115,7 @@ class ClusterProgram(BareProgram):
         return [*lines, *set_barrier_lines(0, (1 << self.harts) - 1), f"li t1, 0x{START:x}", "sw s0, 0(t1)"]
 
     def _end(self) -> list[str]:
-        """Compare the shared counters at the end, on hart 0."""
+        """Return code for hart 0 that compares the shared counters with their expected values."""
         lines: list[str] = []
         for counter, count in sorted(self.counts().items()):
             lines += [f"li t1, 0x{COUNTERS + WORD_BYTES * counter:x}", "lw s0, 0(t1)", f"li s1, {count}"]
@@ -130,7 +129,7 @@ class ClusterProgram(BareProgram):
         return Counter(int(block.kind.removeprefix(COUNTS)) for block in blocks if block.kind.startswith(COUNTS))
 
     def executable(self) -> Executable:
-        """The memory image with the symbols of the text."""
+        """Return the assembled program with its symbols and initial memory."""
         tcdm, outside = _initial_data(self.data_seed)
         return random_executable(
             self.name,
@@ -157,14 +156,13 @@ def store_lines(base: int, *stores: tuple[int, int]) -> list[str]:
 
 
 def set_barrier_lines(number: int, harts: int) -> list[str]:
-    """Return code that sets up barrier ``number`` for the ``harts``, a bit each; it leaves them in s0."""
+    """Return code that sets up barrier ``number`` for the mask ``harts``; it leaves the mask in s0."""
     at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
     mask = store_lines(isa.PRIVATE_EVENT_UNIT, (at + Barrier.TRIGGER_MASK, harts))
     return [*mask, f"sw s0, 0x{at + Barrier.TARGET_MASK:x}(t1)"]
 
 
 def barrier_lines(number: int) -> list[str]:
-    """Return code that waits at barrier ``number``."""
     at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
     mask = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, 1 << EventLine.BARRIER))
     return [*mask, f"p.elw s0, 0x{at + Barrier.TRIGGER_WAIT_CLEAR:x}(t1)"]
@@ -201,7 +199,7 @@ _READ_BLOCKS = {isa.TIMER: _READ_TIMER, isa.CONTROL: _READ_CONTROL, isa.ICACHE_C
 
 
 class SharedBlocks:
-    """Writes blocks that use what the harts of a cluster share."""
+    """Writes blocks of code that use the memory and units that all harts of a cluster share."""
 
     def __init__(self, draw: Draw, config: ClusterConfig) -> None:
         self._draw, self._rng, self._config = draw, draw.rng, config
@@ -210,7 +208,7 @@ class SharedBlocks:
         self.others = range(self.signals.stop, config.sw_events)
 
     def window(self, hart: int) -> ProgramBlock:
-        """Point base registers into another window."""
+        """Return code that points the base register to another memory window."""
         windows = _windows(hart)
         name = self._rng.choice([*windows, "shared", "shared test&set"])
         return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{windows[name]:x}",))
@@ -227,7 +225,7 @@ class SharedBlocks:
         return block_of(f"{COUNTS}{number}", text)
 
     def mutex(self) -> ProgramBlock:
-        """Increment a counter under a mutex of the event unit, whose message changes."""
+        """Increment a counter under a mutex of the event unit, and change the mutex's message."""
         number = self._rng.randrange(self._config.mutexes)
         at = EventRegister.MUTEX + WORD_BYTES * number
         text = f"""
@@ -262,7 +260,7 @@ class SharedBlocks:
         return ProgramBlock("event unit", tuple(lines))
 
     def shared_view(self) -> ProgramBlock:
-        """Do the same through the view that all harts share."""
+        """Send software events that nobody waits for, and read the event unit, in its shared registers."""
         rng, config = self._rng, self._config
         lines = [f"li t1, 0x{isa.EVENT_UNIT:x}"]
         core = isa.SHARED_CORE_BYTES * rng.randrange(config.cores)
@@ -276,7 +274,7 @@ class SharedBlocks:
         return ProgramBlock("shared view", tuple(lines))
 
     def own_event(self) -> ProgramBlock:
-        """Trigger an event and wait for it with a single load."""
+        """Make a hart trigger an event for itself and wait for it with a single load."""
         rng = self._rng
         event = rng.choice(self.others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
@@ -302,7 +300,7 @@ class SharedBlocks:
         return ProgramBlock("registers", tuple(lines))
 
     def transfer(self, meanwhile: tuple[ProgramBlock, ...]) -> ProgramBlock:
-        """Start one or two DMA commands with one identifier, do other work, and wait for their end."""
+        """Start one or two DMA commands with one identifier, execute ``meanwhile``, and wait for the transfers' end."""
         rng = self._rng
         by_event = rng.randrange(2)
         commands = [self._command(event=bool(by_event)) for _ in range(rng.choice((1, 1, 1, 2)))]
@@ -348,7 +346,7 @@ class SharedBlocks:
         return [command, addresses[1], addresses[0], *lines]
 
     def _two_dimensions(self, length: int, piece: Piece, *, written: bool) -> tuple[int, int, int] | None:
-        """Draw line length, stride and total bytes; None if they do not fit. Written lines do not overlap."""
+        """Return random line length, stride and total bytes of a 2D transfer; None if they do not fit."""
         rng = self._rng
         count = rng.randrange(1, length + 1)
         count = max(count, length // 8, 1)

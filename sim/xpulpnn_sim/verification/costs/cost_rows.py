@@ -1,7 +1,7 @@
-"""Cycle costs that the documentation promises, each with the code that shows it.
+"""Cycle costs that the documentation promises, each with code that shows the cost.
 
-The figures are those of the original core with a memory that grants at once and answers in the next cycle. A row is
-measured between two markers; what counts are the cycles beyond one per instruction.
+The costs hold for a memory that grants at once and answers in the next cycle. The code is measured between two markers;
+its cost is the number of cycles minus one per instruction.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "bge": ((2, 1), (1, 2)),
     "bgeu": ((2, 1), (1, 2)),
 }
-"""Operands that make a branch taken, and not."""
+"""Operands with which a branch is taken, and operands with which the branch is not taken."""
 
 
 def _instance(insn: Insn, **registers: str) -> str:
-    """Return an instruction of the row with given registers, a0 elsewhere, and immediates of 1 or the least legal."""
+    """Return the instruction in assembly, with the given registers, a0 for other registers, and small immediates."""
     registers = dict.fromkeys(("rd", "rs1", "rs2", "rs3"), "a0") | registers
     operands: list[str] = []
     for operand in insn.forms:
@@ -52,7 +52,7 @@ def _instance(insn: Insn, **registers: str) -> str:
 
 
 def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure every row that computes, in a chain of instructions that depend on each other."""
+    """Measure arithmetic instructions whose result the next instruction uses."""
     for insn in rows:
         if group_of(insn) not in ARITHMETIC or insn.divides or insn.requantises:
             continue
@@ -72,7 +72,7 @@ def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]
 
 
 def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure divisors of every size, with several dividends."""
+    """Measure divisions by divisors of every size, with several dividends."""
     for op in (row.op for row in rows if row.divides):
         signed = op in ("div", "rem")
         sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
@@ -85,12 +85,12 @@ def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _pointer(distance: int) -> str:
-    """Return code that points a1 into the window and sets a2 to a small offset."""
+    """Return code that points a1 to ``distance`` bytes after the start of the window, and sets a2 to 8."""
     return f"li a1, 0x{WINDOW + distance:x}\n li a2, 8\n addi a3, zero, 5\n mv a4, zero"
 
 
 def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
-    """Return a load or store, and the offset that it adds to the base."""
+    """Return a load or store in assembly, and the offset that the instruction adds to the base."""
     registers = {"rd": "a3", "rs1": base, "rs2": "a3" if insn.is_store else "a2", "rs3": "a2"}
     text = _instance(insn, **registers)
     memory = memory_operand(insn)
@@ -102,7 +102,7 @@ def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
 
 
 def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure loads and stores of every form: aligned, crossing a word, with the next instruction using the results."""
+    """Measure every load and store, aligned and across a word boundary, and the use of its results."""
     for insn in rows:
         if not (insn.is_load or insn.is_store):
             continue
@@ -122,7 +122,7 @@ def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _jump_over(text: str, short: bool, misaligned: bool) -> str:
-    """Return a jump ``text`` over an instruction to a target on or off a word boundary."""
+    """Return code with the jump ``text`` over an instruction, to an aligned or ``misaligned`` target."""
     skipped = "c.nop" if short != misaligned else "addi zero, zero, 0"
     lines = [text.format("77f"), skipped, "77: addi zero, zero, 0"]
     return "\n".join([*lines, *["c.nop"] * misaligned])
@@ -157,7 +157,7 @@ _ADDRESS = "la a0, 77f"
 
 
 def _jumps(config: CoreConfig) -> Iterator[CostRow]:
-    """Measure jumps, also to an address that the instruction before them computes."""
+    """Measure jumps, including jumps to an address that the instruction just before computes."""
     costs = (Cost.JUMP, *fetched_elsewhere(config))
     jump, late = stalls(*costs), stalls(*costs, Cost.MISALIGNED_TARGET)
     yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
@@ -179,7 +179,7 @@ def _jumps(config: CoreConfig) -> Iterator[CostRow]:
 
 
 def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure Mac&Load alone, and each result used by the next instruction."""
+    """Measure Mac&Load instructions alone, and followed by an instruction that uses one of their results."""
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n mv a3, zero\n mv a4, zero\n mv a5, zero"
     forms = (
         ("nn", config.mac_load_nn, "pv.mlsdotsup.b {}, ({}!), 16", "pv.mlsdotsup.b a4, (a2!), 18"),
@@ -225,7 +225,7 @@ def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 _BLOCK_LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
-"""Entries in the order in which the loop of a block of four channels and four pixels loads them."""
+"""Entries of the NN-RF in the order in which the inner loop for four channels and four pixels loads them."""
 _ENTRY_READERS = {
     0: "pv.mlduosup.b a6, 0, 0",
     1: "pv.mldotsup.b a6, (a2!), 1",
@@ -234,11 +234,11 @@ _ENTRY_READERS = {
     8: "pv.mlduosup.b a6, 0, 1",
     9: "pv.mlduosup.b a6, (a2!), 0, 1, 9",
 }
-"""An instruction that multiplies the entry."""
+"""For some entries of the NN-RF, an instruction that multiplies the entry."""
 
 
 def _pairs(config: CoreConfig) -> Iterator[CostRow]:
-    """Measure a Mac&Load of two products, the instructions around it, and the loop of a kernel."""
+    """Measure the Mac&Load with two products, its effect on the next instruction, and the inner loop of a kernel."""
     if not config.mac_load_pair:
         return
     zeros = "\n ".join(f"mv a{number}, zero" for number in range(3, 8))
@@ -301,7 +301,7 @@ def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
 
 
 def _requantisation(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure pv.rqld and pv.rq*: alone, and each result used by the next two instructions."""
+    """Measure pv.rqld and pv.rq*: alone, and with a result that one of the next two instructions uses."""
     setup = f"li a1, 0x{WINDOW:x}\n li a2, 7\n mv a3, zero\n mv a4, zero\n mv a5, zero"
     for insn in rows:
         if insn.requantises:
@@ -349,7 +349,6 @@ def _system(config: CoreConfig) -> Iterator[CostRow]:
 
 
 def cost_rows(config: CoreConfig) -> list[CostRow]:
-    """Return all measurements for a core with this configuration."""
     rows = enabled(config.extensions, config.widths)
     return [
         *_arithmetic(config, rows),

@@ -1,4 +1,4 @@
-"""Cycle costs of the option of late results (guide, "What the options cost")."""
+"""Cycle costs that the option ``late_results`` adds (guide, "What the options cost")."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from xpulpnn.isa.retirement import WaitCause
 
 
 def stalls(*costs: Cost) -> Mapping[WaitCause, int]:
-    """Return the cycles of the costs by cause."""
+    """Return the sum of the costs in cycles, by cause of the wait."""
     waits: dict[WaitCause, int] = {}
     for cost in costs:
         waits[cost.cause] = waits.get(cost.cause, 0) + cost.cycles
@@ -17,12 +17,12 @@ def stalls(*costs: Cost) -> Mapping[WaitCause, int]:
 
 
 def executed(config: CoreConfig, insn: Insn, times: int = 1, *, used: int = 0) -> list[Cost]:
-    """Return the costs of ``times`` executions, of which ``used`` have a result that the next instruction uses."""
+    """Return the costs of ``times`` executions, after ``used`` of which the next instruction uses the result."""
     if not config.late_results:
         return []
     return [*[Cost.LATE_STEP] * times * insn.has_late_step, *[Cost.LATE_USE] * used * (not insn.is_early)]
 
 
 def fetched_elsewhere(config: CoreConfig, times: int = 1) -> list[Cost]:
-    """Return the costs of ``times`` redirections of the fetch."""
+    """Return the costs of redirecting the instruction fetch ``times`` times."""
     return [Cost.LATE_FETCH] * times * config.late_results

@@ -10,7 +10,7 @@ from xpulpnn_sim.verification.costs.late_costs import fetched_elsewhere, stalls
 from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
-"""Address of bodies that begin far away."""
+"""Addresses of loop bodies that begin far away from the program."""
 _FAR_BODY = """li a0, 0x{start:x}
 la t1, 75f
 lw t2, 0(t1)
@@ -23,7 +23,7 @@ jal zero, 76f
 75: addi a1, a1, 1
 jalr zero, 0(t1)
 76: addi a1, zero, 0"""
-"""Makes the beginning of a body that goes on at 77, and is in a0."""
+"""Code that copies the start of a loop body to ``start`` and sets a0 to it; the body goes on at label 77."""
 _LONG = "hardware loop, body of 2 or more: overhead"
 _LATE = "hardware loop, body of 2 that ends with a branch or CSR access: overhead"
 _ONE = "hardware loop, body of 1 right behind lp.setup: overhead"
@@ -38,12 +38,12 @@ def _body(length: int, register: str = "a0", label: str = "77") -> str:
 
 
 def _turns(config: CoreConfig, taken: int, waits: Mapping[WaitCause, int] = FREE) -> Mapping[WaitCause, int]:
-    """Return the stalls of a loop that jumps back ``taken`` times, added to ``waits``."""
+    """Return the stalls of a loop that jumps back ``taken`` times, together with the stalls ``waits``."""
     return {**waits, **stalls(*fetched_elsewhere(config, taken))}
 
 
 def _bodies_of_one(config: CoreConfig, number: int) -> Iterator[CostRow]:
-    """Measure bodies whose last instruction is in ID while it is fetched again."""
+    """Measure loops with a body of one instruction, which is fetched again while it is in ID."""
     setup = f"lp.starti {number}, 77f\n lp.endi {number}, 77f\n li t1, "
     for count in (1, 2, 3, 4, 10):
         name = f"loop {number}, {count} times"
@@ -58,7 +58,7 @@ def _bodies_of_one(config: CoreConfig, number: int) -> Iterator[CostRow]:
 
 
 def _late_ends(config: CoreConfig, number: int) -> Iterator[CostRow]:
-    """Measure bodies whose last instruction is counted when it leaves EX."""
+    """Measure loops whose last instruction is counted when it leaves EX."""
     for last in ("bne zero, zero, 77b", "csrrs a1, mscratch, zero"):
         for length in (2, 3, 4):
             body = "\n".join([f"lp.setupi {number}, 10, 77f", *["addi a0, a0, 1"] * (length - 1), f"77: {last}"])
@@ -71,7 +71,7 @@ def _late_ends(config: CoreConfig, number: int) -> Iterator[CostRow]:
 
 
 def loop_rows(config: CoreConfig) -> Iterator[CostRow]:
-    """Measure hardware loops: cycles beyond one per instruction, over all iterations."""
+    """Measure hardware loops: the cycles of all iterations, minus one per instruction."""
     for form in ("lp.setup 0, t1, 77f", "lp.setupi 0, 4, 77f"):
         yield CostRow(
             "hardware loop, setup", form.split()[0], f"{form}\n {_body(4)}", _turns(config, 3), setup="li t1, 4"

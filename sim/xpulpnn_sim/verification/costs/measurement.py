@@ -1,4 +1,4 @@
-"""Measures the cycle costs of the core: one program with all rows, and the stalls between its markers by cause."""
+"""Measure cycle costs of the core: one program contains all measurements, and stalls are summed by cause."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class CostRow:
 
 
 def overhead(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
-    """Return a measurement of cycles on top of one per instruction."""
+    """Return a measurement whose cost is the number of cycles minus one per instruction."""
     return CostRow(group, name, code, waits, setup, is_extra=True)
 
 
@@ -47,18 +47,18 @@ class Measured:
 
     @property
     def cycles(self) -> int:
-        """The figure to compare with ``row.documented``."""
+        """Measured cost, to be compared with ``row.documented``."""
         return sum(self.waits.values()) + (0 if self.row.is_extra else 1)
 
     @property
     def ok(self) -> bool:
-        """Return whether the documented waits, if any, are met, each under its cause."""
+        """Return whether the stalls by cause are those of the documentation; True if it promises nothing."""
         return self.row.waits is None or self.waits == self.row.waits
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the printed table: the rows of one group."""
+    """A line of the printed table, with the measurements of one group."""
 
     group: str  # what the rows have in common
     measured: tuple[Measured, ...]
@@ -69,7 +69,6 @@ class Line:
 
     @property
     def documented(self) -> str:
-        """Figure or range promised."""
         return _range(case.row.documented for case in self.measured if case.row.documented is not None)
 
     @property
@@ -85,8 +84,8 @@ def _range(values: Iterable[int]) -> str:
 
 
 def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomProgram:
-    """A program with every row between the labels ``from`` and ``to`` with the row's number; if ``counted``, with
-    performance counters that count, which are read before and behind each row."""
+    """Return a program with every row's code between the labels ``from`` and ``to`` with the row's number; if
+    ``counted``, it enables the performance counters, and reads them before and after each row."""
     blocks = [ProgramBlock("counters", ("addi t1, zero, -1", "csrrw zero, pcer, t1"))] if counted else []
     reads = [f"csrrs t0, pccr{event}, zero" for event in range(len(PERFORMANCE_EVENTS))] if counted else []
     for number, row in enumerate(rows):
@@ -99,7 +98,7 @@ def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomPro
 
 
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
-    """Read the stalls of all rows from the account of a run."""
+    """Return the stalls of every row, taken from ``account``: stall cycles by address and cause, from ``base`` on."""
     measured: list[Measured] = []
     for number, row in enumerate(rows):
         start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
@@ -109,7 +108,7 @@ def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np
 
 
 def lines_of(measured: Sequence[Measured]) -> list[Line]:
-    """Group the rows for the printed table, in the order of their first appearance."""
+    """Group measurements into lines of the printed table, in the order in which the groups first appear."""
     order = {case.row.group: position for position, case in reversed(list(enumerate(measured)))}
     ordered = sorted(measured, key=lambda case: order[case.row.group])
     return [Line(group, tuple(rows)) for group, rows in groupby(ordered, key=lambda case: case.row.group)]

@@ -1,1 +1,1 @@
-"""Coverage of random programs: crosses of instructions, hazards, waits and interrupts, and lines and bits."""
+"""Coverage of random programs: crosses of instructions with hazards, waits and interrupts; Verilog lines and bits."""

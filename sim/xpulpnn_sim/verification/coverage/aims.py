@@ -1,4 +1,4 @@
-"""Code that aims at single crosses: the instructions that reach one, with everything else left to chance."""
+"""Code that aims at single crosses: it contains the instructions of the cross, and everything else is random."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -42,7 +42,7 @@ skip:
 other:
     lw t1, 0(t5); lw t6, 4(t5); mret
 """
-"""Handler of an interrupt that goes on behind an interrupted mret: one that returns to itself would not end."""
+"""Interrupt handler that skips an interrupted mret, which would return to itself for ever."""
 
 Lines = list[str]
 
@@ -71,7 +71,7 @@ class Aims:
         }
 
     def block(self, number: int) -> ProgramBlock | None:
-        """Return a block that aims at a cross; None for crosses that programs reach by chance."""
+        """Return code that aims at the cross ``number``; None for crosses that programs reach by chance."""
         family, place = self._crosses.place(number)
         writer = self._writers.get(family.name)
         if writer is None:
@@ -82,7 +82,7 @@ class Aims:
         return None
 
     def _apart(self, pair: ProducedPair, distance: int, *ahead: str) -> Lines:
-        """Return a pair with ``distance - 1`` other instructions between the two."""
+        """Return the code of ``pair`` with ``distance - 1`` other instructions between its two instructions."""
         fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
 
@@ -96,7 +96,7 @@ class Aims:
         return placed.behind([*first.behind(), *fillers])
 
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed]:
-        """Return operands of ``row`` that choose an entry, and the instruction that loads the entry."""
+        """Return operands of ``row`` that select an NN-RF entry, and an instruction that loads the entry."""
         rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
         if row.is_pair:
             operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
@@ -173,12 +173,12 @@ class Aims:
             raise NoWayError
 
     def _require_end(self, row: Insn) -> None:
-        """Refuse mret without interrupts, which would return to itself for ever (:data:`SKIPPING`)."""
+        """Raise :class:`NoWayError` for mret without interrupts, which would return to itself for ever."""
         if row.op == "mret":
             self._require_interrupts()
 
     def _short_loop(self, row: Insn) -> Lines:
-        """Place the row first in a body whose count is written right before its end, after the fetch has passed it."""
+        """Return a loop that begins with ``row`` and writes its own count just before its end."""
         placer, number = self._placer, self._rng.randrange(2)
         placed = placer.place(row, {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {})
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
@@ -189,13 +189,13 @@ class Aims:
         return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
 
     def _interrupted_loop(self, kind: InsnClass, side: str) -> Lines:
-        """Return a loop that is long enough to be interrupted, most likely."""
+        """Return a loop with so many iterations that an interrupt is likely to come during the loop."""
         self._require_interrupts()
         rows = [row for row in self._crosses.rows if row.insn_class is kind and row.op not in _TRANSFERS]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
-        """Return a loop with the row first or last in its body, repeated ``count`` times, or two or three if 0."""
+        """Return a loop whose first or last instruction is ``row``, with ``count`` iterations, or two or three if 0."""
         placer, number = self._placer, self._rng.randrange(2)
         other = {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
         placed = placer.place(row, other)
@@ -217,7 +217,7 @@ class Aims:
         return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
 
     def _rows_of(self, kind: InsnClass) -> list[tuple[Insn, str]]:
-        """Return the rows of a kind with each operand that they read."""
+        """Return the instructions of a class, each paired with every register operand that the instruction reads."""
         reads = self._crosses.reads
         return [(row, slot) for row in self._crosses.rows if row.insn_class is kind for slot in reads(row).slots]
 
@@ -250,7 +250,7 @@ class Aims:
         return [*pair.before, *pair.producer, setup, *inside, f"lp.counti {number}, 0"]
 
     def _csr(self, csr: Csr, access: str) -> Lines:
-        """Read a CSR; or read it and write the value back."""
+        """Return code that reads a CSR and, unless ``access`` is "read", writes the value back."""
         read = f"csrrs {_COUNT}, 0x{csr.address:03x}, zero"
         return [read] if access == "read" else [read, f"csrrw zero, 0x{csr.address:03x}, {_COUNT}"]
 

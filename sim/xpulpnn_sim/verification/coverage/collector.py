@@ -1,4 +1,4 @@
-"""Counts the crosses that programs reach, on whole arrays of retirements."""
+"""Count the crosses that a program reaches, using arrays of all its retirements."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class Collector:
         self._words = Words(config)
 
     def add(self, records: Records) -> None:
-        """Count the crosses of a whole program, from its first retirement on."""
+        """Count the crosses of a program, given all its retirements from the first on."""
         if not len(records):
             return
         run = _Run(records, self._words.of(records["insn"]))
@@ -52,16 +52,16 @@ class Collector:
 
     @property
     def holes(self) -> Numbers:
-        """Numbers of the reachable crosses that were not reached."""
+        """Return the numbers of the reachable crosses that no program has reached."""
         return np.flatnonzero((self.crosses.states == REACHABLE) & (self.counts == 0))
 
     @property
     def impossible(self) -> Numbers:
-        """Numbers of the places that were reached although they are out of reach or no cross."""
+        """Return the numbers of combinations that were reached although they should be impossible."""
         return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
 
     def _count(self, family: str, *axes: Any) -> None:
-        """Count places of a family by their index on each axis."""
+        """Count combinations of a family, given by their index on each axis."""
         grid = self.crosses.families[family].states
         flat = np.ravel_multi_index(tuple(np.asarray(axis, np.int64) for axis in axes), grid.shape)
         start = self.crosses.starts[family]
@@ -173,7 +173,7 @@ class Collector:
 
 
 class _Run:
-    """The retirements of a program, with derived arrays that several families need."""
+    """The retirements of a program, and derived arrays that several families of crosses need."""
 
     def __init__(self, records: Records, details: NDArray[Any]) -> None:
         self.records, self.details = records, details
@@ -205,7 +205,7 @@ class _Run:
         self._keys: Numbers | None = None
 
     def written_before(self, register: NDArray[Any], distance: int, unresolved: Mask) -> tuple[NDArray[Any], Mask]:
-        """Return the producers ``distance`` before, and where those have written ``register``."""
+        """Return the producer ``distance`` instructions before each retirement, and whether it wrote ``register``."""
         producer = np.full(len(register), NOTHING, np.int64)
         matches = np.zeros(len(register), np.bool_)
         for column, name in _PRODUCERS:
@@ -215,18 +215,18 @@ class _Run:
         return producer, matches
 
     def joined(self, distance: int) -> Mask:
-        """Mark where no handler was entered between the instruction ``distance`` before and each."""
+        """Mark the retirements up to which no handler was entered since the instruction ``distance`` before."""
         return self.since(self._entries, distance) == 0
 
     @staticmethod
     def since(sums: Numbers, distance: int) -> Numbers:
-        """Return how much each cumulative sum has grown since the instruction ``distance`` before."""
+        """Return how much a cumulative sum has grown at each retirement since the instruction ``distance`` before."""
         before = np.zeros(len(sums), np.int64)
         before[distance:] = sums[:-distance]
         return sums - before
 
     def next_at(self, pcs: NDArray[Any], since: Numbers) -> Numbers:
-        """Return the next execution of each address after the retirement ``since``, or :data:`NOTHING`."""
+        """Return when each address is executed next after the retirement ``since``; :data:`NOTHING` if never."""
         bits = len(self.records).bit_length()
         if self._keys is None:
             pc = self.records["pc_rdata"].astype(np.int64)

@@ -1,7 +1,7 @@
-"""Random programs on the model that counts coverage: crosses, and lines and bits of the Verilog.
+"""Run random programs on a model that counts coverage: crosses, and lines and bits of the Verilog.
 
-Programs come in batches. A batch depends on what the batches before have reached and on nothing else, so that the same
-options give the same programs however many processes run them.
+Programs come in batches. A batch depends only on what earlier batches have reached, so that the same options give the
+same programs with any number of processes.
 """
 
 import re
@@ -50,7 +50,7 @@ _DROPPED = "unused"  # signal of a module that holds what nobody reads, for the 
 
 @dataclass(frozen=True, slots=True)
 class CoveragePoint:
-    """A line, a branch or a bit of the emitted Verilog that Verilator counts."""
+    """A line, a branch or a bit of the emitted Verilog whose use Verilator counts."""
 
     kind: str  # `line`, `branch` or `toggle`
     module: str  # of the emitted Verilog
@@ -61,7 +61,7 @@ class CoveragePoint:
 
 
 def read_counts(path: Path) -> NDArray[np.int64]:
-    """Read the counts of a Verilator file in the order of :func:`read_points`; raise :class:`ToolError` for others."""
+    """Read the counts of a coverage file, in the order of :func:`read_points`; raise :class:`ToolError` if invalid."""
     data = path.read_bytes()
     if not data.startswith(_HEAD):
         raise ToolError(f"{path.name} must be coverage in Verilator's format 3, not another one")
@@ -69,7 +69,7 @@ def read_counts(path: Path) -> NDArray[np.int64]:
 
 
 def read_points(path: Path) -> list[CoveragePoint]:
-    """Read the points of a coverage file of Verilator."""
+    """Read the coverage points listed in a coverage file of Verilator."""
     return [_point(entry.decode()) for entry in _POINT.findall(path.read_bytes())]
 
 
@@ -88,7 +88,7 @@ def _point(text: str) -> CoveragePoint:
 
 @dataclass(frozen=True, slots=True)
 class ModuleCoverage:
-    """Used parts of a module, all its instances together."""
+    """Used and counted lines, branches and bit changes of a module, over all its instances."""
 
     name: str  # in the Verilog
     component: str  # the Python class it was made of
@@ -101,7 +101,7 @@ UsedPoints = Mapping[CoveragePoint, bool]  # Points of the core with whether the
 
 
 def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoints:
-    """Merge the points of all instances of a module, and drop those outside the core."""
+    """Merge the coverage points of all instances of a module, and drop points outside the core."""
     used_points: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
         if point.module != TOP and point.name != _DROPPED:
@@ -110,7 +110,7 @@ def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoin
 
 
 def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[ModuleCoverage]:
-    """Return the used parts of each module, in the order of the Verilog."""
+    """Return the coverage of each module, in the order of the modules in the Verilog."""
     tallies: dict[str, dict[str, tuple[int, int]]] = {}
     for point in sorted(points, key=lambda point: point.line):
         tally = tallies.setdefault(point.module, dict.fromkeys(("line", "branch", "toggle"), (0, 0)))
@@ -120,7 +120,7 @@ def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[Modu
 
 
 def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[Any]]]]:
-    """Return the unused lines and branches of each module: number, text, and which branch."""
+    """Return the unused lines and branches of each module: line number, Verilog text, and which branch of the line."""
     text = dict(enumerate(map(str.strip, verilog.splitlines()), 1))
     never = sorted(
         (point.module, point.line, text.get(point.line, ""), point.name.replace("_", " "))
@@ -152,7 +152,7 @@ def _bits_text(rising: Sequence[int], falling: Sequence[int]) -> str:
 
 
 def _ranges(bits: Sequence[int]) -> str:
-    """Format bit numbers as ranges; empty for a signal of one bit."""
+    """Format bit numbers as ranges; return an empty text for a signal of one bit."""
     if bits[0] < 0:
         return ""
     # neighbours are as far from their places in the list
@@ -175,7 +175,7 @@ _IDEAL = {"grant_stalls": 0.0, "response_latency": 1, "fetch_grant_stalls": 0.0,
 
 
 class Need(Enum):
-    """Settings of machines on which crosses are likely."""
+    """Settings of a memory and its interrupts with which some crosses are likely to be reached."""
 
     ANY = dict[str, float]()
     QUICK = _IDEAL
@@ -186,7 +186,7 @@ class Need(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageSource(CoreSource):
-    """Programs on the model that counts; with aims, each is written to reach those crosses."""
+    """Programs that run on the model that counts coverage; with ``aims`` they aim at those crosses."""
 
     aims: tuple[int, ...] = ()  # numbers of the crosses
 
@@ -233,7 +233,7 @@ class CoverageSource(CoreSource):
 
 @cache
 def need(crosses: Crosses, aim: int) -> Need:
-    """Return the machine on which a cross is most likely."""
+    """Return the settings with which programs are most likely to reach the cross ``aim``."""
     family, place = crosses.place(aim)
     values = [axis[at] for axis, at in zip(family.values, family.at(place), strict=True)]
     ops = {getattr(value, "op", "") for value in values}
@@ -253,7 +253,7 @@ def need(crosses: Crosses, aim: int) -> Need:
 
 
 def steered(source: CoverageSource, first: int, collector: Collector) -> Iterator[Iterable[Job]]:
-    """Batches of programs from the number ``first`` on, without end; each aims at what ``collector`` misses by then."""
+    """Yield batches of programs without end; each batch aims at crosses that ``collector`` does not contain yet."""
     seed = first
     while True:
         sources = batch(source, collector, seed)
@@ -262,7 +262,7 @@ def steered(source: CoverageSource, first: int, collector: Collector) -> Iterato
 
 
 def batch(source: CoverageSource, collector: Collector, seed: int) -> list[CoverageSource]:
-    """Sources of the next programs: holes drawn at random, those that need interrupts in programs of their own."""
+    """Return sources of the next programs; those with aims aim at unreached crosses that need the same settings."""
     rng = Random(f"batch {seed}")
     crosses = collector.crosses
     holes = collector.holes.tolist()
@@ -286,7 +286,7 @@ def batch(source: CoverageSource, collector: Collector, seed: int) -> list[Cover
 
 @dataclass(slots=True)
 class Covered(Coverage):
-    """Coverage of a program on the model that counts."""
+    """Coverage of one program that ran on the model that counts coverage."""
 
     crosses: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # numbers of those reached
     times: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # how often each
@@ -295,14 +295,14 @@ class Covered(Coverage):
 
 @cache
 def _collector(config: CoreConfig) -> Collector:
-    """Return the collector of this process, which caches decoded words."""
+    """Return the collector that all programs of this process share, since it caches decoded words."""
     return Collector(config)
 
 
 def run_counted(
     executable: Executable, config: CoreConfig, machine: Machine, read: Callable[[Path], T], **how: Any
 ) -> tuple[RunResult, T]:
-    """Run a program on the model that counts, and read the counts that it writes."""
+    """Run a program on the model that counts coverage; return its result, and the counts in the form of ``read``."""
     library = model_library("core", config, covered=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts"
@@ -325,11 +325,11 @@ class Total:
 
     @property
     def used_points(self) -> UsedPoints:
-        """Lines and bits of the core, and whether programs used them."""
+        """Return the lines and bits of the core, and whether programs used them."""
         return merged(self.points, self.used)
 
     def families(self) -> dict[str, dict[str, int]]:
-        """Count the crosses to reach, those reached, and the places out of reach of each family."""
+        """Return for each family how many crosses it has, how many were reached, and its unreachable combinations."""
         crosses, table = self.collector.crosses, dict[str, dict[str, int]]()
         for name, family in crosses.families.items():
             states, met = family.states.ravel(), crosses.part(name, self.collector.counts) > 0

@@ -1,8 +1,8 @@
-"""The crosses that programs should reach, derived from the instruction table, and the places that are out of reach.
+"""The crosses that random programs should reach, derived from the instruction table.
 
-A cross is a place in one of several grids: an instruction with where an operand comes from and how long ago, with what
-it waited for, with an interrupt around it, and so on. Each place is a cross to reach, no cross at all, or out of reach
-for a reason; the collector reports it where a program reaches it all the same.
+A cross is a combination of values, such as an instruction, one of its operands, and the producer of the operand. A
+family of crosses is an array with one axis for each kind of value. Each of its elements is a cross to reach, no cross
+at all, or unreachable for a reason; if programs do reach such an element, the collector reports it.
 """
 
 from bisect import bisect_right
@@ -36,10 +36,10 @@ from xpulpnn_sim.verification.coverage.kinds import (
 DISTANCES = 3  # instructions between which values are forwarded or waited for, at most
 OVERWRITES = 2  # the same for a register that is written again
 NO_CROSS, REACHABLE = -1, 0
-"""States of a place; a positive state is the number of the reason, from 1, why it is out of reach."""
+"""States of an array element; a positive state is the number, from 1, of the reason why the element is unreachable."""
 
 CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
-"""Causes for which instructions wait once the first has been fetched."""
+"""Causes of waits, without the cause that ends when the first instruction has been fetched."""
 
 SLOW = frozenset(
     {InsnClass.MULTIPLY_HIGH, InsnClass.DIVISION, InsnClass.QUANTISE}
@@ -71,17 +71,17 @@ _MEANINGS = {
     "reserved word": "fits an instruction but for an operand that it does not take, and traps",
     "interrupt line": "taken",
 }
-"""Meaning of each family of crosses, for people."""
+"""Description of each family of crosses for reports."""
 
 Axis = tuple[Sequence[Any], Callable[[Any], str]]  # values, and how to show one
 Judge = Callable[..., str | None]
-"""Takes the values of all axes at a place: an empty text if it is to be reached, None if it is no cross, else why it
-cannot be reached."""
+"""Judges values, one of each axis: an empty text makes them a cross, None no cross, and other texts are reasons why
+they cannot be reached."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Family:
-    """One grid of crosses."""
+    """A family of crosses: an array with the states of all combinations of the values on its axes."""
 
     name: str  # for people
     meaning: str  # what it is about, for people
@@ -91,11 +91,11 @@ class Family:
     reasons: list[str] = field(default_factory=list[str])  # why places are out of reach
 
     def label(self, place: int) -> str:
-        """A place of the flattened grid for people."""
+        """Return a description of the array element with the flattened index ``place``."""
         return ", ".join(axis[at] for axis, at in zip(self.axes, self.at(place), strict=True))
 
     def at(self, place: int) -> tuple[int, ...]:
-        """Return the position on each axis of a place of the flattened grid."""
+        """Return the index on each axis of the array element with the flattened index ``place``."""
         return tuple(map(int, np.unravel_index(place, self.states.shape)))
 
 
@@ -119,7 +119,7 @@ def row_name(row: Insn) -> str:
 
 
 class Crosses:
-    """All crosses of a configuration, numbered across the families."""
+    """The crosses of all families for a configuration, numbered consecutively."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
@@ -141,17 +141,17 @@ class Crosses:
         self.states = np.concatenate([family.states.ravel() for family in self.families.values()])
 
     def place(self, number: int) -> tuple[Family, int]:
-        """Return the family of a cross, and its place in the flattened grid."""
+        """Return the family of the cross ``number``, and the flattened index of the cross in the family."""
         at = bisect_right(self._firsts, number) - 1
         return self._grids[at], number - self._firsts[at]
 
     def label(self, number: int) -> str:
-        """A place for people."""
+        """Return a description of the cross ``number``."""
         family, place = self.place(number)
         return f"{family.name}: {family.label(place)}"
 
     def part(self, name: str, counts: NDArray[Any]) -> NDArray[Any]:
-        """Return the counts of one family."""
+        """Return the part of ``counts`` that belongs to the family ``name``."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
     def reads(self, row: Insn) -> RegisterReads:

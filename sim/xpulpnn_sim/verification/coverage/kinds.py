@@ -1,4 +1,4 @@
-"""Producers and operands of instructions, and the details of words that the coverage model needs."""
+"""Producers and operands of instructions, and the properties of instruction words that the coverage model needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _TEXTS = {
 
 
 class Producer(IntEnum):
-    """Source of a register's value."""
+    """The kind of instruction that produced the value of a register."""
 
     ALU = 0
     MULTIPLY = 1
@@ -55,12 +55,12 @@ _PRODUCER_OF[InsnClass.JUMP] = Producer.LINK
 
 
 def text_of(member: InsnClass | Producer) -> str:
-    """Return the name of an instruction class or a producer in reports."""
+    """Return the name that reports use for an instruction class or a producer."""
     return _TEXTS.get(member.name, member.name.lower().replace("_", " "))
 
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
-    """Return the producers of the registers that a row writes."""
+    """Return the producer of each register that an instruction writes."""
     if row.is_pair:
         # port A writes both sums late, as loaded values; the base is early
         return (Producer.PAIR, Producer.BASE) if row.writes_base else (Producer.PAIR,)
@@ -74,14 +74,14 @@ def producers_of(row: Insn) -> tuple[Producer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RegisterReads:
-    """Operands that a row reads; for a compressed row, those of its expansion."""
+    """Operands that an instruction reads; for a compressed instruction, those of its expansion."""
 
     slots: tuple[str, ...]  # register operands out of `rs1`, `rs2` and `rd`, those of x0 left out
     entries: tuple[str, ...]  # entries of the NN-RF
 
 
 def _sample(row: Insn) -> int:
-    """Return a word of a row; the highest values are legal in nearly all, and name registers other than x0."""
+    """Return a word that encodes an instruction, with the highest legal value of each operand."""
     word = row.match
     for token in row.tokens:
         high, step = token.field.high, token.field.step
@@ -90,7 +90,7 @@ def _sample(row: Insn) -> int:
 
 
 def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
-    """Return illegal words that match the pattern of a row except in one operand, whose value the row excludes."""
+    """Return illegal words that match an instruction except for one operand, whose value the instruction excludes."""
     words: list[int] = []
     for token in row.restricted:
         others = [value for value in range(token.field.high + 1) if not token.field.accepts(value)]
@@ -105,7 +105,7 @@ ENTRIES = ("activation", "weight", "kappa", "lambda", "second activation")
 
 
 def reads_of(row: Insn) -> RegisterReads:
-    """Return the operands that a row reads, without those that are x0 in every word."""
+    """Return the operands that an instruction reads, without those that are always x0."""
     fetched = decoding(frozenset(Extension), ALL_WIDTHS)(_sample(row))
     assert fetched is not None
     reads = fetched.insn.reads | fetched.reads
@@ -124,14 +124,14 @@ _FIELDS = {
 }
 _NUMBERS = ("row", "kind", "reserved", "csr", "producer", "base_producer", "activation", "weight", "second_activation")
 _DETAILS = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in names.split()])
-"""Details of a word: numbers of the row, of the row that it is a reserved word of, of the CSR and of the class; bytes;
-registers read (0: none) and entries of the NN-RF; what it writes; whether it writes the CSR, branches, jumps or
-accesses memory; and the offset of a branch.
-"""
+"""Properties of an instruction word: numbers of its instruction, CSR and class in their tables, and of the
+instruction that it would be but for a reserved operand; size in bytes; registers (0: none) and entries of the NN-RF
+that it reads; producers of what it writes; whether it writes the CSR, branches, jumps or accesses memory; branch
+offset."""
 
 
 class Words:
-    """Decodes words into the details that coverage needs."""
+    """Decodes instruction words into the properties that the coverage model needs."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
@@ -144,7 +144,7 @@ class Words:
         self._known: dict[int, Any] = {}
 
     def of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
-        """Return an array of details for words, row :data:`NOTHING` for illegal ones."""
+        """Return the properties of each word; the instruction number of illegal words is :data:`NOTHING`."""
         distinct, which = np.unique(words, return_inverse=True)
         unknown = [word for word in distinct.tolist() if word not in self._known]
         self._known |= zip(unknown, self._described(unknown), strict=True)
@@ -165,7 +165,7 @@ class Words:
         return table
 
     def _reserved(self, word: int) -> int:
-        """Return the row whose pattern an illegal word matches."""
+        """Return the number of the instruction whose pattern an illegal word matches, or :data:`NOTHING`."""
         size = instruction_size(word)
         for row in self._restricted:
             if row.size == size and word & row.mask == row.match:

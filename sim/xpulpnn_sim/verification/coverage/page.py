@@ -79,7 +79,7 @@ def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
 
 
 def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
-    """Crosses that were not reached, and those that were reached although they are out of reach."""
+    """Yield lists of the crosses that were not reached, and of those reached although they should be unreachable."""
     holes, impossible = summary["holes"], summary["impossible"]
     if impossible:
         yield Markup('<p class="hole">Reached, though they cannot be: {}</p>').format(len(impossible))
@@ -93,7 +93,7 @@ def _holes(summary: Mapping[str, Any]) -> Iterator[Markup]:
 
 
 def _timing(total: Total) -> Markup:
-    """The grid of kinds and producers: how often each distance was reached at once and after a stall."""
+    """Return a table of instruction classes by producers: how often each distance occurred with or without a stall."""
     crosses = total.collector.crosses
     family = crosses.families["timing"]
     states = family.states
@@ -111,12 +111,12 @@ def _timing(total: Total) -> Markup:
 
 
 def _mark(count: int, state: int) -> str:
-    """Return the CSS class of a place: none, out of reach, reached, or a hole."""
+    """Return the CSS class of the mark of a combination: no cross, unreachable, reached, or not reached."""
     return "none" if state < 0 else "out" if state else "" if count else "hole"
 
 
 def _instructions(total: Total) -> Iterator[Markup]:
-    """Instructions by extension, with the crosses reached in each family."""
+    """Yield a table for each extension: its instructions, with the number of crosses reached in each family."""
     crosses, counts = total.collector.crosses, total.collector.counts
     columns: dict[str, list[tuple[int, int]]] = {}
     times: list[int] = []
@@ -147,7 +147,7 @@ def _pairs(
     rows: Sequence[Sequence[TableCell]],
     pairs: Mapping[str, Sequence[tuple[int, int]]],
 ) -> NamedTable:
-    """A table whose last columns show how many of how many were reached; incomplete ones are highlighted."""
+    """Return a table whose last columns show counts such as "3 of 4", highlighted if incomplete."""
     incomplete = {_of(pair): "bad" for column in pairs.values() for pair in column if pair[0] < pair[1]}
     return NamedTable(
         title=title,
@@ -187,7 +187,7 @@ def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
 
 
 def _plain(kind: str, rows: Sequence[Sequence[Any]], headings: Sequence[str] = ()) -> Markup:
-    """A table that cannot be sorted, whose cells may contain markup."""
+    """Return a table that cannot be sorted and whose cells may contain markup."""
 
     def row(cells: Sequence[Any], tag: str) -> Markup:
         cell = Markup(f"<{tag}>{{}}</{tag}>")

@@ -1,6 +1,6 @@
-"""Places any instruction of the table in a few lines that are safe anywhere in a random program.
+"""Write any instruction of the table with lines around it that make it safe anywhere in a random program.
 
-Also pairs of instructions, the first of which writes a register that the second one uses.
+Also write pairs of instructions, the first of which writes a register that the second one uses.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,14 +28,12 @@ _LOADS = (RELOADS_ACTIVATION, RELOADS_WEIGHT)
 _MPIE = 128
 _FEW_TURNS = {"rs1": "4"}
 CONSUMER, PRODUCER = (layout.SCRATCH, layout.SHORT_COUNTER), (layout.COUNTER, layout.LINK)
-"""Registers for addresses of what is placed, one in reach of few and one of compressed instructions, and of what comes
-before it.
-"""
+"""Scratch registers for addresses, in the lines of an instruction and in those of the producer of its operand."""
 _ATTEMPTS = 30
 _SLOT = 0xF0  # offset from the window of words that carry constants and zeros
 _ZERO_LANES = {"c": 15, "n": 5, "b": 2}
-"""Lanes that are zero in addresses, where a requantised zero changes nothing: crumbs in all, others in small programs.
-"""
+"""Lane operand of a pv.rq that requantises zeros into lanes of an address that are 0 anyway, by suffix of the
+mnemonic."""
 _T0, _T2, _TP, _SP = (ABI_NAMES[number] for number in (layout.LINK, layout.COUNTER, layout.BASE, layout.SP))
 _SP_AGAIN = f"li {_SP}, 0x{layout.FRAME:x}"
 _READERS = frozenset({"csrrs", "csrrc"})
@@ -43,12 +41,12 @@ _STEP = WORD_BYTES
 
 
 class NoWayError(Exception):
-    """No safe lines exist for an instruction."""
+    """Raised if an instruction cannot be made safe by lines around it."""
 
 
 @dataclass(slots=True)
 class Placed:
-    """An instruction with the lines it needs around it."""
+    """An instruction with the lines that make it safe."""
 
     before: list[str]  # lines some time before it
     text: str
@@ -58,18 +56,18 @@ class Placed:
     needs: dict[str, str] = field(default_factory=dict[str, str])
 
     def behind(self, lines: Sequence[str] = ()) -> list[str]:
-        """Return all lines, with others right before the instruction."""
+        """Return all lines, with ``lines`` right before the instruction itself."""
         return [*self.before, *lines, self.text, *self.after]
 
     def registers(self, row: Insn) -> set[int]:
-        """Return the registers of the instruction of ``row``."""
+        """Return the numbers of the registers in the operands of the instruction."""
         used = {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
         return used | ({self.values["rd"] + 1} if row.is_pair else set[int]())
 
 
 @dataclass(slots=True)
 class ProducedPair:
-    """Lines of two instructions, the first of which writes a register that the second uses."""
+    """The lines of two instructions, the first of which writes a register that the second uses."""
 
     before: list[str]
     producer: list[str]  # what writes the register; the last instruction does
@@ -78,14 +76,14 @@ class ProducedPair:
 
 
 def placed_destination(row: Insn) -> Token | None:
-    """Return the operand that names the result register."""
+    """Return the operand that names the result register of an instruction."""
     bases = {operand.base.field.name for operand in row.forms if operand.increment and operand.base}
     names = [name for name in written_fields(row) if name not in bases]
     return next((token for token in row.tokens if token.field.name in names), None)
 
 
 def token_of(row: Insn, slot: str) -> Token | None:
-    """Return the operand in the register field ``slot`` of the expanded instruction; None if it is implied."""
+    """Return the operand that becomes the field ``slot`` of the expanded instruction; None if it is implied."""
     tokens = [token for token in row.tokens if token.field.kind is FieldKind.REGISTER]
     if row.size == WORD_BYTES:
         return next((token for token in tokens if token.field.name in (slot, "rs3" if slot == "rd" else slot)), None)
@@ -102,7 +100,7 @@ def token_of(row: Insn, slot: str) -> Token | None:
 
 
 class Placer:
-    """Writes single instructions and pairs."""
+    """Writes single instructions, and pairs of a producer and an instruction that uses its result."""
 
     def __init__(self, draw: Draw, rows: Sequence[Insn], *, interrupts: bool) -> None:
         self.draw, self.interrupts = draw, interrupts
@@ -123,7 +121,7 @@ class Placer:
         fails: bool = False,
         crosses_word: bool = False,
     ) -> Placed:
-        """Place an instruction of ``row``; raise :class:`NoWayError` if that is not possible."""
+        """Return an instruction with the lines that make it safe; raise :class:`NoWayError` if there are none."""
         pins, kind = dict(pins or {}), row.insn_class
         if kind in MEMORY:
             return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
@@ -178,7 +176,7 @@ class Placer:
         return Placed(before, placed.text, [self.filler(keep), f"{over}:"], placed.values, {"rs1": over})
 
     def _loop(self, row: Insn, pins: dict[str, int], keep: Collection[int]) -> Placed:
-        """Place a loop instruction whose loop ends at once and leaves no count behind."""
+        """Return a hardware-loop instruction with lines after which its loop ends at once and leaves no count."""
         draw, number = self.draw, pins.setdefault("L", self.draw.rng.randrange(2))
         off = f"lp.counti {number}, 0"
         counts = [token.field.name for token in row.tokens if token.field.name == "lpcnt12"]
@@ -260,14 +258,14 @@ class Placer:
         return Placed(before, placed.text, [], placed.values, needs)
 
     def _offset(self, token: Token) -> int:
-        """Return a small immediate, or x0 for a register."""
+        """Return the value of an offset operand: a small immediate, or x0 for a register."""
         if token.field.kind is FieldKind.REGISTER:
             return 0
         near = range(max(token.field.low, -_NEAR), min(token.field.high, _NEAR) + 1)
         return self.draw.rng.choice([value for value in near if token.accepts(value)])
 
     def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> ProducedPair:
-        """Return a pair whose second instruction reads in the operand ``slot`` what the first writes."""
+        """Return a pair whose first instruction, a ``producer``, writes the operand ``slot`` of the second."""
         is_second = row.is_pair and slot == "rs2"  # the second of two sums, in the register behind rd
         token, chosen = token_of(row, "rd" if is_second else slot), dict(pins or {})
         register = layout.SP if token is None else self._register(token)
@@ -293,7 +291,7 @@ class Placer:
         return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register} | placed.registers(row))
 
     def overwritten(self, row: Insn, producer: Producer) -> ProducedPair:
-        """Return a pair that writes the same register, which the second instruction does not read."""
+        """Return a pair whose instructions write the same register, which the second one does not read."""
         token = placed_destination(row)
         register = layout.RA if token is None else self._register(token)
         pins = {} if token is None else {token.field.name: register}
@@ -313,7 +311,7 @@ class Placer:
         return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
-        """Return code that writes any value to a register: its preparation, and the instruction that writes."""
+        """Return the preparation of an instruction that writes any value to a register, and the instruction."""
         if producer is Producer.LINK:
             over = self.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self.filler({register}), f"{over}:"]
@@ -339,7 +337,7 @@ class Placer:
         raise NoWayError
 
     def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
-        """Return code like :meth:`_free` that writes a number or the address of a label."""
+        """Return code as :meth:`_free` does, for an instruction that writes a number or the address of a label."""
         name = ABI_NAMES[register]
         is_label = not value[0].isdigit()
         load = f"{'la' if is_label else 'li'} {_T2}, {value}"
@@ -383,7 +381,7 @@ class Placer:
                 raise NoWayError
 
     def _mac_load(self, producer: Producer, name: str, load: str) -> tuple[list[str], list[str]]:
-        """Return a Mac&Load that adds a product with zero, or increments its base."""
+        """Return code as :meth:`_valued` does, for a Mac&Load that writes its result or its base register."""
         row = self.draw.rng.choice([row for row in self._rows[producer] if not row.reloads_other and row.accumulates])
         form = f"{row.mnemonic} {{}}, ({{}}!), {{}}"
         if producer is Producer.MAC_LOAD_BASE:

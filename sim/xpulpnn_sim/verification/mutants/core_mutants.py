@@ -1,11 +1,11 @@
 # amaranth: UnusedElaboratable=no
-"""All mutants of a core: one model that holds them, programs on each of them, proofs about those that are left.
+"""Test and prove all mutants of a core.
 
-Each run chooses the mutant it runs on. Every mutant has an enable of its own. All of them are registers outside the
-core that are loaded once, before the first cycle, so that choosing costs no time in a cycle. A mutant of an arithmetic
-unit or of the load and store unit is compared with that unit alone, for the control words and operands that
-instructions give it; what is left, and all other mutants, with the parts of the core around them, and at last with the
-whole core.
+One model contains all mutants, and each run of a program selects one of them. Every mutant has an enable, which is a
+register outside the core. The registers are loaded before the first cycle, so that selecting a mutant takes no
+simulation time. Mutants that no program finds are compared with the core: a mutant of an arithmetic unit or of the load
+and store unit first with that unit alone, for the control words and operands that instructions give it; the mutants
+that remain, and all others, with larger and larger parts of the core, and at last with the whole core.
 """
 
 import ctypes
@@ -80,7 +80,7 @@ _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 
 
 def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, ...]:
-    """Choose mutants in all parts of the core."""
+    """Choose ``count`` mutants from all parts of the core."""
     parts: dict[str, list[str]] = {}
     for line in places(dict.fromkeys(lines)):
         parts.setdefault(_part(fields_of(line)["-cell"]), []).append(line)
@@ -109,7 +109,7 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
 
 
 def _part(cell: str) -> str:
-    """Return the instance path of the module of a cell before flattening; empty for the top."""
+    """Return the path of the module instance that contained a cell before flattening; empty for the top module."""
     match = _INSTANCE.match(cell)
     if match:
         return match[1].replace("\\", "").rstrip(".")
@@ -165,7 +165,7 @@ class MutatedCore:
     mutants: tuple[Mutant, ...]  # what may be chosen; their numbers are 1, 2,
 
     def choose(self, number: int) -> None:
-        """Choose the mutant ``number`` for models that this process creates from now on; 0 for the core itself."""
+        """Select a mutant for all models that this process creates from now on; 0 selects the core itself."""
         ctypes.CDLL(str(self.library)).choose_mutant(ctypes.c_int(number))
 
 
@@ -192,7 +192,7 @@ def write_part(place: str, folder: Path, yosys: Yosys) -> str:
 
 
 def command_in(part: str, place: str, mutant: Mutant) -> str:
-    """Return the command of a mutant of the core for the module that :func:`write_part` has written."""
+    """Return the Yosys command that makes a mutant of the core in the module written by :func:`write_part`."""
     cell = "$flatten" + "".join(f"\\{name}." for name in place.split("."))
     rest = mutant.cell.removeprefix(cell)
     inner = f"$flatten{rest}" if rest.startswith("\\") else rest
@@ -204,7 +204,7 @@ def _enable(number: int) -> str:
 
 
 def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
-    """Wrap the core and its enables in a module with the usual ports."""
+    """Return the Verilog of a module with the core's ports that contains the core and the enables of its mutants."""
     declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
     pins = [f".{port['name']}({port['name']})" for port in ports]
     made = set(re.findall(rf"\b{_ENABLE}\d+\b", text))
@@ -221,12 +221,12 @@ def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str
 
 
 _UNITS = {f"backend.{UNIT_INSTANCES[unit]}": unit for unit in ("alu", "mult", "div", "dotp", "widener", "lsu")}
-"""Units, by their instances, of which it is known what reaches their ports."""
+"""Units whose possible inputs are known, by the path of their instance in the core."""
 
 
 def running(config: CoreConfig) -> InputConstraints:
-    """Surroundings of a core that runs: reset is over, buses answer what they have granted, and look at what goes with
-    a request only while there is one."""
+    """Return constraints for a core in operation: it is not in reset, buses answer only granted requests, and the
+    outputs of a request matter only during the request."""
     core = Core(config)
     ports = [("__".join(map(str, path)), member.flow) for path, member, _ in core.signature.flatten(core)]
     inputs, outputs = ([name for name, flow in ports if flow is direction] for direction in (wiring.In, wiring.Out))
@@ -240,7 +240,7 @@ class CoreProver:
         self._whole: MutatedGates | None = None
 
     def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-        """Yield verdicts as they are reached."""
+        """Yield each mutant with the outcome of its proof, as soon as it is decided."""
         left = {mutant.number: mutant for mutant in waiting}
         occurring = [(place, CONSTRAINTS[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
@@ -264,7 +264,6 @@ class CoreProver:
         return MutantComparer(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, constraints=occurring)
 
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
-        """Return the core with at least these mutants."""
         if self._whole is None:
             changes = {mutant.number: mutant.command for mutant in mutants}
             self._whole = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
@@ -272,7 +271,7 @@ class CoreProver:
 
 
 def _parts(mutants: Sequence[Mutant]) -> list[str]:
-    """Return the paths of the modules that contain mutants, innermost first, without the whole core."""
+    """Return the paths of the modules that contain mutants, inner modules first, without the whole core."""
     paths: set[str] = set()
     for mutant in mutants:
         names = [] if mutant.module == TOP else mutant.module.split(".")
@@ -281,7 +280,7 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
 
 
 def _proof(compared: MutantComparison) -> Proof:
-    """Return the verdict of a comparison; equality that holds only from reset on counts as legal."""
+    """Return the outcome of a comparison as a proof; equality under constraints or only after reset counts as legal."""
     if compared.verdict == EQUIVALENT:
         return Proof(verdict=EQUIVALENT if compared.scope == UNCONSTRAINED else LEGAL)
     if compared.scope == OUTPUTS:
@@ -306,7 +305,7 @@ def judge_all(
     waiting: Sequence[int],
     tell: Tell,
 ) -> None:
-    """Run random programs of ``instructions`` retirements, and all other programs, on each mutant."""
+    """Run random programs with ``instructions`` retirements, and the directed and cost programs, on each mutant."""
     model = CoreModel(source.config, core.library)
     core.choose(0)
     programs = [*random_programs(source, instructions, model), *directed_programs(model)]
@@ -340,7 +339,7 @@ def _keep(verdicts: Results, key: str, programs: str, mutant: int, finding: Find
 
 
 _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "exploration", "proofs", "publishing"})
-"""Folders of sources that have nothing to do with what programs find."""
+"""Source folders whose changes do not make saved verdicts outdated, because they do not affect what programs find."""
 
 
 def judge_core(

@@ -1,4 +1,4 @@
-"""Mutants of a unit or of a core: the tests that kill them, proofs about survivors, and saved verdicts."""
+"""Mutants of a unit or a core: tests that kill them, proofs about those that survive, and saved verdicts."""
 
 import json
 import shlex
@@ -44,7 +44,7 @@ class Mutant:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Parse the options of a Yosys command; names may begin with a backslash, and the first source of ours counts."""
+    """Return the options of a Yosys command; of several sources, only the first file of this project counts."""
     words = shlex.split(line.replace("\\", "\\\\"))
     root = f"{Path(xpulpnn.__file__).parent.parent}/"
     given = [(name, value) for name, value in pairwise(words) if name.startswith("-")]
@@ -68,12 +68,12 @@ def mutant_of(number: int, line: str, *, module: str = "", command: str = "") ->
 
 
 def places(lines: Iterable[str]) -> list[str]:
-    """Return the Yosys commands except those that change a clock, which is not part of the description."""
+    """Return the Yosys commands without those that change a clock, which is not part of the description."""
     return [line for line in lines if not fields_of(line)["-port"].endswith("CLK")]
 
 
 EQUIVALENT, LEGAL, DIFFERENT, UNDECIDED = "equivalent", "legal", "different", "undecided"
-"""Outcomes of proofs: no difference for any inputs; none for inputs that occur; a counterexample; none in time."""
+"""Outcomes of proofs: equal for any inputs; equal for inputs that occur; a counterexample; time is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +94,12 @@ class Judged:
 
     @property
     def alive(self) -> bool:
-        """Return whether neither a test nor a proof disposed of it."""
+        """Return whether neither a test killed the mutant nor a proof shows that it is harmless."""
         return not self.killed and self.proof not in (EQUIVALENT, LEGAL)
 
     @property
     def outcome(self) -> str:
-        """``check``, ``time``, ``simulator``, ``equivalent``, ``legal`` or ``alive``."""
+        """Return ``check``, ``time``, ``simulator``, ``equivalent``, ``legal`` or ``alive``."""
         return self.killed or ("alive" if self.alive else self.proof)
 
 
@@ -110,7 +110,7 @@ _VERDICT = tuple(field.name for field in fields(Judged) if field.name != "mutant
 
 
 def rows_of(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Return an object for each mutant, for JSON."""
+    """Return a JSON object for each mutant."""
     return [asdict(each.mutant) | {name: getattr(each, name) for name in _VERDICT} for each in judged]
 
 
@@ -168,7 +168,7 @@ def find_places(
 def apply_all(
     mutants: Sequence[Mutant], control: Callable[[Mutant], str], top: str, folder: Path, yosys: Yosys, more: str = ""
 ) -> str:
-    """Return Verilog of the design with all mutants, each enabled by an input of a width and value."""
+    """Return Verilog of the design with all mutants; ``control`` names the input that enables a mutant."""
     if not mutants:
         raise ToolError(f"yosys must find places for mutants in {top}, but found none")
     changes = "\n".join(mutant.command.replace("mutate ", f"mutate -ctrl {control(mutant)} ", 1) for mutant in mutants)
@@ -194,7 +194,7 @@ class MutationSettings:
 
 @dataclass(frozen=True, slots=True)
 class MutantProver:
-    """Compares mutants with the design; verdicts are saved as they are reached."""
+    """Proves mutants equal to the design, or finds a counterexample; saves each outcome."""
 
     mutants: Sequence[Mutant]
     results: Results
@@ -210,7 +210,7 @@ class MutantProver:
         return digest(xpulpnn_sim.proofs.mutants, xpulpnn_sim.verification.mutants)
 
     def proved(self) -> dict[int, Proof]:
-        """Return the mutants known to be equivalent or legal, by number, which need no test."""
+        """Return the proofs, by number, of the mutants known to be equivalent or legal, which need no test."""
         numbers = self.results.find(_UNCHANGED, self.key)
         if numbers is None:
             # equal gates are one
@@ -222,7 +222,7 @@ class MutantProver:
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
 
     def prove(self, left: Sequence[Mutant], progress: Progress) -> dict[int, Proof]:
-        """Return the verdicts of the mutants that were proved, by number."""
+        """Prove the mutants ``left``; return their proofs by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
         progress("proofs", len(known), len(left))
         for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):
@@ -253,10 +253,11 @@ def judge(
     *,
     also: Sequence[int] = (),
 ) -> list[Judged]:
-    """Judge mutants, and other numbers that must not be killed, for which there are no proofs.
+    """Test and prove mutants; return their verdicts.
 
-    ``run`` makes records of numbers in ``verdicts``: whether it is ``killed``, by which ``test``, and the digest
-    ``tests`` of all tests: others may find what these did not.
+    ``run`` tests the mutants of the given numbers and writes a record for each into ``verdicts``: whether it is
+    ``killed``, by which ``test``, and ``tests``, the digest of all tests, since other tests may kill a surviving
+    mutant. ``also`` are numbers that stand for the design itself, which no test may kill.
     """
     before = prover.proved() if prover else {}
     numbers = [*also, *(mutant.number for mutant in mutants if mutant.number not in before)]

@@ -33,14 +33,14 @@ from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 
 class CoreModel(NamedTuple):
-    """The model that holds a core and its mutants."""
+    """The compiled model that contains a core and its mutants."""
 
     config: CoreConfig
     library: Path
 
 
 class _Keeper(Checker):
-    """Saves copies of the blocks of a run."""
+    """Saves copies of all retirements, interrupt lines and grants of a run."""
 
     def __init__(self) -> None:
         self.blocks = [(np.zeros(0, RETIREMENT), np.zeros(0, np.uint32), np.zeros(0, GRANT))]
@@ -75,7 +75,7 @@ class Advance(Checker):
 
 
 class Stream:
-    """All that a run of a program shows of a core."""
+    """Everything observable in a run of a program on a core."""
 
     def __init__(self, executable: Executable, machine: Machine, core: CoreModel) -> None:
         keeper = _Keeper()
@@ -88,7 +88,7 @@ class Stream:
         return passed and _same(self.records, other.records) and np.array_equal(self.lines, other.lines)
 
     def shows_as(self, other: "Stream") -> bool:
-        """Return whether nothing outside the core but the time differs."""
+        """Return whether both runs are equal outside the core, except for the timing."""
         mine, its = self.result.memory, other.result.memory
         return (
             self.retires_as(other)
@@ -123,7 +123,7 @@ _TIMINGS = {
         0.0004,
     ),
 }
-"""Machines of directed programs, and how often interrupts come where a program enables them."""
+"""Machines for directed programs by memory speed, and the interrupt rate for programs that enable interrupts."""
 
 _SPARE_CYCLES = 2_000
 _LATE = (Reason.MAX_CYCLES, Reason.ENDLESS_LOOP, Reason.TRAP_LOOP, Reason.DEADLOCK)
@@ -137,10 +137,10 @@ class Finding:
 
 
 class ProgramJudge:
-    """A program, and what it shows on the core itself, where every retirement is as the simulator says.
+    """Runs a program on mutants, and compares what happens with a run on the core itself.
 
-    Of a directed program, the ``case``, results, memory and bus are checked as well. Raises :class:`ToolError` if it
-    finds something on the core itself.
+    The run on the core itself is checked in lock step with the simulator, for a directed program (``case``) also the
+    results, memory accesses and the bus. Raises :class:`ToolError` if a check fails.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class ProgramJudge:
         return finding
 
     def _checked(self, machine: Machine) -> Finding:
-        """Run the program with the checks of ``verify``, or those of the tests of directed programs."""
+        """Run the program in lock step with the simulator; check a directed program as its test does."""
         check, (config, library), advance = self._case is not None, self._core, Advance()
         result = run_program(
             self._executable, config, machine, lockstep=True, check=check, library=library, also=[advance]
@@ -182,7 +182,7 @@ class ProgramJudge:
 
 
 def _finding_at_end(result: RunResult, name: str) -> Finding:
-    """Return what the end of a run shows."""
+    """Return the finding for a run without mismatches: none if the program passed."""
     if result.exit.ok:
         return Finding()
     return Finding(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)

@@ -1,4 +1,4 @@
-"""Mutants of a unit in one design with an input that selects one, and the bench of the unit on each."""
+"""Put all mutants of a unit into a design with an input that selects one; run the unit's bench on each mutant."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ _SEEN_WITH: Mapping[str, Sequence[str]] = {
     "awvalid": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
     "wvalid": ("wdata", "wstrb", "wlast"),
 }
-"""Last parts of the names of ports: what says that there is something, and what goes with it."""
+"""Signals that matter only while a request or valid signal is 1, both by the last part of the port name."""
 
 _WRITTEN = ("req", "we", "wdata")
 _REQUEST = ("addr", "we", "be", "wdata", "beats")
@@ -73,7 +73,7 @@ _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] 
     "axi_bridge": (({"axi__rvalid": {1}}, ("axi__rready",)), ({"axi__bvalid": {1}}, ("axi__bready",))),
     "decoder": (({"illegal": {0}}, ("ctrl", "quantise", "requantise", "pair")),),
 }
-"""The same for benches of units whose ports have names of their own, with the values that say so; also bits."""
+"""For units with other port names, by bench: port values, and the ports or bits that matter only with these values."""
 
 
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
@@ -82,17 +82,17 @@ _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
     # nothing leaves ID with a fault, and while what was counted is given back
     "hwloops": ({"fault": {0}, "gives_back": {0}}, {"id_leaves": {0}}),
 }
-"""Values of ports by benches of units, of which some are there in every cycle."""
+"""Port values, by bench of a unit; in every cycle at least one of the listed sets of values is present."""
 
 _HELD: Mapping[str, StableInputs] = {
     "quantiser": StableInputs(words=("crumbs", "pixels", "middle"), during="start", until=("done",)),
 }
-"""Operands of units whose ports have names of their own."""
+"""Inputs that are stable during an operation, by bench of a unit."""
 
 _RUN = RUN_BYTES * BYTE_BITS // EXT_DATA_BITS  # transfers of a run at most
 
 _UNDER_WAY = {"axi-dma": "order.level", "axi-ext": "order.level", "axi-refill": "under_way"}
-"""Registers with the number of transfers under way, by units to which nothing is answered while it is 0."""
+"""Registers that count outstanding transfers, by unit; while the register is 0, the unit gets no responses."""
 
 # benches of units whose initiators ask for words by their byte addresses
 _OF_WORDS = [
@@ -111,7 +111,7 @@ _ALONE = ("core_demux", "obi_mux")  # benches of units whose initiators have one
 
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> InputConstraints:
-    """Return when each output matters, and which inputs are stable or follow others; ``bits`` of a word."""
+    """Return when each output matters, and which inputs are stable or depend on others; ``bits`` is the word width."""
     pairs = list(_pairs(outputs)) + [
         (values, tuple(name for name in payload if name.partition("[")[0] in outputs))
         for values, payload in _OF_UNITS.get(bench, ())
@@ -148,7 +148,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
 
 
 def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
-    """Yield the transfers left of a run that ends in its block, for each place in the block."""
+    """Yield, for each position in a block, the numbers of transfers with which a run ends within the block."""
     low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
     for place in range(_RUN):
         bits = {f"{bundle}addr[{low + bit}]": {place >> bit & 1} for bit in range(exact_log2(_RUN))}
@@ -156,7 +156,7 @@ def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
 
 
 def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[Handshake]:
-    """Yield the OBI handshakes with the request among ``requesting``, if a response answers one request."""
+    """Yield the OBI handshakes whose request is in ``requesting``, except those with several responses to a request."""
     for name in requesting:
         bundle = name.removesuffix("req")
         port = Handshake(name, f"{bundle}gnt", f"{bundle}rvalid")
@@ -166,7 +166,7 @@ def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[
 
 
 def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
-    """Yield port values, and the outputs that matter only with them."""
+    """Yield port values, each with the outputs that matter only while ports have these values."""
     for name in outputs:
         bundle, _, last = name.rpartition("__")
         if bundle and last in _SEEN_WITH:
@@ -185,7 +185,7 @@ _SHOWN_PORTS = 12
 
 _FULL = preset("xpulpnn-full")
 _EVERYTHING = replace(_FULL, mac_load_pair=True, mixed_weights=True, requantise=True)
-"""Whose control words occur; a core with less has some of them."""
+"""Core with all operations: the control words of smaller cores are among its control words."""
 
 _EXACT = replace(_EVERYTHING, requantise_exact=True)
 _ARRAYS = replace(_EXACT, multiplier="dot-product")
@@ -213,11 +213,11 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
         for structure in ("shared", "shared-inferred", "register", "and", "and-inferred", "none-inferred")
     },
 }
-"""Units about whose inputs something is known: name of what occurs at them, and in which core."""
+"""Units whose possible inputs are known: the name of the constraints on these inputs, and the core around the unit."""
 
 
 def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> InputConstraints:
-    """Return the inputs that can occur at a unit with a bench."""
+    """Return constraints on the inputs that can occur at the unit ``name``."""
     if name not in _OCCURS:
         unit = UNITS[name]
         constraints = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
@@ -230,7 +230,7 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
 
 
 def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-    """Yield the verdicts of a unit's mutants as they are reached."""
+    """Yield each mutant of a unit with the outcome of its proof, as soon as it is decided."""
     for mutant in waiting:
         comparison = judge.compare(mutant.number)
         verdict = comparison.verdict
@@ -240,7 +240,7 @@ def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tupl
 
 
 def _shown(comparison: MutantComparison) -> str:
-    """Format the last cycle of a counterexample: inputs that are not 0, and the wrong signal."""
+    """Format the last cycle of a counterexample: the inputs that are not 0, and the wrong signal."""
     cycles: Sequence[Mapping[str, int]] = comparison.counterexample
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
     more = ["..."] if len(given) > _SHOWN_PORTS else []

@@ -88,7 +88,7 @@ class ControlBlocks:
                     return block
 
     def blocks(self, context: Context, count: int) -> tuple[ProgramBlock, ...]:
-        """Return up to ``count`` blocks, fewer if they get too long for the surrounding loops and branches."""
+        """Return up to ``count`` blocks; fewer if they become too long for the surrounding loops and branches."""
         blocks: list[ProgramBlock] = []
         for _ in range(count):
             block = self.block(context)
@@ -97,7 +97,7 @@ class ControlBlocks:
         return tuple(blocks)
 
     def function(self, loops: frozenset[int], budget: int) -> ProgramBlock:
-        """Return a function of about ``budget`` instructions that uses nothing a caller relies on."""
+        """Return a function of about ``budget`` instructions that preserves what its callers rely on."""
         name = self._draw.label("function")
         self.left = budget
         context = Context(loops=loops, links=frozenset({LINK}), counters=frozenset(), depth=1)
@@ -112,8 +112,8 @@ class ControlBlocks:
         return ProgramBlock("arithmetic", (), children)
 
     def _corners(self) -> ProgramBlock:
-        """Two words that are 0, 1, -1, the smallest or the largest, met by all multiplications and divisions, and by
-        other instructions."""
+        """Return a block that applies multiplications, divisions and other instructions to two operands, each of
+        them 0, 1, -1, the smallest or the largest word."""
         draw, rng = self._draw, self._rng
         first, second = rng.sample(POOL, 2)
         words = corner_words(XLEN)
@@ -135,7 +135,7 @@ class ControlBlocks:
         return ProgramBlock("stack", (first,), between, (second,))
 
     def _condition(self, target: str, reach: int) -> list[str]:
-        """Branch to ``target``, sometimes after making the condition true with an immediate."""
+        """Return a conditional branch to ``target``, sometimes after an instruction that makes the condition true."""
         draw = self._draw
         insn = draw.deal(Group.BRANCH, Group.SHORT_BRANCH) if reach < _SHORT_BRANCH else draw.deal(Group.BRANCH)
         name = next(token.field.name for token in insn.tokens if token.field.name in ("boff13", "cb9"))
@@ -167,7 +167,8 @@ class ControlBlocks:
         return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), _LONGEST_BODY)))
 
     def _indirect(self, target: str, link: int) -> list[str]:
-        """Jump by jalr: right after the address is written, from memory, with an offset, or with bit 0 set."""
+        """Return a jump by jalr: directly after the address is written, from memory, with an offset, or with bit 0 =
+        1."""
         draw, rng = self._draw, self._rng
         lines = [f"la {_X6}, {target}"]
         if link == RA and draw.chance(0.3):
@@ -187,14 +188,14 @@ class ControlBlocks:
         return [*lines, f"jalr {ABI_NAMES[link]}, {offset}({_X6})"]
 
     def _jump(self, context: Context) -> ProgramBlock:
-        """Jump forward over blocks that are never executed."""
+        """Return a jump over blocks that are never executed."""
         target = self._draw.label("to")
         children = self.blocks(replace(context, scale=0), self._rng.choice((0, 1, 1, 2)))
         head = self._direct(target, total_bytes(children), context, link=self._draw.destination())
         return ProgramBlock("jump", tuple(head), children, (f"{target}:",))
 
     def _direct(self, target: str, reach: int, context: Context, link: int) -> list[str]:
-        """Return a jump to ``target`` that writes at most ``link`` or a free link register."""
+        """Return a jump to ``target`` that writes no register but ``link`` or a free link register."""
         if self._draw.chance(0.4):
             return self._indirect(target, link)
         if reach < _SHORT_JUMP and self._draw.chance(0.5):
@@ -236,7 +237,7 @@ class ControlBlocks:
         return ProgramBlock("call", tuple(call))
 
     def _affordable(self, context: Context, children: int) -> int:
-        """Return the iterations of a loop that the budget allows."""
+        """Return how many iterations of a loop with ``children`` blocks the budget allows."""
         return max(0, self.left) // (2 * max(1, context.scale) * (1 + _CHILD_COST * children))
 
     def _counted(self, context: Context) -> ProgramBlock | None:
@@ -279,13 +280,13 @@ class ControlBlocks:
         return self._hardware_loop(number, count, body, last, after, (inner[0], inner[1] + before))
 
     def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
-        """Return a requantisation now and then, right behind the set-up of a loop or a branch."""
+        """Return, now and then, a requantisation to be placed directly after the start of a loop or a branch."""
         texts = self._draw.requantised(0.7)
         self.left -= context.scale * len(texts)
         return tuple(ProgramBlock("arithmetic", (text,)) for text in texts)
 
     def _last(self, number: int, after: str, context: Context) -> tuple[tuple[ProgramBlock, ...], str]:
-        """Return the last instruction of a loop body, and code that must come before it."""
+        """Return the last instruction of a loop body, and blocks that must come before it."""
         draw, rng = self._draw, self._rng
         self.left -= context.scale
         match rng.randrange(12):
@@ -333,9 +334,9 @@ class ControlBlocks:
         after: str,
         inner: tuple[int, tuple[ProgramBlock, ...]] | None = None,
     ) -> ProgramBlock:
-        """A hardware loop with its setup: iterations, everything but its last instruction, that, the label behind it.
+        """Return a hardware loop: its setup, ``body``, the ``last`` instruction, and the label ``after`` the loop.
 
-        The ``inner`` loop, iterations and body, is loop 0 at the end of the body, which shares the last instruction.
+        The ``inner`` loop, iterations and body, is loop 0 at the end of the body and shares the last instruction.
         """
         start, end = (self._draw.label(stem) for stem in ("start", "end"))
         if inner is not None:
@@ -373,7 +374,7 @@ class ControlBlocks:
         return (*lines, f"{start}:")
 
     def _by_csr(self, number: int, start: str, end: str) -> list[str]:
-        """Set up a loop through CSRs; the lowest bit of addresses is ignored."""
+        """Return code that sets up a hardware loop through CSRs; hardware ignores bit 0 of the addresses."""
         lines: list[str] = []
         for name, label in (("lpstart", start), ("lpend", end)):
             lines.append(f"la {_X6}, {label}")
@@ -383,7 +384,7 @@ class ControlBlocks:
         return lines
 
     def _turns(self, limit: int) -> int:
-        """Draw a number of iterations: often 0, 1 or 2, and larger ones up to ``limit``."""
+        """Return a random number of iterations: often 0, 1 or 2, at most ``limit``."""
         rng = self._rng
         choices = [0, 1, 2, 2, 3, rng.randrange(3, 9), rng.randrange(8, 40), rng.randrange(100, 1000)]
         return rng.choice([count for count in choices if count <= max(limit, 2)])

@@ -34,18 +34,18 @@ _LATENCIES = (1, 1, 2, 5)
 _IDEAL_CHANCE = 0.2
 _NO_RESET_CHANCE, _RESET_BITS = 0.2, (7, 14)
 _RATES = (0.0, 0.003, 0.005)
-"""Interrupts per cycle with an ideal memory. With more, handlers would leave the program no time."""
+"""Interrupt rates per cycle with an ideal memory; at higher rates, handlers would leave the program no time."""
 _HALT_RATES = (0.001, 0.005, 0.02)
 _HALT_CYCLES = 400  # that a halt with its single steps takes, about, with an ideal memory
 MAX_CYCLES, MAX_INSTRUCTIONS = 2_000_000, 400_000
-"""A program that runs longer has failed: it is written to execute a hundredth of these instructions, about, without
-those of handlers, some 30 for each that traps."""
+"""Limits after which a program has failed. Without handlers, a program executes about a hundredth of these
+instructions; handlers add about 30 for each trap."""
 Fault = Callable[[Iss, Retired], None]  # Called after every retirement; may change both
 Listener = Callable[[Records], None]  # Takes the retirements of a run, block by block
 
 
 def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
-    """Return the machine of the random program ``seed``, with the ``chosen`` fields."""
+    """Return the random machine of the program ``seed``, except for the fields ``chosen``."""
     rng = Random(f"machine {seed}")
     machine = Machine(seed=seed, max_cycles=MAX_CYCLES, max_instructions=MAX_INSTRUCTIONS, bus_errors=BUS_ERRORS)
     machine = replace(machine, reset_after=reset_cycle(seed))
@@ -64,7 +64,7 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
 
 
 def reset_cycle(seed: int) -> int:
-    """Return the cycle after which the random program ``seed`` is reset and starts again; 0 for none."""
+    """Return the cycle after which the random program ``seed`` is reset and starts again; 0 for no reset."""
     rng = Random(f"reset {seed}")
     return 0 if rng.random() < _NO_RESET_CHANCE else rng.randrange(1, 1 << rng.randrange(*_RESET_BITS))
 
@@ -76,14 +76,14 @@ def _slowness(machine: Machine) -> float:
 
 
 def with_halts(machine: Machine, seed: int) -> Machine:
-    """Return the machine with halt requests, and with interrupts rarer by the time that these take."""
+    """Return the machine with random halt requests, and with fewer interrupts, as halts take time."""
     rate = machine.halt_rate * _slowness(machine) or Random(f"halts {seed}").choice(_HALT_RATES)
     irq_rate = machine.irq_rate / (1 + _HALT_CYCLES * rate)
     return replace(machine, halt_rate=round(rate / _slowness(machine), 6), irq_rate=round(irq_rate, 6))
 
 
 def shown_machine(machine: Machine) -> str:
-    """Format the fields of a machine that are not at their default."""
+    """Format the fields of a machine that differ from their defaults."""
     changed = [
         f"{field.name} {getattr(machine, field.name)}"
         for field in fields(machine)
@@ -108,7 +108,8 @@ class Verdict:
 
     @classmethod
     def of(cls, result: RunResult) -> "Verdict":
-        """Return the verdict on a run on the RTL; a mismatch with the simulator outranks the end of the program."""
+        """Return the verdict on a run on the RTL; a mismatch with the simulator is a failure however the program
+        ends."""
         reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
         return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 
@@ -158,7 +159,7 @@ def run_reference_core(
 def reference_design(
     executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, fault: Fault | None = None
 ) -> Verdict:
-    """Use the simulator itself as the design: this checks the programs, and with a ``fault`` the checks."""
+    """Run the simulator itself as the design: this tests the programs, and with a ``fault`` the checks."""
     limit = min(machine.max_cycles, _REFERENCE_STEPS)
     end, records, _ = run_reference_core(
         config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault
@@ -178,7 +179,7 @@ def core_design(
     library: Path | None = None,
     engine: str = "core",
 ) -> Verdict:
-    """Run on the Verilated core, or another model of it, in lock step with the simulator."""
+    """Run a program on the Verilated core, or another model of the core, in lock step with the simulator."""
     return Verdict.of(
         run_program(
             executable,
@@ -201,7 +202,7 @@ DESIGNS: dict[str, Design] = {
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
-    """Compile the models before processes share them."""
+    """Compile the models of an engine, before several processes need them."""
     if engine in MODELS:
         for config in configs:
             model_library(MODELS[engine], config)
@@ -210,15 +211,15 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
 def cost_run(
     config: CoreConfig, executable: Executable, machine: Machine, library: Path | None = None
 ) -> tuple[RunResult, NDArray[np.uint64], int]:
-    """Run a cost program with a waiting interrupt, every read of a counter checked: its end, the account of its text
-    and where that starts."""
+    """Run a cost program while an interrupt is pending, and check every read of a counter; return the result, the
+    stall cycles by address and cause, and the first address."""
     counters, waiting = CounterCheck(config, 1, executable.symbol_at), replace(machine, irqs=((0, IRQ_PRIORITY[0]),))
     result = run_program(executable, config, waiting, account=True, library=library, also=[counters])
     return result, result.accounts[0], text_window(executable)[0]
 
 
 def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> tuple[list[Measured], str | None]:
-    """Measure cost rows on the Verilated core with ideal memory; also return the first wrong counter, if any."""
+    """Measure cycle costs on the Verilated core with an ideal memory; also return the first wrong counter, if any."""
     executable = cost_program(rows, counted=config.performance_counters).executable()
     result, account, base = cost_run(config, executable, Machine(max_cycles=MAX_CYCLES))
     if not (result.exit.ok or result.mismatches):

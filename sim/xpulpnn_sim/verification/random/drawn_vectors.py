@@ -1,4 +1,4 @@
-"""Random vectors of all instructions that use the NN-RF, with results of the reference models."""
+"""Random test vectors of all instructions that use the NN-RF, with results computed by the reference models."""
 
 import gzip
 import json
@@ -67,7 +67,7 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
 
 
 def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield ``count`` vectors as objects of a vector file."""
+    """Yield ``count`` random test vectors as objects of a vector file."""
     rows = enabled(config.extensions, config.widths)
     groups = (
         [row for row in rows if row.is_nn_form],
@@ -87,7 +87,7 @@ def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[st
 
 
 def write_vectors(path: Path, config: CoreConfig, count: int, seed: int) -> None:
-    """Write vectors to a file, compressed if its name ends in ``.gz``; raise as :func:`drawn_vectors`."""
+    """Write random test vectors to a file, compressed if its name ends in ``.gz``; raise as :func:`drawn_vectors`."""
     text = "".join(json.dumps(vector) + "\n" for vector in drawn_vectors(config, count, seed)).encode()
     # no time in the header: the same vectors are the same file
     write_bytes(path, gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)

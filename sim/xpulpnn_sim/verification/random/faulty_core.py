@@ -1,4 +1,4 @@
-"""A design with many faults, one of which is selected: by the hart number of a core, by a stored word of a cluster."""
+"""A design with many faults; the hart number of a core, or a word that a cluster stores, selects one of them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _LSB = 16
 
 
 def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
-    """Return the faults of the Wishbone bridges, of the performance counters if there are any, or of the core."""
+    """Return the faults that can be put into a design: Wishbone bridges, or the core with or without counters."""
     if engine == WISHBONE:
         return BRIDGE_FAULTS
     if config.performance_counters:
@@ -37,12 +37,12 @@ def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
 
 
 def hart_of(number: int) -> int:
-    """Return the hart number that selects the fault ``number``, counted from 1; 0 selects none."""
+    """Return the hart number that selects the fault ``number``, counted from 1; 0 selects no fault."""
     return number << _LSB
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
-    """Compile the model of a design with these faults, each inactive until it is selected."""
+    """Compile the model of a design with these faults; each has no effect until a program selects it."""
     top, rig = RIGS[engine]
     with ExitStack() as stack:
         for number, fault in enumerate(faults, start=1):
@@ -65,7 +65,7 @@ class FaultDetection:
 def find_faults(
     source: CoreSource, faults: Sequence[Fault], instructions: int, seed: int = 0, engine: str = CORE
 ) -> Iterator[FaultDetection]:
-    """Run random programs, then cycle costs, on the core with each fault, until one of them detects it."""
+    """For each fault, run random programs, then cost programs, on the faulty core until one detects the fault."""
     config = source.config
     library, rows = faulty_model(config, faults, MODELS[engine]), cost_rows(config)
     costs = cost_program(rows, counted=config.performance_counters).executable()
@@ -87,7 +87,7 @@ def find_faults(
 
 
 def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, seed: int) -> FaultDetection:
-    """Run random programs from the number ``seed`` on until one fails or there are enough instructions."""
+    """Run random programs, numbered from ``seed``, until one fails or enough instructions have retired."""
     done = 0
     for run in run_programs([enumerate(repeat(source), seed)], instructions):
         done += run.verdict.instructions
@@ -97,6 +97,6 @@ def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, see
 
 
 def _finding(report: str) -> str:
-    """Return the line of a report that says what is wrong."""
+    """Return the line of a failure report that says what is wrong."""
     lines = report.splitlines()
     return lines[2].strip() if report.startswith("difference at") and len(lines) > 2 else lines[0]

@@ -47,7 +47,7 @@ loop        2     .       .         .        12     .       .           2.5
 quantise    4     .       .         .        .      .       .           .
 requantise  6     .       .         .        .      .       .           5
 """
-"""Frequency of each kind of block: of programs for one core, changed by their style, and for the harts of a cluster."""
+"""Frequencies of the kinds of blocks: for a core, modified by the program's style, and for the harts of a cluster."""
 
 
 def _columns() -> dict[str, dict[str, float]]:
@@ -60,7 +60,7 @@ STYLES = ("balanced", *list(_COLUMNS)[1:-1])
 
 
 def weights_of(config: CoreConfig, style: str) -> dict[str, float]:
-    """Return the frequencies of blocks in programs of a style, or of a cluster, that the core can execute."""
+    """Return the frequency of each kind of block that the core can execute, for a style or for a cluster."""
     weights = _COLUMNS[style] if style == "cluster" else {**_COLUMNS["base"], **_COLUMNS.get(style, {})}
     absent = {"quantise": not config.qnt, "requantise": not config.requantise}
     return {kind: weight for kind, weight in weights.items() if not absent.get(kind)}
@@ -114,7 +114,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
 
 
 def framed(program: RandomProgram, *, interrupts: bool) -> RandomProgram:
-    """Return the program with interrupts enabled after its first block, and all registers stored at its end."""
+    """Return the program with interrupts enabled after its first block, and with all registers stored at its end."""
     first, *blocks = program.main
     if interrupts:
         lines = ("addi t1, zero, -1", "csrrw zero, mie, t1", "csrrsi zero, mstatus, 8")

@@ -1,4 +1,4 @@
-"""Runs of memory accesses and Mac&Loads inside a window, and operands of requantisations near their range."""
+"""Runs of memory accesses and Mac&Loads inside a window, and requantisations with results near their range."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
 
 
 def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
-    """Return a word whose low bits shift a random word to about ``width`` bits; a 64-bit product with ``exact``."""
+    """Return a register value that makes a pv.rq, or pv.rqx if ``exact``, shift random sums to about ``width`` bits."""
     word = rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | rng.randrange(XLEN - width - 1, XLEN - width + 1)
     if not exact:
         return word
@@ -33,7 +33,7 @@ def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Aimed:
-    """Operands of a pv.rq whose result is in the range or just outside."""
+    """Operands of a pv.rq whose result is inside the range of its format or just outside."""
 
     kappa: int
     lam: int
@@ -42,9 +42,9 @@ class Aimed:
 
 
 def aimed_run(insn: Insn, rng: Random) -> Aimed:
-    """Draw operands of a pv.rq: any factor and accumulator, and the lambda that gives a result near the range.
+    """Return operands of a pv.rq: any factor and accumulator, and the lambda that gives a result near the range.
 
-    What the shift drops is all zeros or all ones now and then, so that sums lie directly at the bounds.
+    Sometimes the bits that are shifted out are all zeros or all ones, so that the sum is exactly at a bound.
     """
     assert insn.fmt is not None
     width = insn.fmt.width
@@ -63,7 +63,7 @@ def aimed_run(insn: Insn, rng: Random) -> Aimed:
 
 
 def _aimed_exactly(target: int, rng: Random) -> Aimed:
-    """Draw operands of a pv.rqx for a result, if there are any, for random shift and zero point."""
+    """Return operands of a pv.rqx with random shift and zero point, with the result ``target`` where possible."""
     shift = rng.choice((0, 1, XLEN - 1, XLEN, *_LONGEST_SHIFTS, *(rng.randrange(2 * XLEN) for _ in range(_CORNERS))))
     zero = rng.choice((0, 0, rng.randrange(-(1 << 7), 1 << 7)))
     most = (1 << XLEN - 1) - 1
@@ -92,7 +92,7 @@ def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
 
 
 def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
-    """Return a pv.rq with an aimed result behind the loads of its parameters, in random order."""
+    """Return the loads of parameters in random order, then a pv.rq whose result is in the range or just outside."""
     # registers of `keep` stay as they are
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
     operands = aimed_run(insn, rng)
@@ -116,7 +116,7 @@ def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
 
 _NEAR = 16  # Offsets are mostly this small, so that accesses overlap
 _DRIFT_LIMIT = 0x800
-"""Distance by which increments may move a base; with the largest offset still within the margin of the window."""
+"""Largest distance by which increments may move a base register before accesses may leave the margin of the window."""
 _SMALL = 0x7F  # largest value of an offset register
 _BOTH = 0b11000  # Both update bits of a Mac&Load
 _INCREMENT = 4  # bytes a Mac&Load moves its base
@@ -133,17 +133,17 @@ STYLES: dict[str, tuple[Group, ...]] = {
     "quantise": (*(Group.QUANTISE,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
     "requantise": (*(Group.REQUANTISE,) * 6, *(Group.PARAMETER,) * 4, Group.MAC_LOAD, Group.LOAD, Group.STORE),
 }
-"""Rows of a run by its name."""
+"""Groups of instructions in a run, by name of the run; repeated groups are more frequent."""
 
 OPTIONAL = {"quantise": Group.QUANTISE, "requantise": Group.REQUANTISE}
-"""Accesses only for cores that have rows of a group."""
+"""Runs that need a group of instructions which only some cores have."""
 
 _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may stand between two requantisations
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known about register contents while a run is generated."""
+    """What the generator of a run knows about register contents."""
 
     # distance a base may have from the masked address, by register
     bases: dict[int, int] = field(default_factory=dict[int, int])
@@ -170,7 +170,7 @@ class MemoryRun:
         self._known = _Known()
 
     def block(self, length: int) -> ProgramBlock:
-        """Return about ``length`` instructions: base registers made valid, then the accesses."""
+        """Return about ``length`` instructions: they make base registers valid, then access memory."""
         draw, rng = self._draw, self._rng
         with draw.narrowed(rng.choice((2, 3, len(POOL)))):
             head = self._prepare()
@@ -187,7 +187,7 @@ class MemoryRun:
         return ProgramBlock(self._style, head, tuple(children))
 
     def _prepare(self) -> tuple[str, ...]:
-        """Make bases valid in the last lines, so that accesses follow at once; sometimes through memory."""
+        """Return code that makes base registers valid in its last lines, so that accesses follow at once."""
         draw, rng = self._draw, self._rng
         lines: list[str] = []
         bases = rng.sample(POOL, rng.choice((1, 1, 2)))
@@ -207,7 +207,7 @@ class MemoryRun:
         return tuple(lines)
 
     def _access(self) -> str | None:
-        """Return an access, or None if the drawn rows cannot be kept inside the window."""
+        """Return an access; None if no random instruction can be kept inside the window."""
         draw, known = self._draw, self._known
         for _ in range(_ATTEMPTS):
             insn = draw.deal(*self._groups)
@@ -221,7 +221,7 @@ class MemoryRun:
         return None
 
     def _pins(self, insn: Insn) -> dict[str, int] | None:
-        """Choose base and offset of an access; None if nothing fits."""
+        """Return operands for base and offset of an access, by field name; None if nothing fits."""
         draw, rng, known = self._draw, self._rng, self._known
         operand = memory_operand(insn)
         if operand.base is None:
@@ -264,7 +264,7 @@ class MemoryRun:
         return rng.choice(choices) if choices else None
 
     def _offset_register(self, operand: Operand, base: int) -> int | None:
-        """Choose the offset register; post-increment forms take any, since the old base is the address."""
+        """Return an offset register; post-increment accesses may use any, since their address is the old base."""
         known, rng = self._known, self._rng
         if operand.increment and (not base or self._draw.chance(0.5)):
             return self._draw.source()
@@ -294,7 +294,7 @@ class MemoryRun:
                 known.forget(values[name])
 
     def _step(self, operand: Operand, values: dict[str, int]) -> int:
-        """Return the bytes by which an increment moves the base, or a large number if unknown."""
+        """Return how many bytes an increment moves the base; a large number if unknown."""
         if operand.value is None:
             return _INCREMENT
         token = operand.value.field

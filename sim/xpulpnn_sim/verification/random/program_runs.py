@@ -1,7 +1,7 @@
-"""Random programs in lock step with the simulator: what draws them, how they run, and what they reach.
+"""Run random programs in lock step with the simulator, and count what they cover.
 
 A run takes the programs with the numbers S, S+1, ... up to the one that completes the requested instructions, or up to
-the first that fails, on any number of processes. Programs that ran beyond it are dropped.
+the first that fails, on any number of processes. Results of programs with higher numbers are dropped.
 """
 
 from abc import ABC, abstractmethod
@@ -37,10 +37,9 @@ _TIMEOUT_S = 1800.0  # longest time of such a call, the compilation of its model
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one program or of several: numbers, lists, and counters by name."""
+    """Counts of one program or of several programs: numbers, lists, and counters."""
 
     def merge(self, other: Self) -> None:
-        """Add the counts of ``other``."""
         for count in fields(self):
             mine, its = getattr(self, count.name), getattr(other, count.name)
             add: Callable[[Any], None] | None = getattr(mine, "update" if isinstance(mine, Counter) else "merge", None)
@@ -55,7 +54,7 @@ Key = tuple[str, str]  # Mnemonic and operands of a row
 
 @dataclass(slots=True)
 class Coverage(Tally):
-    """Counts of events in retirement records."""
+    """Counts of instructions and events in the retirements of programs."""
 
     rows: Counter[Key] = field(default_factory=Counter[Key])  # retirements of each row, those that trapped included
     traps: Counter[int] = field(default_factory=Counter[int])  # by exception cause
@@ -68,7 +67,7 @@ class Coverage(Tally):
     inside: int = 0  # those of them that are neither of the bounds to which sums are clipped
 
     def add(self, records: Records, config: CoreConfig) -> None:
-        """Count the events of a block of records of a core with this configuration."""
+        """Count the events in a block of retirements of a core with this configuration."""
         words, which, counts = np.unique(records["insn"], return_inverse=True, return_counts=True)
         decoder, _, _ = rows_of(config)
         rows = [decoder.decode(int(word)) for word in words]
@@ -108,11 +107,11 @@ class Coverage(Tally):
             counter[int(value)] += int(count)
 
     def missing(self, config: CoreConfig) -> list[Key]:
-        """Rows of the configuration that were never executed."""
+        """Return the instructions of the configuration that were never executed."""
         return [key for key in rows_of(config)[1] if key not in self.rows]
 
     def by_extension(self, config: CoreConfig) -> Mapping[str, tuple[int, int, int]]:
-        """Rows, rows executed and retirements of each extension."""
+        """Return how many instructions each extension has, how many were executed, and how often in total."""
         table: dict[str, tuple[int, int, int]] = {}
         for row in rows_of(config)[1].values():
             rows, executed, total = table.get(row.extension.value, (0, 0, 0))
@@ -123,7 +122,7 @@ class Coverage(Tally):
 
 @dataclass(frozen=True, slots=True)
 class ProgramCase(Generic[Program]):
-    """A program and the machine it runs on."""
+    """A random program and the machine that it runs on."""
 
     program: Program
     machine: Machine  # how memory and interrupts behave; default values are the simplest
@@ -137,18 +136,17 @@ class ProgramSource(ABC):
 
     @abstractmethod
     def case(self, seed: int) -> ProgramCase[Any]:
-        """Draw the program ``seed`` and its machine."""
+        """Return the random program ``seed`` and its machine."""
 
     @abstractmethod
     def command(self, seed: int) -> str:
-        """The command that runs the program ``seed`` again."""
+        """Return the command that runs the program ``seed`` again."""
 
     @abstractmethod
     def measure(self, case: ProgramCase[Any]) -> tuple[Verdict, Tally]:
-        """Run a program and count what it reaches."""
+        """Run a program; return the verdict and what the program covered."""
 
     def run(self, seed: int) -> "ProgramRun":
-        """Draw and run the program ``seed``."""
         start = perf_counter()
         verdict, coverage = self.measure(self.case(seed))
         return ProgramRun(seed, self, verdict, coverage, perf_counter() - start)
@@ -156,7 +154,7 @@ class ProgramSource(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSource(ProgramSource):
-    """Programs for a single core."""
+    """Random programs for a single core."""
 
     config: CoreConfig
     # fields of the machine; the others are chosen for each program
@@ -174,7 +172,7 @@ class CoreSource(ProgramSource):
         return " ".join(["xpulpnn verify", self.label, f"--seed {seed} --instructions 1", *options])
 
     def check(self, case: ProgramCase[RandomProgram], listener: Listener = lambda records: None) -> Verdict:
-        """Run a program; ``listener`` takes its retirements."""
+        """Run a program in lock step with the simulator; ``listener`` gets its retirements."""
         return self.design(case.program.executable(), self.config, case.machine, listener)
 
     def measure(self, case: ProgramCase[RandomProgram]) -> tuple[Verdict, Coverage]:
@@ -199,8 +197,11 @@ Job = tuple[int, ProgramSource]  # number of a program, and what draws it
 def run_programs(
     batches: Iterable[Iterable[Job]], instructions: int, *, keep_going: bool = False, jobs: int = 1, dask: str = ""
 ) -> Iterator[ProgramRun]:
-    """Run programs in order until there are ``instructions`` or one fails, on processes of this machine or the workers
-    of a Dask scheduler; a batch may depend on the runs before it. Raises as :func:`executor` does."""
+    """Run programs in order until enough ``instructions`` have retired or a program fails.
+
+    They run on processes of this machine or the workers of a Dask scheduler; a batch may depend on the runs of earlier
+    batches. Raises as :func:`executor` does.
+    """
     done, chunk = 0, _REMOTE_PROGRAMS if dask else 1
     with executor(jobs, dask=dask, timeout_s=_TIMEOUT_S if dask else None, versions=_VERSIONS) as pool:
         for run in chain.from_iterable(run_in_order(batch, pool, chunk) for batch in batches):
@@ -211,7 +212,7 @@ def run_programs(
 
 
 def run_in_order(programs: Iterable[Job], pool: Pool, chunk: int) -> Iterator[ProgramRun]:
-    """Run programs, ``chunk`` of them in each call of the pool."""
+    """Run programs, ``chunk`` of them in each call of the pool, and yield them in order."""
     remaining = iter(programs)
     submitted, calls = tee(iter(lambda: list(islice(remaining, chunk)), []))
     answers = pool.map(_run_chunk, calls)

@@ -1,4 +1,4 @@
-"""Shrinks a failing program by delta debugging: first its blocks, then its machine."""
+"""Shrink a failing program by delta debugging: first its blocks, then the settings of its machine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -55,7 +55,7 @@ class Shrinker:
         self.tried = 0
 
     def shrink(self, case: Case) -> Case:
-        """The smallest case found; ``case`` itself must fail."""
+        """Return the smallest failing case that was found; ``case`` itself must fail."""
         while True:
             before = case
             for step in (self._machine, self._skeleton, self._blocks, self._numbers):
@@ -64,7 +64,7 @@ class Shrinker:
                 return case
 
     def _try(self, case: Case) -> bool:
-        """Run a candidate unless its result is known, since different cuts give the same program."""
+        """Return whether a candidate fails; results are cached, since different cuts give the same program."""
         try:
             text = case.program.text()
             key = (text, case.machine, case.program.data_seed)
@@ -81,11 +81,11 @@ class Shrinker:
         return self._known[key]
 
     def _first(self, case: Case, *candidates: Case) -> Case:
-        """Return the first candidate that fails, or the case."""
+        """Return the first candidate that fails; ``case`` if none fails."""
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
     def _machine(self, case: Case) -> Case:
-        """Set fields of the machine to their defaults: no wait states, no interrupts."""
+        """Remove wait states and interrupts from the machine, as far as the program still fails."""
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
@@ -101,7 +101,7 @@ class Shrinker:
         return self._first(case, *(ProgramCase(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
     def _skeleton(self, case: Case) -> Case:
-        """Use the simplest handlers, and zeros as data."""
+        """Use the simplest handlers, and zeros as data, as far as the program still fails."""
         case = self._first(case, _with(case, handlers=PLAIN))
         for name in ("nests", "loops", "filler"):
             simpler = replace(case.program.handlers, **{name: getattr(PLAIN, name)})
@@ -109,7 +109,7 @@ class Shrinker:
         return self._first(case, _with(case, data_seed=None))
 
     def _blocks(self, case: Case) -> Case:
-        """Remove blocks, then single lines; move functions into the program if possible."""
+        """Remove blocks, then single lines; replace functions by their code if possible."""
         for name in ("main", "functions"):
             case = self._part(case, name, getattr(case.program, name))
         if names := names_of(case.program.functions):
@@ -122,11 +122,11 @@ class Shrinker:
         return case
 
     def _part(self, case: Case, name: str, blocks: tuple[ProgramBlock, ...]) -> Case:
-        """Minimise the blocks in a part of the program."""
+        """Minimise the blocks in the part ``name`` of the program."""
         return _with(case, **{name: minimise_list(blocks, lambda rest: self._try(_with(case, **{name: rest})))})
 
     def _numbers(self, case: Case) -> Case:
-        """Make constants as small as possible: loop counts and register values."""
+        """Make loop counts and register values as small as possible."""
         for at, block in enumerate(case.program.main):
             before, after = case.program.main[:at], case.program.main[at + 1 :]
             lines = (replace(block, head=(line,)) for line in _simpler_lines(block.head[0]))
@@ -135,7 +135,7 @@ class Shrinker:
 
 
 def _by_line(blocks: Iterable[ProgramBlock]) -> tuple[ProgramBlock, ...]:
-    """Return the same lines as blocks of one line each."""
+    """Split blocks into blocks of one line each."""
     return tuple(ProgramBlock(block.kind, (line,)) for block in blocks for line in block.lines())
 
 
@@ -151,14 +151,14 @@ def _simpler_lines(line: str) -> Iterator[str]:
 
 
 def shorter(machine: Machine, verdict: Verdict) -> Machine:
-    """Return the machine with limits for smaller programs: about the same cycles, and fewer for an endless one."""
+    """Return the machine with limits for shrunk programs: about as many cycles as the failure took."""
     cycles = min(2 * verdict.cycles + _SPARE_CYCLES, machine.max_cycles)
     share = _ENDLESS_SHARE if verdict.reason is Reason.MAX_CYCLES else 1
     return replace(machine, max_cycles=cycles, max_instructions=machine.max_instructions // share)
 
 
 def shrink(run: ProgramRun, progress: Callable[[int], None] | None = None, runs: int = RUNS) -> Case:
-    """The smallest program that fails in the same way as that of ``run``, found with at most ``runs`` runs."""
+    """Return the smallest program found that fails in the same way as that of ``run``, in at most ``runs`` runs."""
     full = run.source.case(run.seed)
     case, spent = replace(full, machine=shorter(full.machine, run.verdict)), 0
 
@@ -183,11 +183,11 @@ def _heading(case: Case, run: ProgramRun) -> list[str]:
 
 
 def program_listing(case: Case, run: ProgramRun) -> str:
-    """Return the whole minimal program as assembly."""
+    """Return the whole minimal program in assembly."""
     return case.program.listing(_heading(case, run))
 
 
 def excerpt(case: Case, run: ProgramRun) -> str:
-    """Return only what the generator wrote, without handlers and prologue, to read on a terminal."""
+    """Return the part of the program that the generator wrote, without handlers and prologue, to read on a terminal."""
     lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
     return "\n".join([*(f"# {line}" for line in _heading(case, run)), *indented(lines)]) + "\n"

@@ -14,7 +14,7 @@ _X6 = ABI_NAMES[SCRATCH]
 
 
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
-"""Registers that random instructions may write with anything."""
+"""CSRs that random instructions may write with any value."""
 _READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
 _COUNTS = ("lpcount0", "lpcount1")
 _NEAR_CHANCE, _NEAR = 0.3, 500  # how often counters start near their largest value, and how near
@@ -30,7 +30,7 @@ _NN_LOADS = (
     ("pv.mldotsp.c", "rd,(rs1!),nnimm5", "{0}, ({1}!), 8"),
     ("pv.mldotup.h", "rd,(rs1!),nnimm5", "{0}, ({1}!), 18"),
 )
-"""Accesses to the NN-RF: mnemonic, operands of the table, operands of the instruction."""
+"""Loads into the NN-RF: mnemonic, operands in the instruction table, operands of the generated instruction."""
 _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions written into the code
 
 
@@ -43,7 +43,7 @@ class SystemBlocks:
         self._rng = draw.rng
 
     def csr(self, *, last: bool = False) -> ProgramBlock:
-        """Access a CSR: readable, writable, read-only or missing."""
+        """Return code that accesses a readable, writable, read-only or missing CSR."""
         # the `last` instruction of a loop must not clear bits of its count: the old value, before it counts down, would
         # stay for ever
         draw, rng = self._draw, self._rng
@@ -85,7 +85,7 @@ class SystemBlocks:
         return ProgramBlock("csr", access.head, (ProgramBlock("csr", (read,)),))
 
     def _missing(self) -> int:
-        """Return an address without a register, or of a read-only one."""
+        """Return the address of a missing or a read-only CSR."""
         if self._draw.chance(0.3):
             return self._rng.choice([csr.address for csr in _READABLE if csr.access is CsrAccess.RO])
         while True:
@@ -94,7 +94,7 @@ class SystemBlocks:
                 return address
 
     def _loop_csr(self, *, clears: bool) -> ProgramBlock:
-        """Read loop state, or make a count smaller; both are safe inside a loop."""
+        """Return code that reads the state of a hardware loop or decreases its count; both are safe inside a loop."""
         draw, rng = self._draw, self._rng
         destination = ABI_NAMES[draw.destination()]
         if not clears or draw.chance(0.5):
@@ -105,7 +105,7 @@ class SystemBlocks:
         return ProgramBlock("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
 
     def count(self) -> ProgramBlock:
-        """Enable all performance counters, sometimes near their largest value, to wrap or to saturate."""
+        """Enable all performance counters, sometimes near their largest value, so that they wrap or saturate."""
         rng = self._rng
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, pcer, {_X6}", f"csrrwi zero, pcmr, {rng.choice((1, 3))}")
         if self._draw.chance(_NEAR_CHANCE):
@@ -132,20 +132,20 @@ class SystemBlocks:
         return ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads))
 
     def trap(self) -> ProgramBlock:
-        """Execute an instruction that traps; the handler continues behind it."""
+        """Execute an instruction that traps; the handler continues after it."""
         text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
         return ProgramBlock("trap", (text or self._draw.illegal(),))
 
     def unfetched(self) -> ProgramBlock:
-        """Jump to an address that cannot be fetched; the handler returns by the link in t1."""
+        """Jump to an address that cannot be fetched; the handler returns to the link address in t1."""
         base, size = self._unfetched
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
         return ProgramBlock("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
 
     def failing(self, loops: Collection[int]) -> ProgramBlock:
-        """Access memory that answers with an error, and try to let the next instruction act before the fault is known.
+        """Access memory that answers with an error, and try to make the next instruction act before the fault is known.
 
-        Of the hardware loops only ``loops`` may change; the count they get makes them jump nowhere.
+        It may set the count of a hardware loop in ``loops``, to a value with which the loop does not jump back.
         """
         draw, rng = self._draw, self._rng
         first, size = self._failing
@@ -174,7 +174,7 @@ class SystemBlocks:
         return ProgramBlock("fence", (*self._draw.requantised(), self._draw.text(row, self._draw.values(row))))
 
     def vectors(self) -> ProgramBlock:
-        """Move mtvec between the two tables and modes; the bits in between are ignored."""
+        """Point mtvec to one of two tables, in a random mode; the bits in between are ignored."""
         table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
         value = table | self._rng.getrandbits(8)
         return ProgramBlock(
@@ -182,11 +182,10 @@ class SystemBlocks:
         )
 
     def enable(self, *, on: bool) -> ProgramBlock:
-        """Enable or disable interrupts."""
         return ProgramBlock("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
 
     def leave(self) -> ProgramBlock:
-        """Execute mret to the code behind it; interrupts are off while mepc matters."""
+        """Execute mret to the following code; interrupts are disabled while mepc is in use."""
         draw, target = self._draw, self._draw.label("mret")
         head = ["csrrci zero, mstatus, 8"]
         if draw.chance(0.5):
@@ -197,7 +196,7 @@ class SystemBlocks:
         return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
     def self_modify(self, flush: tuple[str, ...] = ()) -> ProgramBlock:
-        """Overwrite an instruction ahead and flush caches by ``flush``; each execution exchanges it again."""
+        """Overwrite a later instruction and flush caches with the code ``flush``; each execution exchanges it again."""
         draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)
