@@ -18,7 +18,7 @@ _PAIR = 2  # pixels whose threshold searches are interleaved to avoid load-use s
 
 
 def temporaries(blocking: Blocking) -> int:
-    """Return how many registers a :class:`Store` needs for its rule, for clipping and for the shift."""
+    """Return how many temporary registers a :class:`Store` needs."""
     rule, count = blocking.rule, _REGISTERS[blocking.rule]
     if blocking.by_sign:
         return _LEAST
@@ -50,7 +50,6 @@ class BlockStore:
         self.bits, self.signed, self.channels = precision.y, precision.y_signed, len(self.acc[0])
 
     def put(self, pixel: int, register: int, bits: int, offset: int = 0) -> None:
-        """Store ``bits`` bits of a pixel's result; without XpulpV2 ``offset`` bytes after its pointer."""
         if self.steps:
             self.b(f"p.{STORE_BY_BITS[bits]}", register, self.steps[pixel], self.out[0], form=BY_REGISTER)
         else:
@@ -59,9 +58,9 @@ class BlockStore:
 
 @dataclass(eq=False)
 class Store(BlockStore):
-    """Store code for cores without ``pv.rq``; the parameters of the rule follow the biases in memory.
+    """Code that requantises and stores the results of a block on cores without ``pv.rq``.
 
-    Without post-increment ``parameters`` still points to the biases.
+    In memory the parameters of the rule follow the biases. Without post-increment, ``parameters`` points to the biases.
     """
 
     _temporaries: list[int]  # at least as many as :func:`temporaries` returns
@@ -73,7 +72,6 @@ class Store(BlockStore):
         self._stored = [0] * len(self.acc)  # bytes stored of each pixel
 
     def emit(self, first_channel: int, shift: Value) -> None:
-        """Store a block; ``first_channel`` is the number of its first channel within the channel step."""
         self._stored = [0] * len(self.acc)
         if self._rule is None:
             for results in zip(*self.acc, strict=True):
@@ -119,7 +117,6 @@ class Store(BlockStore):
             finish()
 
     def _finish(self, pixel: int, channel: int, target: int, position: int) -> None:
-        """Clip a result, insert it into its word and store the word if it is full."""
         b, accumulators, value = self.b, self.acc[pixel], self.acc[pixel][channel]
         if self.bits < BYTE_BITS:
             self._clip(value if position else target, value)
@@ -136,7 +133,7 @@ class Store(BlockStore):
             self._store(pixel, target)
 
     def _signs(self, first_channel: int) -> None:
-        """Store the signs of the accumulators, collecting a byte of every pixel in one register."""
+        """Pack the signs of the accumulators into bytes and store these."""
         b, (held,), work = self.b, self._partial, self._temporaries[0]
         for channel, results in enumerate(zip(*self.acc, strict=True), first_channel):
             position = channel % BYTE_BITS
@@ -154,7 +151,7 @@ class Store(BlockStore):
                     self._store(pixel, work)
 
     def _channel(self, channel: int, results: list[int], shift: Value) -> None:
-        """Load the parameters of a channel and, except for :attr:`Rule.BN32`, scale its accumulators."""
+        """Load the parameters of a channel and, except for :attr:`Rule.BN32`, scale the accumulators."""
         b, first, second = self.b, *self._temporaries[:2]
         match self._rule:
             case Rule.BN32 if self._xpulp:
@@ -198,7 +195,7 @@ class Store(BlockStore):
                     b("xori", accumulator, accumulator, 1 << self.bits - 1)
 
     def _quantise(self, first_channel: int) -> None:
-        """Quantise two channels at a time by ``pv.qnt``, which packs their codes into a byte or half of one."""
+        """Quantise the accumulators by ``pv.qnt``, two channels at a time."""
         b, middle, count, per_store = self.b, self._temporaries[0], self.channels, BYTE_BITS // self.bits
         # inverts the highest bit of all elements of a byte
         inverted = sum(1 << bit for bit in range(self.bits - 1, BYTE_BITS, self.bits))
@@ -223,7 +220,7 @@ class Store(BlockStore):
                     self._store(pixel, held)
 
     def _move_pointers(self) -> None:
-        """Advance the pointers without post-increment past all that the block has read or stored."""
+        """Add to each pointer the bytes that the block has read or stored without post-increment."""
         moves: list[tuple[int, int]] = []
         if not self._xpulp:
             moves = [(self.parameters, self._biases + self.blocking.rule_bytes)]
@@ -234,7 +231,7 @@ class Store(BlockStore):
             self.b.add(pointer, distance, self._temporaries[0])
 
     def _clip(self, rd: int, value: int) -> None:
-        """Clip to the range of the results; without ``p.clip`` by masks made from comparisons, free of branches."""
+        """Clip ``value`` to the range of the results; without ``p.clip`` the code uses masks instead of branches."""
         b = self.b
         if self._rule is Rule.THRESHOLDS:
             if rd != value:

@@ -1,4 +1,4 @@
-"""Builder of kernel code: instructions, labels, loops."""
+"""Builder of kernel code: it collects instructions, labels and loops."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -45,7 +45,7 @@ def _row(mnemonic: str, form: str | None = None) -> Insn:
 
 @lru_cache(1 << 16)
 def _encoded(mnemonic: str, form: str, operands: tuple[int, ...]) -> int:
-    """Return the word of an instruction, cached because kernels repeat few of them."""
+    """Return the encoding of an instruction; the results are cached because kernels repeat few instructions."""
     insn = find(mnemonic, form)
     names = (token.field.name for token in insn.tokens)
     return insn.encode(**dict(zip(names, operands, strict=True)))
@@ -58,7 +58,7 @@ def fits_immediate(value: int) -> bool:
 
 @dataclass(slots=True)
 class Label:
-    """A position in the text, set when the builder reaches it."""
+    """A position in the code, set when the builder reaches it."""
 
     position: int | None = None
 
@@ -74,7 +74,7 @@ class _Line:
 
 
 class Builder:
-    """A collector of instructions and control structure."""
+    """A collector of instructions that also writes branches and loops."""
 
     def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
         self._text_base, self.xpulp, self.is_long = text_base, xpulp, is_long
@@ -86,7 +86,7 @@ class Builder:
     # -- instructions
 
     def __call__(self, mnemonic: str, *operands: int, form: str | None = None) -> None:
-        """Append an instruction; operands are in assembler order, ``form`` selects one of a mnemonic's forms."""
+        """Append an instruction, operands in assembler order; ``form`` selects one of the operand formats."""
         self._append(_row(mnemonic, form), operands)
 
     def _append(self, insn: Insn, operands: tuple[int, ...], target: Label | None = None) -> None:
@@ -107,7 +107,7 @@ class Builder:
             self("p.sw", register, WORD, pointer)
 
     def access(self, mnemonic: str, register: int, size: int, offset: int, pointer: int) -> None:
-        """Access memory at ``pointer`` with post-increment by ``size``; without XpulpV2 at ``pointer + offset``."""
+        """Load or store at ``pointer`` with post-increment by ``size``; without XpulpV2 at ``pointer + offset``."""
         if self.xpulp:
             self(f"p.{mnemonic}", register, size, pointer)
         else:
@@ -132,7 +132,7 @@ class Builder:
         self.mv(rd, value.register) if isinstance(value, Held) else self.li(rd, value)
 
     def add(self, register: int, value: Value, temporary: int) -> None:
-        """Add to a register; ``temporary`` is clobbered if a constant needs more than 12 bits."""
+        """Add ``value`` to a register; ``temporary`` is clobbered if ``value`` is a constant of more than 12 bits."""
         if isinstance(value, Held):
             self("add", register, register, value.register)
         elif fits_immediate(value):
@@ -143,14 +143,14 @@ class Builder:
             self("add", register, register, temporary)
 
     def shift_right(self, rd: int, rs: int, value: Value) -> None:
-        """Write ``rd = rs >> value``, arithmetic."""
+        """Write ``rd = rs >> value`` with an arithmetic shift."""
         if isinstance(value, Held):
             self("sra", rd, rs, value.register)
         elif value or rd != rs:
             self("srai", rd, rs, value)
 
     def add_shifted(self, rd: int, rs: int, value: Value) -> None:
-        """Write ``rd = (rd + rs) >> value``, arithmetic, with a 32-bit sum."""
+        """Write ``rd = (rd + rs) >> value`` with a 32-bit sum and an arithmetic shift."""
         if not self.xpulp:
             self("add", rd, rd, rs)
             self.shift_right(rd, rd, value)
@@ -170,7 +170,7 @@ class Builder:
     def upper_word(
         self, rd: int, a: int, lam: tuple[int, int], kappa: tuple[int, int], work: tuple[int, int], shift: Value
     ) -> None:
-        """Write ``rd = (kappa * a + lam >> 32) >> shift``; ``kappa`` and ``lam`` are register pairs, lower first."""
+        """Write ``rd = (kappa * a + lam >> 32) >> shift``; ``kappa`` and ``lam`` are pairs, lower word first."""
         total, product = work
         self("mul", total, a, kappa[0])
         self("add", total, total, lam[0])
@@ -182,7 +182,7 @@ class Builder:
         self.add_shifted(rd, total, shift)
 
     def exchange(self, first: int, second: int, width: int, mask: int, work: int) -> None:
-        """Swap the upper ``width`` bits of each pair of elements in ``first`` with the lower ones in ``second``."""
+        """Swap the upper halves of elements in ``first`` with the lower in ``second``; a half has ``width`` bits."""
         self("srli", work, first, width)
         self("xor", work, work, second)
         self("and", work, work, mask)
@@ -191,7 +191,7 @@ class Builder:
         self("xor", first, first, work)
 
     def to_bytes(self, rd: int, word: int, first: int, bits: int, elements: Sequence[int], *, signed: bool) -> None:
-        """Expand four elements of ``word``, from bit ``first`` on, to bytes; registers ``elements`` are clobbered."""
+        """Expand four elements of ``word``, from bit ``first`` on, to bytes in ``rd``; ``elements`` are clobbered."""
         extract = "p.extracti" if signed else "p.extractui"
         for lane, element in enumerate(elements):
             self(extract, element, word, bits - 1, first + lane * bits)
@@ -199,7 +199,7 @@ class Builder:
         self("pv.packhi.b", rd, elements[3], elements[2])
 
     def append_bits(self, word: int, value: int, bits: int, place: int, work: int) -> None:
-        """Insert ``bits`` bits at bit ``place`` of a word, zero there so far; without XpulpV2 clobber ``work``."""
+        """Insert a ``value`` of ``bits`` bits at bit ``place`` of ``word``; without XpulpV2 ``work`` is clobbered."""
         if self.xpulp:
             self("p.inserti", word, value, bits - 1, place)
         else:
@@ -209,11 +209,11 @@ class Builder:
     def requantise(
         self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool, exact: bool = False
     ) -> None:
-        """Requantise ``value`` into element ``lane`` of ``word``, which is not ready in the next cycle."""
+        """Requantise ``value`` into element ``lane`` of ``word``; the next instruction should not use ``word``."""
         self(f"pv.rq{'x' * exact}{'us'[signed]}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
 
     def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
-        """Advance each of ``places``, in ascending tables, past the half-words below its value by binary search."""
+        """Search ascending tables: move each pointer in ``places`` past the half-words below its value."""
         for half in [1 << level for level in reversed(range(bits))]:
             for threshold, place in zip(work, places, strict=False):
                 self("lh", threshold, (half - 1) * THRESHOLD_BYTES, place)
@@ -223,7 +223,7 @@ class Builder:
                 self("add", place, place, threshold)
 
     def below(self, rd: int, register: int, bound: Value) -> None:
-        """Write ``rd = register < bound`` of unsigned numbers, which is false for negative values."""
+        """Write ``rd = register < bound``, compared as unsigned numbers; negative values therefore give 0."""
         if isinstance(bound, Held):
             self("sltu", rd, register, bound.register)
         elif fits_immediate(bound):
@@ -242,7 +242,7 @@ class Builder:
         self("and", register, register, temporary)
 
     def at_most(self, register: int, bound: int, temporary: int, other: int) -> None:
-        """Write ``register = min(register, bound)`` of two registers whose difference fits 32 bits."""
+        """Write ``register = min(register, bound)``; the difference of the two registers must fit 32 bits."""
         if self.xpulp:
             self("p.min", register, register, bound)
             return
@@ -253,13 +253,13 @@ class Builder:
 
     @contextmanager
     def region(self, name: str) -> Generator[None]:
-        """Assign the instructions written in the context to a part of the kernel."""
+        """Assign the instructions written in the context to the region ``name`` of the kernel."""
         outer, self._region = self._region, name
         yield
         self._region = outer
 
     def aside(self, write: Callable[[], None]) -> None:
-        """Defer the instructions of ``write``, in the current region, to the next :meth:`put_asides`."""
+        """Defer ``write``, whose instructions belong to the current region, to the next :meth:`put_asides`."""
         self._asides.append((self._region, write))
 
     def put_asides(self) -> None:
@@ -283,7 +283,7 @@ class Builder:
         self._append(_row(mnemonic), (rs1, rs2), target)
 
     def far_branch(self, mnemonic: str, rs1: int, rs2: int, target: Label) -> None:
-        """Branch (``beq`` or ``bne``) to a label that may be out of a branch's reach."""
+        """Branch by ``beq`` or ``bne`` to a label that may be too far for a branch instruction."""
         over = Label()
         self.branch({"beq": "bne", "bne": "beq"}[mnemonic], rs1, rs2, over)
         self.jump(target)
@@ -295,7 +295,7 @@ class Builder:
 
     @contextmanager
     def skipped(self, mnemonic: str, rs1: int, rs2: int, *, is_far: bool = False) -> Generator[None]:
-        """Branch over the instructions written in the context; ``is_far`` allows any distance."""
+        """Branch over the instructions written in the context; ``is_far`` allows any number of them."""
         end = Label()
         (self.far_branch if is_far else self.branch)(mnemonic, rs1, rs2, end)
         yield
@@ -303,7 +303,7 @@ class Builder:
 
     @contextmanager
     def replaced(self, mnemonic: str, rs1: int, rs2: int, write: Callable[[], None]) -> Generator[None]:
-        """Branch to the instructions of ``write``, placed after all others, instead of those written in the context."""
+        """Branch to instructions that ``write`` emits later, instead of executing those of the context."""
         other, end = Label(), Label()
 
         def write_other() -> None:
@@ -339,9 +339,10 @@ class Builder:
             (self.far_branch if is_far else self.branch)("bne", counter, ZERO, start)
 
     def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
-        """Repeat the instructions of ``body`` ``count`` >= 0 times.
+        """Repeat the instructions that ``body`` emits ``count`` >= 0 times.
 
-        With a hardware loop, the body must not end with a branch and an enclosing hardware loop must not end here.
+        With a hardware loop, the body must not end with a branch and an enclosing hardware loop must not end at the end
+        of this loop.
         """
         may_be_none = self.skipped("beq", count.register, ZERO) if isinstance(count, Held) else nullcontext()
         if count != 0:
@@ -363,7 +364,7 @@ class Builder:
 
     @contextmanager
     def inner_loop(self, count: Value, length: int, counter: int) -> Generator[None]:
-        """Repeat the innermost MatMul loop by hardware loop 0; its instructions count for the operand efficiency."""
+        """Write the innermost MatMul loop as hardware loop 0; its instructions count for the operand efficiency."""
         with self._hardware_loop(count, counter, 0, short=length <= MAX_SHORT_BODY):
             first = self.position
             yield
@@ -371,7 +372,7 @@ class Builder:
 
     @contextmanager
     def branch_loop(self, pointer: int, end: int) -> Generator[None]:
-        """Repeat the innermost MatMul loop without hardware loops while ``pointer`` is not ``end``."""
+        """Write the innermost MatMul loop by branches; it ends when ``pointer`` equals ``end``."""
         start = Label(self.position)
         yield
         self.branch("bne", pointer, end, start)

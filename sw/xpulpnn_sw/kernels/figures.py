@@ -1,4 +1,4 @@
-"""Published and estimated figures for comparison with measurements.
+"""Published and estimated performance of kernels, for comparison with measurements.
 
 Paper values are from "XpulpNN" (TETC 2021), figures 8 and 11 and section VI-C. Estimates count the instructions and
 stalls of hand-written kernels with the same inner loops, one core with ideal memory, for the two layers of the paper.
@@ -21,7 +21,7 @@ PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
     ("xpulpv2_4x2", 4): 4.80,
     ("xpulpv2_4x2", 2): 4.56,
 }
-"""MatMul cycles per sdotp by variant and width; the paper prints 1.08, the others follow from its ratios."""
+"""MatMul cycles per sdotp by variant and width; the paper prints 1.08, and the other numbers follow from its ratios."""
 
 # products per instruction of the inner loops (section IV)
 PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2": 8 / 9, "nn_4x4": 16 / 17}
@@ -68,10 +68,11 @@ _GROUP_BEGIN, _GROUP = 15, 63  # cycles of a group of four pixels: pointers and 
 
 
 def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
-    """Estimate ``x3_4x4``: eight cycles for a word of each row of a block, and the ends of blocks and groups.
+    """Estimate the cycles of ``x3_4x4``.
 
-    A group of four pixels copies the columns of one row of the input, each word once for every pixel that uses it; the
-    first group of a column of groups copies as many rows as the filter has.
+    A block takes eight cycles for each word of its rows, and some cycles at its end. A group of four pixels copies the
+    columns of one row of the input, each word once for every pixel that uses it; the uppermost group in each column
+    copies as many rows as the filter has.
     """
     blocks_of_group, words, groups = layer.out_channels // 4, layer.reduction * bits // 32, layer.pixels // 4
     # four stores and a step back to the first pixel, shared by the blocks that fill a word
@@ -96,7 +97,7 @@ def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
 
 
 def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:
-    """Return the paper's MatMul figure if it was measured on this layer, else None."""
+    """Return the MatMul cycles per sdotp that the paper gives, None if it did not measure this layer."""
     return PAPER_CYCLES_PER_SDOTP.get((variant, bits)) if str(layer) == PAPER_LAYER else None
 
 
@@ -114,6 +115,6 @@ PUBLIC_CYCLES: Mapping[tuple[str, str, int], int] = {
     ("maxpool", "32x32x32:3x3:s=2,p=0x1x0x1", 2): 27_000,
 }
 """Cycles of the public PULP-NN kernels in C, compiled by GCC with -O2, on one core, by kernel, layer and element width.
-The 8-bit depthwise kernel is the special one for this window, the 4-bit kernel the general one. The sizes of the pools
+The 8-bit depthwise kernel is specialised for this window, the 4-bit kernel is for any window. The sizes of the pools
 are not published but inferred: an average pooling that reads each channel's window separately and multiplies, with a
 division before all loops, needs more than 60 cycles per result, hence 2048 results."""

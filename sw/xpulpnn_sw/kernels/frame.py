@@ -1,7 +1,8 @@
-"""Allocation of a kernel's numbers to constants, registers or words of its stack frame.
+"""Allocation of the numbers that a kernel needs: to constants, registers or words of its stack frame.
 
 Everything that a kernel derives from its arguments is a :class:`~xpulpnn_sw.kernels.terms.Term` over their names. A
-term whose names are all known at generation becomes a constant; any other is computed when the function starts.
+term becomes a constant if all its names have known values when the code is generated; otherwise the function computes
+it at its start.
 """
 
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -31,7 +32,7 @@ _WORKING = 4  # registers reserved for computing a term
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Two groups of numbers, of which the number ``flag`` selects the one that is computed."""
+    """Two groups of numbers, of which only one is computed; the number ``flag`` selects the group."""
 
     flag: str
     if_set: Collection[str]
@@ -39,11 +40,11 @@ class Alternatives:
 
 
 class Frame:
-    """The numbers of one kernel.
+    """The numbers that a kernel needs, each in a constant, a register or a stack slot.
 
-    Numbers live in the registers of ``homes``, ``preferred`` ones in registers taken from the list ``spare`` while it
-    lasts, others on the stack. The function changes the registers ``clobbered``, by default all that a callee must
-    save. ``intermediates`` only serve to compute other numbers.
+    The numbers in ``homes`` have the registers given there, ``preferred`` numbers get registers from the list ``spare``
+    as long as there are any, and all others are on the stack. ``clobbered`` are the registers that the function
+    changes, by default all that a callee must save. ``intermediates`` are numbers that only serve to compute others.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Frame:
     # -- in the body of the kernel
 
     def value(self, name: str, temporary: int) -> Value:
-        """Return a number as a constant or as a register, loaded into ``temporary`` from the stack."""
+        """Return a number as a constant or in a register; a number on the stack is loaded into ``temporary``."""
         if name in self._homes:
             return Held(self._homes[name])
         if name in self._constants:
@@ -98,7 +99,7 @@ class Frame:
         return Held(temporary)
 
     def register(self, name: str, temporary: int) -> int:
-        """Return the register of a number, ``temporary`` unless the number lives in another."""
+        """Return the register that holds a number; a number without a register is loaded into ``temporary``."""
         value = self.value(name, temporary)
         if isinstance(value, Held):
             return value.register
@@ -106,11 +107,9 @@ class Frame:
         return temporary
 
     def constant(self, name: str) -> int | None:
-        """Return the number if it is known at generation, else None."""
         return self._constants.get(name)
 
     def home(self, name: str) -> int | None:
-        """Return the register in which the number lives, else None."""
         return self._homes.get(name)
 
     def load(self, name: str, register: int) -> None:
@@ -133,28 +132,27 @@ class Frame:
             self._b.mv(home, register)
 
     def advance(self, name: str, distance: Value, temporary: int, other: int) -> None:
-        """Add to a number; ``temporary`` and ``other`` may be clobbered."""
+        """Add ``distance`` to a number; ``temporary`` and ``other`` may be clobbered."""
         register = self.register(name, temporary)
         self._b.add(register, distance, other)
         self.store(name, register)
 
     @contextmanager
     def repeated(self, name: str, temporary: int) -> Generator[None]:
-        """Repeat the instructions written in the context as often as the number says, which counts down to 0."""
+        """Repeat the instructions written in the context; the number ``name`` counts the iterations down to 0."""
         start = Label(self._b.position)
         yield
         self.advance(name, -1, temporary, temporary)
         self._b.far_branch("bne", self.home(name) or temporary, ZERO, start)
 
     def address(self, name: str, rd: int) -> None:
-        """Write the address of a number's stack slot to ``rd``."""
         self._b("addi", rd, SP, self._slots[name])
 
     # -- prologue and epilogue
 
     @contextmanager
     def function(self) -> Generator[None]:
-        """Write the function around the instructions of the context, which must not use the arguments."""
+        """Write prologue and epilogue around the body, which the context writes; the body must not use the arguments."""
         self._begin()
         yield
         for number, register in enumerate(self._saved):
@@ -164,7 +162,6 @@ class Frame:
         self._b("jalr", ZERO, 0, RA)
 
     def _begin(self) -> None:
-        """Save the caller's registers and compute all numbers."""
         if self._size:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
@@ -223,7 +220,7 @@ class Frame:
                 return None
 
     def _load_arguments(self, name: str | None, allocator: RegisterAllocator) -> None:
-        """Load the arguments of a number ahead of its computation to avoid load-use stalls."""
+        """Load the arguments in a number's term before it is computed, to avoid load-use stalls."""
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
         for argument in arguments_of(value) if isinstance(value, Combination) else ():
             is_register = argument.name in ("core", "cores")
@@ -240,7 +237,7 @@ class Frame:
             allocator.give_back(register)
 
     def _evaluate(self, value: Term, allocator: RegisterAllocator, target: int | None = None) -> int:
-        """Compute a term and return its register: one that holds it already, ``target``, or a free one."""
+        """Compute a term; return a register that already held it, ``target``, or a free register."""
         match value:
             case Argument("core"):
                 return CORE
@@ -269,7 +266,7 @@ class Frame:
         return register
 
     def _operate(self, value: Combination, allocator: RegisterAllocator, target: int | None) -> int:
-        """Compute an operation in ``target`` or a free register; a neutral constant leaves the left operand."""
+        """Compute an operation; return the left operand's register if the right one is neutral, such as 0 in a sum."""
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
             return self._evaluate(value.left, allocator, target)
@@ -297,7 +294,7 @@ class Frame:
 
     @staticmethod
     def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
-        """Return instruction and immediate of an operation with a constant, if there is one."""
+        """Return the immediate instruction for an operation with a constant, None if there is none."""
         if constant is None:
             return None
         if mnemonic in _IMMEDIATE and fits_immediate(constant):

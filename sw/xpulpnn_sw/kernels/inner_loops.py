@@ -1,9 +1,9 @@
 """Inner loops of the MatMul, one per :class:`~xpulpnn_sw.kernels.variants.LoopStyle`.
 
-Each multiplies ``nch`` weight rows with ``npx`` activation rows, scheduled without load-use stalls. The weight rows of
-a pointer follow each other in memory, so that neither the pointer nor the word fetched ahead is renewed between the
-blocks of a pixel group. The words of interleaved rows alternate in the order of their use, and a pointer serves several
-rows.
+Each multiplies ``nch`` weight rows with ``npx`` activation rows, scheduled without load-use stalls. The weight rows
+that a pointer reads follow each other in memory, so that between the blocks of a pixel group neither the pointer nor
+the word fetched ahead is loaded again. If rows are interleaved, their words alternate in the order of their use, and
+one pointer serves several rows.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ _TOP_BYTE = XLEN - BYTE_BITS
 
 
 class InnerLoop(ABC):
-    """Base of the loop of a MatMul block whose accumulators are initialised."""
+    """Base of the inner loops of a MatMul block; the accumulators must have been initialised."""
 
     # register with the end of the first activation row, if it ends the loop
     end: int | None = None
@@ -51,14 +51,14 @@ class InnerLoop(ABC):
 
     @cached_property
     def length(self) -> int:
-        """Instructions of the body, without those of the loop itself."""
+        """Number of instructions in the body, without those of the loop itself."""
         probe = Builder(0, xpulp=self.variant.xpulp)
         self.body(probe, signed=False)
         return probe.position
 
     @abstractmethod
     def body(self, b: Builder, *, signed: bool) -> None:
-        """Write the products of :attr:`Variant.unrolled` words of each weight row."""
+        """Write the products of :attr:`Variant.unrolled` words of each weight row with the activation rows."""
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         with b.inner_loop(count, self.length, self.temporaries[0]):
@@ -72,7 +72,7 @@ class InnerLoop(ABC):
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
     def _products(self, w: list[int], x: list[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield accumulator, activation and weight of each product, for words in registers."""
+        """Yield the registers of each product: accumulator, activation, weight."""
         for accumulators, activation in zip(self.acc, x, strict=True):
             for accumulator, weight in zip(accumulators, w, strict=True):
                 yield accumulator, activation, weight
@@ -101,7 +101,7 @@ class SimdLoop(InnerLoop):
 
 
 class CountLoop(SimdLoop):
-    """Loop of XpulpV2 with single bits: counts the bits in which weights and activations differ.
+    """Loop of XpulpV2 for single bits, which counts the bits in which weights and activations differ.
 
     A product of two numbers out of -1 and +1 is -1 where their bits differ.
     """
@@ -118,7 +118,7 @@ class CountLoop(SimdLoop):
 
 
 class UnpackLoop(SimdLoop):
-    """Loop of XpulpV2 with packed 4- or 2-bit weights: extracts every weight and packs it as a byte."""
+    """Loop of XpulpV2 for packed 4- or 2-bit weights, which extracts every weight to a byte."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -139,10 +139,10 @@ class UnpackLoop(SimdLoop):
 
 
 class _EndedLoop(InnerLoop):
-    """Loop of RV32IM, which ends with the first activation row."""
+    """Loop of RV32IM, which ends when the pointer of the first activation row reaches the end of this row."""
 
     def _prepare(self, b: Builder) -> None:
-        """Load the constants of the loop."""
+        """Load constants that the body needs."""
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         assert self.end is not None
@@ -194,7 +194,7 @@ class ScalarLoop(_EndedLoop):
 
 
 class ScalarCountLoop(_EndedLoop):
-    """Loop of RV32IM with single bits: counts differing bits in pairs, nibbles and bytes, summed by a mul."""
+    """Loop of RV32IM for single bits, which counts the differing bits of a word by masks and a multiplication."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -233,10 +233,10 @@ class ScalarCountLoop(_EndedLoop):
 
 
 class ComputeUpdateLoop(InnerLoop):
-    """Loop of Compute&Update: each product reloads the NN-RF entry it used, so every pixel has weight pointers.
+    """Loop of Compute&Update, whose products also load the next word of a weight row into the NN-RF.
 
-    Entries 0 and 1 serve pixel 0, entries 2 and 3 pixel 1, alternating between the weight rows 0, 1 and 2, 3. The
-    pointer in an instruction names the row that is loaded next, two rows after the one being multiplied.
+    Entries 0 and 1 serve pixel 0, entries 2 and 3 pixel 1; each alternates between two weight rows. The pointer in an
+    instruction is that of the row loaded next, two rows after the row being multiplied.
     """
 
     AHEAD = 2  # weight rows fetched ahead: as many as a pixel has entries

@@ -46,7 +46,7 @@ class Structure:
         return [field.name for field in self.fields]
 
     def constants(self, arguments: dict[str, int]) -> dict[str, int]:
-        """Return the arguments that are constants of a function for one layer: all except addresses."""
+        """Return the values that become constants in a function for one layer: all arguments except addresses."""
         return {field.name: arguments[field.name] for field in self.fields if not field.pointer}
 
 
@@ -55,7 +55,7 @@ def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structu
 
 
 def with_outside(structure: Structure) -> Structure:
-    """Return the structure of a function that has the value around its input as an argument, in place of zeros."""
+    """Return the structure of a function that has the value around its input as an additional argument."""
     fields = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
     outside = ArgumentField("outside", "value around the input, in the range of its elements")
     name, usual = structure.name, structure.name.removeprefix("xp_").removesuffix("_arguments")
@@ -77,7 +77,7 @@ WINDOW = (
 
 
 def window_arguments(layer: Windows) -> dict[str, int]:
-    """Return sizes, steps and padding of a layer as arguments of functions with windows."""
+    """Return the sizes, steps and padding of a layer by the names of the argument fields."""
     top, _, left, _ = layer.padding
     names = ("height", "width", "out_height", "out_width", "kernel_height", "kernel_width")
     sizes = {name: getattr(layer, name) for name in names}
@@ -93,7 +93,7 @@ STACK_STRIDE = STACK_STRIDES["padded"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SharedFunction:
-    """A generated function with the memory it works on, ready to be called by the cores that share it."""
+    """A generated function with its operands in memory, which several cores may call at the same time."""
 
     name: str
     # `void (const ARGUMENTS *arguments, unsigned core, unsigned cores)`, reentrant, by the ilp32 convention
@@ -107,14 +107,14 @@ class SharedFunction:
         return STACK_STRIDES[self.placement]
 
     def stack_top(self, core: int = 0) -> int:
-        """Return the stack pointer of the caller on a core."""
+        """Return the stack pointer that ``core`` has when it calls the function."""
         top = self.image.symbols["stack"].address + STACK_BYTES + core * self.stack_stride
         return top & -STACK_ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function(SharedFunction):
-    """A function that is not the kernel of a single layer."""
+    """A generated function that computes something other than a single layer."""
 
     extensions: frozenset[Extension]  # extensions needed in addition to the base set
     macs: int  # multiplications of a call
@@ -135,7 +135,7 @@ _OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun(SharedFunction):
-    """A kernel function with a layer to call it for."""
+    """A kernel function with the operands and arguments of a layer."""
 
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
@@ -151,7 +151,7 @@ class KernelRun(SharedFunction):
         return self.variant.extensions | {_OF_RULE[self.rule]} if self.rule in _OF_RULE else self.variant.extensions
 
     def length(self, name: str) -> int:
-        """Return the bytes of a symbol, 0 if there is no such symbol."""
+        """Return the length of a symbol in bytes, 0 if there is no such symbol."""
         return self.image.symbols[name].length if name in self.image.symbols else 0
 
     @property
@@ -161,12 +161,12 @@ class KernelRun(SharedFunction):
 
     @property
     def buffer(self) -> str | None:
-        """Symbol of the buffer used only while the kernel runs."""
+        """Symbol of the buffer that is used only while the kernel runs."""
         return next((name for name in BUFFERS if name in self.image.symbols), None)
 
     @property
     def own_symbols(self) -> list[str]:
-        """Symbols that belong to the layer alone: filters, parameters, tables."""
+        """Symbols of the layer's constants: filters, parameters, tables."""
         others = (*self.inputs, OUTPUT, *BUFFERS, ARGUMENTS, STACK)
         return [name for name in self.image.symbols if name not in others]
 
@@ -175,7 +175,7 @@ class KernelRun(SharedFunction):
         return sum(map(self.length, self.own_symbols))
 
     def relocated_arguments(self, places: Mapping[str, int]) -> list[int]:
-        """Return the words of the argument structure after symbols have moved to the addresses in ``places``."""
+        """Return the words of the argument structure if symbols are moved to the addresses in ``places``."""
 
         def address(value: int) -> int:
             for name, symbol in self.image.symbols.items():
@@ -189,8 +189,6 @@ class KernelRun(SharedFunction):
 
 @dataclass(frozen=True, eq=False)
 class KernelRequest:
-    """A kernel to be written, and the memory in which its operands are laid out."""
-
     layer: Any
     precision: Precision
     level: Any  # Variant of a MatMul, else Level
@@ -208,10 +206,10 @@ class KernelRequest:
         write: Callable[[Mapping[str, int]], Program],
         rule: Rule | None = None,
     ) -> KernelRun:
-        """Return the kernel whose function ``write`` creates from the arguments that are constants.
+        """Return the kernel; ``write`` creates its function from the arguments that are constants.
 
-        Its name consists of ``name``, precision, variant and ``rule``, except for the usual rule. Output pixels are
-        ``out_stride`` bytes apart if that is an argument, else they fill the output.
+        The kernel's name consists of ``name``, precision, variant and ``rule``, which is omitted if it is ``bn32``.
+        Output pixels are ``out_stride`` bytes apart if that is an argument; otherwise they fill the output.
         """
         layer, precision = self.layer, self.precision
         values = np.array([arguments[name] for name in structure.names])
@@ -282,11 +280,10 @@ class Kernel:
         return self.usual_tiny or self.usual
 
     def tensors(self, layer: Any, precision: Precision, rng: np.random.Generator, rule: Rule = Rule.BN32) -> Any:
-        """Return random operands of a layer whose results are computed by ``rule``."""
         return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
 
     def variant(self, name: str) -> Level:
-        """Return the variant called ``name``; raise :class:`LayerError` for an unknown one."""
+        """Return the variant called ``name``; raise :class:`LayerError` if there is none."""
         try:
             return self.variants[name]
         except KeyError:
@@ -305,8 +302,8 @@ class Kernel:
     ) -> KernelRun:
         """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``.
 
-        Buffers and stacks are for ``cores`` cores; a specialised function is for this layer only. ``placement`` applies
-        to data that cores read side by side.
+        Buffers and stacks are for ``cores`` cores; if ``specialise``, the function is for this layer only.
+        ``placement`` applies to data that cores read side by side.
         """
         level = self.variant(name)
         level.check_precision(precision)
@@ -316,7 +313,7 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A function followed by its caller."""
+    """A kernel function followed by code that calls it."""
 
     program: Program  # function and caller, which is the region `call`
     entry: int  # position of the caller's first instruction; the function returns to its last one

@@ -1,4 +1,4 @@
-"""A kernel in memory: its static text, the places of its operands, and tensors as words.
+"""A kernel in memory: its code, the addresses of its operands, and tensors as words.
 
 Feature maps are HWC with little-end-first packing, filters ``[out][ky][kx][in]``. Channels of inputs and outputs are
 padded with zeros to whole 32-bit words and to multiples of four (:func:`padded_channels`), so that a result is the next
@@ -23,8 +23,12 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 Bools = NDArray[np.bool_]
 
 REGIONS = ("call", "setup", "im2col", "matmul", "body", "quant")
-"""Parts of a program: set-up of the call; prologue, epilogue and pixel loop; gather; accumulators and products of a
-MatMul; work per element in other kernels; requantisation and stores."""
+"""Names of the parts of a program.
+
+``call`` is the set-up of the call; ``setup`` the prologue, the epilogue and the pixel loop; ``im2col`` the gather;
+``matmul`` the start of accumulators and the products; ``body`` the work per element in other kernels; ``quant``
+requantisation and stores.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +47,15 @@ class Program:
         return len(self.insns)
 
     def region(self, name: str) -> Bools:
-        """Return a mask of the instructions of the part ``name``."""
+        """Return a mask of the instructions in the region ``name``."""
         return np.array([region == name for region in self.regions], dtype=np.bool_)
 
     @cached_property
     def dotps(self) -> NDArray[np.int64]:
-        """Products of whole words that each static instruction adds up: sum-of-dot-product and Mac&Load.
+        """Number of word products that each static instruction adds up: sum-of-dot-product and Mac&Load.
 
         Loads of NN-RF entries (rd = x0), which also multiply but discard the result, are not counted. For single bits,
-        the instruction that counts differing bits is a product of words.
+        the instruction that counts differing bits is a word product.
         """
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
@@ -66,7 +70,7 @@ class Program:
 
     @cached_property
     def is_mul(self) -> Bools:
-        """Mask of scalar multiplications in the inner loop; for single bits one per word."""
+        """Mask of the scalar multiplications in the inner loop; for single bits there is one for each word."""
         return self.inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
@@ -77,7 +81,7 @@ class Program:
 
     @property
     def opef(self) -> float:
-        """Operand efficiency: products over instructions of the innermost loop, from the static text; 0 without one."""
+        """Operand efficiency: products per instruction of the innermost loop, in the static code; 0 without a loop."""
         return float((self.dotps + self.is_mul)[self.inner].sum() / max(self.inner.sum(), 1))
 
 
@@ -108,13 +112,13 @@ Words = NDArray[np.uint32]
 
 
 def padded_channels(channels: int, bits: int) -> int:
-    """Return the channels in memory: the next multiple of a word's elements and of four."""
+    """Return the number of channels in memory: a multiple of the elements in a word and of four."""
     unit = max(XLEN // bits, CHANNELS_PER_BLOCK)
     return -(-channels // unit) * unit
 
 
 def banked_words(words: int, placement: Placement) -> int:
-    """Return the smallest distance of pieces of ``words`` words for a placement."""
+    """Return the least distance in words between arrays of ``words`` words each that ``placement`` allows."""
     offset = _BANKS_APART if placement == "padded" else 0
     return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
 
@@ -127,7 +131,7 @@ def pad_axis(values: Ints, axis: int, length: int) -> Ints:
 
 
 def pack_words(values: Ints, bits: int) -> Words:
-    """Return elements of the last axis packed into words, the first lowest; one-bit elements are 1 if positive."""
+    """Pack the elements of the last axis into words, the first lowest; single bits are 1 for positive elements."""
     lanes = XLEN // bits
     words = -(-values.shape[-1] // lanes)
     filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
@@ -137,12 +141,11 @@ def pack_words(values: Ints, bits: int) -> Words:
 
 
 def repeated(element: int, bits: int) -> int:
-    """Return a word with the element in each field of ``bits`` bits."""
     return sum(element << place for place in range(0, XLEN, bits))
 
 
 def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
-    """Return the unsigned elements of packed bytes, along the last axis."""
+    """Return the unsigned elements that are packed into bytes along the last axis."""
     if bits >= BYTE_BITS:
         return data.view(np.dtype(f"<u{bits // BYTE_BITS}")).astype(np.int64)
     positions = np.arange(0, BYTE_BITS, bits)
@@ -162,14 +165,14 @@ class Image:
     symbols: Mapping[str, Symbol]  # pieces of memory by name
 
     def view(self, name: str, memory: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
-        """Return the bytes of a symbol, in ``memory`` (loaded from ``data``) instead of ``data`` if given."""
+        """Return the bytes of a symbol, taken from ``memory`` if given, otherwise from ``data``."""
         symbol = self.symbols[name]
         start = symbol.address - self.base
         return (self.data if memory is None else memory)[start : start + symbol.length]
 
 
 class ImageBuilder:
-    """A layout of consecutive pieces of memory from ``base`` on, each rounded up to ``unit`` bytes."""
+    """A memory layout: consecutive symbols from ``base`` on, each rounded up to ``unit`` bytes."""
 
     def __init__(self, base: int = DATA_BASE, unit: int = WORD_BYTES) -> None:
         self.base, self.end, self._unit = base, base, unit
@@ -177,7 +180,7 @@ class ImageBuilder:
         self._contents: list[tuple[int, NDArray[np.uint8]]] = []
 
     def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES, behind: int = 0) -> int:
-        """Reserve ``length`` zero bytes at ``behind`` plus a multiple of ``alignment`` and return their address."""
+        """Reserve ``length`` zero bytes at ``behind`` plus a multiple of ``alignment``; return the address."""
         address = behind - (behind - self.end) // alignment * alignment
         if address + length - self.base > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {address + length - self.base}")
@@ -186,7 +189,7 @@ class ImageBuilder:
         return address
 
     def place(self, name: str, content: Words | bytes, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
-        """Reserve and fill memory, with ``spare`` zero words at its end; return its address."""
+        """Write ``content`` and ``spare`` zero words to memory; return the address."""
         data = content if isinstance(content, bytes) else np.ascontiguousarray(content, dtype="<u4").tobytes()
         address = self.reserve(name, len(data) + spare * WORD_BYTES, alignment=alignment)
         self._contents.append((address - self.base, np.frombuffer(data, np.uint8)))
@@ -211,19 +214,18 @@ class OutputLayout:
 
     @property
     def results_bytes(self) -> int:
-        """Bytes from the first result to the end of the last one."""
+        """Bytes from the start of the first result to the end of the last."""
         return int(np.prod(self.in_rows.shape[:-1])) * self.pixel_bytes
 
     @property
     def in_rows(self) -> "OutputLayout":
-        """Layout that takes each row of a plane for a pixel."""
+        """Layout in which each row of a plane counts as a pixel."""
         if not self.planes:
             return self
         rows, columns, channels = self.shape
         return replace(self, shape=(channels, rows, columns), planes=False)
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return the results in ``memory``, which was loaded from ``image.data``."""
         if self.planes:
             return self.in_rows.decode(image, memory).transpose(1, 2, 0)
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
@@ -244,7 +246,7 @@ _WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
 
 
 def fold(values: Ints) -> Ints:
-    """Return a map ``[row][column][channel]`` with its columns folded, 0 where nothing is stored."""
+    """Return a map ``[row][column][channel]`` with its columns folded; elements that are not stored are 0."""
     first, second, third, last = (values[:, place::FOLDED_COLUMNS] for place in range(FOLDED_COLUMNS))
     folded = np.zeros_like(values)
     folded[:, ::FOLDED_COLUMNS] = first
@@ -254,7 +256,7 @@ def fold(values: Ints) -> Ints:
 
 
 def is_stored(values: Ints) -> Ints:
-    """Return 1 for the stored elements of a folded map, 0 for the others."""
+    """Return a mask with 1 for the elements of a folded map that are stored."""
     stored = np.ones_like(values)
     stored[:, FOLDED_COLUMNS - 1 :: FOLDED_COLUMNS] = 0
     return stored

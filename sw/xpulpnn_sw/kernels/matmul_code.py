@@ -33,13 +33,13 @@ _INTERMEDIATES = (
     *("groups", "first_group", "first_pixel"),
     *("parts", "member", "members"),
 )
-"""Numbers that only serve to compute others, in functions without im2col."""
+"""Numbers that only serve to compute others in functions without im2col."""
 
 _FEW = 5  # temporaries for which there are always registers
 
 
 class KernelCode:
-    """Code of a MatMul function: loops over pixel groups and channel steps around blocks."""
+    """Code of a MatMul function: loops over the pixel groups and channel steps, and the blocks within."""
 
     # numbers that come first in the choice of registers
     _preferred: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class KernelCode:
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
-        """Take the registers for the code after the inner loop; return those in which numbers live."""
+        """Take the registers for the code after the inner loop; return those assigned to numbers, by name."""
         blocking, inner = self._blocking, self._inner
         variant = blocking.variant
         needed = temporaries(blocking)
@@ -341,7 +341,7 @@ class KernelCode:
             self._each_bias(subtract)
 
     def _each_bias(self, write: Callable[[int, int], None]) -> None:
-        """Call ``write`` with each bias and each accumulator of its channel; biases are loaded two at a time."""
+        """Call ``write`` with each bias and each accumulator that it applies to; two biases are loaded at a time."""
         b, nch, pair = self._b, self._blocking.variant.nch, self._temporaries[:2]
         for first in range(0, nch, len(pair)):
             channels = [*zip(pair, range(first, nch), strict=False)]
@@ -356,7 +356,7 @@ class KernelCode:
             self._frame.load(f"row{pixel}", register)
 
     def _planes_block(self) -> None:
-        """Compute a block plane by plane, from the uppermost bits on; sums are shifted before each further plane."""
+        """Compute a block plane by plane from the uppermost bits on; the sums are shifted left between the planes."""
         inner, frame, b = self._inner, self._frame, self._b
         precision, work = self._blocking.precision, self._temporaries[0]
         self._load_rows()
@@ -373,7 +373,7 @@ class KernelCode:
             inner.emit(b, count, signed=precision.x_signed and is_first)
 
     def _next_plane(self) -> None:
-        """Shift the sums by the width of a plane and rewind to the first words of the block's filter rows."""
+        """Shift the sums left by the width of a plane and move the weight pointers back to the start of the block."""
         b, (work, other) = self._b, self._temporaries[:2]
         pointers = dict(zip(self._inner.weights, self._ahead(), strict=True))
         for register in self._inner.accumulators:

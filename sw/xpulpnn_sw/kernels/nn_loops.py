@@ -1,7 +1,7 @@
 """Inner loops of cores with both factors in the NN-RF, and the choice of a loop.
 
-Cores whose products can reload the activation that they do not use need no separate loads. Cores with two products per
-instruction load a word with each.
+Some cores have products that can reload the activation that they do not use; their loops need no separate loads. Cores
+with two products per instruction load a word with each.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ from xpulpnn_sw.layers.precision import Precision
 
 
 class NnLoop(InnerLoop):
-    """Loop with both factors in the NN-RF: one load of the second activation; all other words come with products.
+    """Loop with both factors in the NN-RF; all words except one activation are loaded by products.
 
-    Activations alternate between the two entries; the last product of a pixel reloads its entry with the word of the
-    pixel after the next, the products of the last pixel reload the weights.
+    Pixels alternate between the two activation entries. The last product of a pixel loads the activation of the pixel
+    after the next into the same entry, and the products of the last pixel load the weights.
     """
 
     ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
@@ -98,14 +98,12 @@ _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"
 class _Fetched(Enum):
     NOTHING = 0
     OWN = NnLoop.ACTIVATION_UPDATE
-    """The activation that the product uses."""
     WEIGHT = NnLoop.WEIGHT_UPDATE
     OTHER = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
-    """The activation that the product does not use."""
 
 
 class _Product(NamedTuple):
-    """A product of an iteration, and the word that it fetches."""
+    """A product of an iteration, and the word that the same instruction fetches."""
 
     pixel: int
     channel: int
@@ -113,17 +111,18 @@ class _Product(NamedTuple):
 
 
 _TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
-"""Iterations of the inner loop, a word of each row, for two and four pixels: pixel and channel of each product and its
-fetch, ``'`` of the other activation, ``+`` of its own activation, ``*`` of the weight.
+"""Iterations of the inner loop for two and four pixels, with one word of each row.
 
-The first product fetches the activation of the second pixel; the last product of a pixel fetches the activation of the
-next pixel in its entry. Two pixels have an entry each, and the second fetches the weights. Of four pixels, neighbouring
-products share a factor, mostly the activation; both change only between two iterations, which costs energy. The last
-product of each weight fetches its successor, in the order of the channels, so that one pointer serves all weights.
+Each item consists of the pixel and the channel of a product and a mark of the word fetched: ``'`` for the activation
+that the product does not use, ``+`` for the activation that it uses, ``*`` for the weight. The first product fetches
+the activation of the second pixel; the last product of a pixel fetches the activation of the next pixel in its entry.
+Two pixels have an entry each, and the second fetches the weights. Of four pixels, neighbouring products share a factor,
+mostly the activation; both change only between two iterations, which costs energy. The last product of each weight
+fetches its successor, in the order of the channels, so that one pointer serves all weights.
 """
 _FETCHES = {"": _Fetched.NOTHING, "'": _Fetched.OTHER, "+": _Fetched.OWN, "*": _Fetched.WEIGHT}
 _ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
-"""NN-RF entry of each pixel, by number of pixels."""
+"""NN-RF entry of each pixel, by the number of pixels of a block."""
 
 
 def _turn(variant: Variant) -> list[_Product]:
@@ -131,16 +130,16 @@ def _turn(variant: Variant) -> list[_Product]:
 
 
 class CrossLoop(NnLoop):
-    """:class:`NnLoop` without its separate load."""
+    """Loop as :class:`NnLoop`, but products load all words."""
 
     def body(self, b: Builder, *, signed: bool) -> None:
         self._emit_turn(b, _ACCUMULATING, signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """Write products of ``count`` plus :attr:`turns_around` words; ``fresh`` accumulators begin with products.
+        """Write the products of ``count`` + :attr:`turns_around` words; if ``fresh``, the first set the accumulators.
 
-        The set-up of a loop waits for an access of the instruction before it, so that the loop begins within an
-        iteration, behind a product that fetches nothing; the parts of the iterations around it are written before and
+        The set-up of a hardware loop stalls after a memory access. The loop therefore begins in the middle of an
+        iteration, after a product that fetches nothing; the rest of the first and last iterations is written before and
         after the loop.
         """
         self._emit_turn(b, _FRESH if fresh else _ACCUMULATING, signed=signed)
@@ -183,11 +182,11 @@ class CrossLoop(NnLoop):
 
 
 _PAIR_TURN = "00w3 10a2 20a3 30a0 01a1 11w0 21w1 31w2"
-"""Iteration of a block of four channels and two pairs of pixels: channel and pair of each two products, and the word
-that they load, the weight of a channel or the activation of a pixel.
+"""Iteration of a block of four channels and two pairs of pixels.
 
-No word is used by the two instructions after its load, and words are loaded in memory order, by one pointer for weights
-and one for activations.
+Each item consists of the channel and the pair of an instruction's two products and the word that it loads: ``w`` and a
+channel for a weight, ``a`` and a pixel for an activation. No word is used by the two instructions after its load, and
+words are loaded in memory order, by one pointer for weights and one for activations.
 """
 _FROM_ROW = 5  # products of an iteration from the first load of an activation for the next one on
 _WITHOUT_LOAD = {"mlsduo": "rd2~,w,p", "mlduo": "rd2,w,p"}
@@ -196,9 +195,9 @@ _PIXEL_ENTRIES = (0, 1, SECOND_PAIR, SECOND_PAIR + 1)
 
 
 class PairLoop(CrossLoop):
-    """:class:`CrossLoop` with two products per instruction, of a weight and the activations of two pixels.
+    """Loop as :class:`CrossLoop`, but each instruction multiplies a weight by the activations of two pixels.
 
-    The two sums are in an even register and the next one.
+    The sums of the two pixels are in an even register and its successor.
     """
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
@@ -243,10 +242,10 @@ class PairLoop(CrossLoop):
     def emit_ended(
         self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, written: int
     ) -> list[Callable[[], None]]:
-        """Write all iterations of a block whose first ``written`` products exist already; return the remaining ones.
+        """Emit a block whose first ``written`` products were emitted before; return the products still to be emitted.
 
-        The last iteration fetches the first activations of the next block, to which ``load_row`` sets the pointer.
-        Products of the last two channels remain, to be written before these channels are requantised.
+        The last iteration fetches the first activations of the next block, to which ``load_row`` sets the pointer. The
+        products returned must be emitted before the last two channels are requantised.
         """
         *turn, fifth, sixth = self._pairs("mlsduo", signed=signed)
         for write in self._pairs("mlduo", signed=signed)[written:]:
@@ -268,7 +267,7 @@ class PairLoop(CrossLoop):
             write(b)
 
     def _pairs(self, kind: str, *, signed: bool) -> list[Callable[[Builder], None]]:
-        """Return the products of a word of each row by slices; the first slice loads weight 3, the last the others."""
+        """Return the products of a word of each row, by slices of the weights; each writes one instruction."""
         last, pairs = len(self._slices) - 1, list[Callable[[Builder], None]]()
         for part in range(last + 1):
             for channel, pair, *loaded in _PAIR_TURN.split():

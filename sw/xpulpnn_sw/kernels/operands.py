@@ -37,7 +37,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
-    """Raise :class:`LayerError` if thresholds cannot make the results, or the kernel cannot use ``pv.qnt``."""
+    """Raise :class:`LayerError` if the rule cannot give results of this width or the kernel cannot use ``pv.qnt``."""
     if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < XLEN:
         raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
     if rule is not Rule.QNT or not precision.requantised:
@@ -51,8 +51,8 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
 class Blocking:
     """Sizes of the loops around the MatMul block, and the rule of its results.
 
-    Without a rule the results are the accumulators; without biases accumulators start with 0. ``folded`` results of
-    four pixels are folded before they are stored.
+    If there is no rule, the results are the accumulators; if there are no biases, accumulators start with 0. If
+    ``folded``, the results of four pixels are folded before they are stored.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Blocking:
 
     @property
     def stored_bits(self) -> int:
-        """Bits of one store: all channels of a pixel in a block, from a byte up to a word.
+        """Number of bits that a store writes: all channels of a pixel in a block, from a byte up to a word.
 
-        Without XpulpV2, for accumulators and for ``pv.qnt`` a store holds a byte, or a wider result.
+        Without XpulpV2, for accumulators and for ``pv.qnt``, it is a byte or, if results are wider, a result.
         """
         bits, channels = self.precision.y, self.variant.nch
         if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):
@@ -113,7 +113,7 @@ class Blocking:
 
     @property
     def rule_bytes(self) -> int:
-        """Bytes of the parameters of a block without its biases."""
+        """Bytes of a block's parameters, except its biases."""
         channels = self.variant.nch
         if self.has_one_factor:
             return 2 * WORD
@@ -142,11 +142,11 @@ def place_operands(
     rows: Words,
     placement: Placement,
 ) -> dict[str, int]:
-    """Lay out weights, parameters and output; return the arguments that describe them.
+    """Lay out weights, parameters and output in memory; return the arguments that describe them.
 
     ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
-    several rows of a block alternate word by word and the blocks follow each other. Spare words at the end are read
-    ahead. ``placement`` is that of the streams.
+    several rows of a block alternate word by word and the blocks follow each other. Spare words follow because the
+    loops read ahead. ``placement`` applies to the streams.
     """
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
@@ -179,10 +179,11 @@ def place_operands(
 
 
 def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> Ints:
-    """Return each channel's initial accumulator or, in kernels that count, the number from which counts are taken.
+    """Return the initial accumulator of each channel; kernels that count bits subtract twice the count from it.
 
-    A result of one bit is +1 if the final accumulator is positive, in kernels that count if it is negative: ``bias +
-    products - 2 * count > threshold`` exactly if the count is below half of the rest, rounded up.
+    If results are single bits, a result is +1 for a positive final accumulator; in kernels that count, for a negative
+    one: ``bias + products - 2 * count > threshold`` exactly if the count is below half of ``bias + products -
+    threshold``, rounded up.
     """
     starts = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
     if blocking.counts:

@@ -1,4 +1,4 @@
-"""Kernels of layers that multiply with filters, on activation rows in memory or through im2col rows.
+"""Kernels of layers with filters: matrix products of activation rows, which are in memory or gathered by im2col.
 
 Memory symbols: ``input``, ``weights`` (streams of filter rows), ``parameters``, ``output`` (``[pixel][channel]``),
 ``arguments``, ``stack``, and ``im2col`` if there are buffers. A layer with a single pixel is computed by a one-pixel
@@ -48,7 +48,7 @@ from xpulpnn_sw.layers.precision import Precision
 
 _BLOCK, _GROUP = 40, 40  # estimated cycles of a channel step without products, and of a pixel group
 _AHEAD = 2
-"""Words that may be read behind an input: one fetched ahead, one that completes a pair or the last run of an image."""
+"""Words after the input that may be read: one is fetched ahead, one completes a pair or the last run of an image."""
 
 
 _PRODUCT = """\
@@ -128,7 +128,7 @@ are padded to whole words of weights.
 
 
 class _ProductKernel:
-    """The variant that computes a layer of products, and its operands in memory."""
+    """The variant that computes a layer with filters, and its operands in memory."""
 
     def __init__(
         self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True
@@ -140,7 +140,7 @@ class _ProductKernel:
         self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
 
     def _parts(self, row_words: int) -> int:
-        """Return into how many parts, a power of two, cores split the channels if pixel groups do not divide evenly."""
+        """Return into how many parts cores split the channels: a power of two with the fewest estimated cycles."""
         variant, cores = self.variant, self.request.cores
         groups, step = -(-self.layer.pixels // variant.npx), self.blocking.channel_step
         steps = -(-self.layer.out_channels // step)
@@ -170,7 +170,7 @@ class _ProductKernel:
     ) -> KernelRun:
         """Return the kernel for packed filter rows and packed ``activations``, followed by ``spare`` words.
 
-        Activations are rows unless the structure has a buffer for the rows gathered from a map.
+        ``activations`` are rows, or a map if the structure has a buffer, into which rows are gathered.
         """
         request, memory, blocking = self.request, self.request.memory, self.blocking
         arguments = {"input": memory.place("input", activations, spare=spare)}
@@ -202,7 +202,7 @@ class _ProductKernel:
 
 
 def matmul_kernel(request: KernelRequest) -> KernelRun:
-    """Return a matrix product: the MatMul of a convolution on activation rows in groups of ``npx`` pixels."""
+    """Return a kernel that multiplies activation rows with filters: the MatMul of a convolution alone."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check(layer, precision)
     product = _ProductKernel(request, layer)
@@ -219,17 +219,17 @@ def conv_kernel(request: KernelRequest) -> KernelRun:
 
 
 def conv1d_kernel(request: KernelRequest) -> KernelRun:
-    """Return a convolution of activations ``[pixel][channel]`` with weights ``[out][k][channel]``."""
+    """Return a kernel for a one-dimensional convolution of ``[pixel][channel]`` with weights ``[out][k][channel]``."""
     layer, tensors = request.layer, request.tensors
     tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
     return _receptive_fields("conv1d", request, layer.geometry, tensors.reshaped(layer.geometry))
 
 
 def pointwise_kernel(request: KernelRequest) -> KernelRun:
-    """Return a pointwise convolution, in place if possible: the pixels of the input are the activation rows.
+    """Return a kernel for a pointwise convolution; where possible, the pixels of the input are the activation rows.
 
-    With a stride, padding, or inputs of another width than activation rows, it gathers im2col rows like any other
-    convolution. Otherwise pixels behind the input are read to fill the last group.
+    If the layer has a stride or padding, or inputs of another width than activation rows, the kernel gathers im2col
+    rows like any other convolution. Otherwise it reads pixels after the input to fill the last group.
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
     variant = for_pixels(request.level, layer.pixels)
@@ -246,10 +246,10 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
 
 
 def linear_kernel(request: KernelRequest) -> KernelRun:
-    """Return a fully connected layer of activations ``[input]`` and weights ``[output][input]``.
+    """Return a kernel for a fully connected layer of activations ``[input]`` and weights ``[output][input]``.
 
-    Cores share the neurons. Inputs as wide as the weights are read in place; others are first converted to a row of
-    each core's buffer.
+    Each core computes some of the outputs. If inputs are as wide as the weights, they are read in place; otherwise each
+    core first converts them to a row in its buffer.
     """
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
@@ -268,10 +268,10 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
 
 
 def image_kernel(request: KernelRequest) -> KernelRun:
-    """Return a convolution of an image, whose ``input`` includes the margins; a filter row covers bytes without gaps.
+    """Return a kernel for a convolution of an image, stored in ``input`` with its margins.
 
-    The run of pixels of a filter row is copied from any byte address, with the bytes behind it up to whole words, for
-    which filters have zeros.
+    Image pixels have no gaps between them. The pixels that a filter row covers are copied from any byte address,
+    together with the bytes up to the next whole word, for which the filters have zeros.
     """
     layer: ImageConvLayer = request.layer
     tensors, precision = request.tensors, request.precision
@@ -297,10 +297,10 @@ def image_kernel(request: KernelRequest) -> KernelRun:
 
 
 def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors) -> KernelRun:
-    """Return a kernel that computes the requested layer as the convolution ``layer``, through im2col rows.
+    """Return a kernel that computes the requested layer as the convolution ``layer``, by gathering im2col rows.
 
-    Functions of dilated filters have the dilation as an argument. If the value around the input is not the usual one,
-    another function takes it as an argument.
+    If filters are dilated, the dilation is an argument of the function. If the value around the input is not the
+    default, this value is an argument of a function with a different name.
     """
     precision, dilation = request.precision, layer.dilation if layer.dilation > 1 else 0
     tensors.check(layer, precision)
@@ -333,12 +333,12 @@ def image_precision(layer: ImageConvLayer, precision: Precision) -> Precision:
 
 
 def linear_precision(layer: LinearLayer, precision: Precision) -> Precision:
-    """Return the precision of a layer, with accumulators as results if it is raw."""
+    """Return the precision of a layer; results are 32-bit accumulators if the layer is raw."""
     return precision.accumulators if layer.raw else precision
 
 
 def random_product(layer: Any, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32) -> Any:
-    """Return operands as of :func:`~xpulpnn_sw.kernels.tensors.random_tensors` for a layer with a ``geometry``."""
+    """Return random operands of a layer with a ``geometry``, as :func:`~xpulpnn_sw.kernels.tensors.random_tensors`."""
     tensors = random_tensors(layer.geometry, precision, rng, rule=rule)
     if isinstance(layer, Conv1dLayer):
         weights = tensors.weights.reshape(layer.out_channels, layer.kernel, layer.channels)

@@ -1,1 +1,1 @@
-"""The binarised vehicle classifier: a network of +1 and -1, 32 channels to a word."""
+"""The binarised vehicle classifier: a neural network whose weights and activations are +1 or -1."""

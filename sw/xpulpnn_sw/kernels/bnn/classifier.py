@@ -1,9 +1,9 @@
-"""The binarised classifier with its data in memory, and two alternative layouts of its bits.
+"""The binarised classifier with its data in memory, and two alternative layouts of its bits in words.
 
-With crumbs the second convolution packs 16 channels of two bits into a word. With windows, as in the paper, a word
-holds a 5x5 window of one channel, 25 bits of 32: each window is collected bit by bit from the image or from the sums of
-the previous layer and compared with each filter once. Maps then hold sums instead of signs: bytes after the first
-convolution, half-words after the second.
+In the layout ``crumbs``, the second convolution packs 16 channels of two bits into a word. In the layout ``window``,
+that of the paper, a word holds a 5x5 window of one channel, 25 bits of 32: each window is collected bit by bit from the
+image or from the sums of the previous layer and compared with each filter once. Maps then hold sums instead of signs:
+bytes after the first convolution, half-words after the second.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ _MAP_ROW = MAP_SIDE * network.CHANNELS
 
 
 class WindowClassifierCode(ClassifierCode):
-    """Code for words that hold a window of one channel, for one core only."""
+    """Code of the classifier for words that hold a window of one channel; it runs on one core only."""
 
     fields = (*FIELDS, "windows", "sums")
     map_pixel = network.CHANNELS
@@ -67,7 +67,7 @@ class WindowClassifierCode(ClassifierCode):
         }
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """Copy the rows of the image into the padded image, whose zeros count as -1."""
+        """Copy the image into the padded image, whose zeros count as -1."""
         b = self._b
         counter, first, second = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
@@ -78,7 +78,7 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("pack", start, end, counter)
 
     def _collect(self, word: int, bits: list[tuple[int, int, int]], limit: int, temporaries: list[int]) -> None:
-        """Set bit ``i`` of ``word`` if the byte of ``bits[i]``, (signed, offset, base register), exceeds ``limit``."""
+        """Set bit ``i`` of ``word`` if the byte at ``bits[i]`` (signed, offset, base register) exceeds ``limit``."""
         b, first = self._b, 0
         while first < len(bits):
             pair = [*zip(temporaries, bits[first:], strict=False)]
@@ -139,7 +139,7 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("conv1", start, end, totals[0])
 
     def _pool(self, totals: list[int], work: int, inputs: int) -> None:
-        """Turn counts of differing bits into sums and leave their maximum in the first register."""
+        """Convert four counts of differing bits to sums and leave the maximum of the sums in the first register."""
         b, (first, *others) = self._b, totals
         b.li(work, inputs)
         for register in totals:
@@ -174,7 +174,6 @@ class WindowClassifierCode(ClassifierCode):
         self._next_pixels(source, target, totals[0], (pixels, start, end), network.LAST * network.CHANNELS * _HALF)
 
     def _windows(self, source: int, registers: list[int]) -> None:
-        """Write the windows of four pixels to the buffer, those of a channel side by side."""
         b = self._b
         lines, registers = registers[: network.WINDOW], registers[network.WINDOW :]
         place, word, counter, *temporaries = registers[:5]
@@ -292,7 +291,7 @@ class CrumbClassifierCode(ClassifierCode):
         self._next_pixels(source, target, sums, (pixels, start, end), network.LAST * WORD)
 
     def _write_fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
-        """Write the receptive fields of four pixels, interleaved word by word; each line is read once."""
+        """Write the receptive fields of four pixels to the buffer, interleaved word by word."""
         b = self._b
         upper, lower = words[:_LINE], words[_LINE : 2 * _LINE]
         self._frame.load("rows", place)
@@ -317,8 +316,11 @@ _CODES: Mapping[str, type[ClassifierCode]] = {
     "crumbs": CrumbClassifierCode,
 }
 CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {name: code.extensions for name, code in _CODES.items()}
-"""Layouts of bits in words, with the extensions they need: a window of one channel per word, as in the paper; 32
-channels per word; the same, but 16 channels of two bits in the second convolution."""
+"""Layouts of bits in words, with the extensions that each layout needs.
+
+``window``: a word holds a window of one channel, as in the paper. ``dense``: a word holds 32 channels. ``crumbs``: as
+``dense``, but a word holds 16 channels of two bits in the second convolution.
+"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,8 +1,8 @@
 """Code generator of the binarised classifier.
 
-The cores share the rows of every layer and meet at a barrier after each layer. Six neighbouring pixels of an image row
-make a strip, one word. Both convolutions compute the four pixels of a pooling window at once and keep the smallest
-number of differing bits, from which the sign of the pooled result follows.
+Each core computes some rows of every layer, and all cores meet at a barrier after each layer. Six neighbouring pixels
+of an image row make a strip, one word. Both convolutions compute the four pixels of a pooling window at once and keep
+the smallest number of differing bits, from which the sign of the pooled result follows.
 """
 
 from xpulpnn.isa.cluster import PRIVATE_EVENT_UNIT, Barrier, EventRegister
@@ -19,8 +19,11 @@ FIELDS = (
     *("input", "strips", "filters1", "map1", "filters2", "map2"),
     *("rows1", "hidden1", "rows2", "hidden2", "rows3", "output"),
 )
-"""Fields of the argument structure, all pointers: image and strips; filters and map, with a border, of the first
-convolution; filters and map of the second; rows and results, a word each, of the fully connected layers."""
+"""Fields of the argument structure, all pointers.
+
+``input`` is the image, ``map1`` and ``map2`` are the outputs of the convolutions, ``rows`` the weights of the fully
+connected layers, ``hidden`` and ``output`` their results, a word each.
+"""
 
 TOGETHER = 2  # channels of the second convolution computed together
 STRIP_ROWS = network.SIDE + 2 * network.BORDER
@@ -50,7 +53,7 @@ class ClassifierCode:
         self._part = ZERO
 
     def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
-        """Place the operands whose layout depends on the class and return their addresses."""
+        """Place the filters, maps and strips in memory and return their addresses."""
         del cores
         return {
             "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
@@ -112,7 +115,7 @@ class ClassifierCode:
         b.place(alone)
 
     def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
-        """Begin a loop over a core's rows; return registers ``from`` and ``to`` and the labels of loop and end."""
+        """Begin a loop over a core's rows; return source and target pointers and the labels of the loop and its end."""
         b, frame = self._b, self._frame
         source, target = registers.take(2)
         start, end = Label(), Label()
@@ -137,7 +140,7 @@ class ClassifierCode:
         b.place(end)
 
     def _count(self, target: int, bits: int) -> None:
-        """Write ``target = popcount(bits)``; ``bits`` is clobbered."""
+        """Count the ones in ``bits``, which is clobbered."""
         b = self._b
         if not self._software:
             b("p.cnt", target, bits)
@@ -171,7 +174,7 @@ class ClassifierCode:
     # -- layers
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """Write the strips of the image rows: six pixels each, every strip two pixels further than the one before."""
+        """Write the strips of the image rows; each strip begins two pixels after the strip before."""
         b = self._b
         limits = registers.take(network.COLOURS)
         for register, value in zip(limits, network.THRESHOLDS, strict=True):
@@ -236,12 +239,11 @@ class ClassifierCode:
         self._next_row("conv1", start, end, total)
 
     def _put(self, result: int, target: int, work: int, other: int) -> None:
-        """Store a pixel of the first map; the last two registers may be clobbered."""
         del work, other
         self._b("p.sw", result, WORD, target)
 
     def _append(self, result: int, count: int, inputs: int) -> None:
-        """Append the sign of a dot product over ``inputs`` terms, of which ``count`` differ, to ``result``."""
+        """Append the sign of a dot product to ``result``; ``count`` of the ``inputs`` products are -1."""
         b = self._b
         b("slti", count, count, (inputs + 1) // 2)
         b("add", result, result, result)
@@ -307,7 +309,7 @@ class ClassifierCode:
         self._next_row("fc1", start, end, different)
 
     def _pack_results(self, name: str, registers: FreeRegisters) -> None:
-        """Pack the results of a layer, a word each, into bits in the first registers."""
+        """Pack the results of a layer, one in each word, into single bits in the first registers."""
         b = self._b
         words = registers.take(HIDDEN_WORDS)
         pointer, counter, bit = registers.take(3)

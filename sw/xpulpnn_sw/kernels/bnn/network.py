@@ -1,8 +1,9 @@
 """The binarised vehicle classifier: its sizes, random weights and their memory layout.
 
-96 x 96 x 3 pixels -> convolution 5 x 5 to 32 channels, maximum of 2 x 2, sign -> the same again -> three fully
-connected layers of 100, 100 and 4. Weights, activations and borders are +1 or -1, stored as bits 1 or 0; a dot product
-of ``n`` terms is ``n`` less twice the number of differing bits.
+The input has 96 x 96 pixels of 3 colours. Two stages follow, each a 5 x 5 convolution with 32 output channels, a 2 x 2
+maximum pooling and the sign function, then three fully connected layers with 100, 100 and 4 outputs. Weights,
+activations and borders are +1 or -1, stored as bits 1 or 0; a dot product of ``n`` terms is ``n`` less twice the number
+of differing bits.
 """
 
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def random_weights(random: np.random.Generator) -> Weights:
 
 
 def synthetic_image(random: np.random.Generator) -> NDArray[np.uint8]:
-    """Return an image [96, 96, 3] of smooth shades, a bright box and noise."""
+    """Return a random image [96, 96, 3]: smooth shades, a bright box and noise."""
     rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
     phases = random.uniform(0, 2 * np.pi, COLOURS)
     shades = [100 + 60 * np.sin((rows + 2 * columns) / 20 + phase) for phase in phases]
@@ -66,27 +67,30 @@ ROW_BITS = WINDOW * COLOURS  # bits of a filter row of the first convolution; tw
 
 
 def first_filters(weights: Weights) -> Words:
-    """Return words ``[channel][3]`` of the first convolution, last channel first: rows 0 and 1, 2 and 3, 4."""
+    """Return the filters of the first convolution as words ``[channel][3]``, last channel first.
+
+    The three words hold the filter rows 0 and 1, 2 and 3, and 4.
+    """
     rows = pack_words(_bits(weights.conv1).reshape(CHANNELS, WINDOW, ROW_BITS), 1)[..., 0]
     words = np.stack([rows[:, 0] | rows[:, 1] << ROW_BITS, rows[:, 2] | rows[:, 3] << ROW_BITS, rows[:, 4]], axis=1)
     return words[::-1].astype(np.uint32)
 
 
 def second_filters(weights: Weights, together: int) -> Words:
-    """Return the words of the second convolution, last channel first, alternating over ``together`` channels."""
+    """Return the filters of the second convolution as words, last channel first; ``together`` channels alternate."""
     words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
     return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
 
 
 def window_filters(filters: Ints, together: int) -> Words:
-    """Return a word for each window of filters [out, ky, kx, in], alternating over ``together`` filters."""
+    """Return a word for each window of filters [out, ky, kx, in]; ``together`` filters alternate word by word."""
     count, channels = filters.shape[0], filters.shape[3]
     words = pack_words(_bits(filters).reshape(count, TAPS, channels).swapaxes(1, 2), 1)[..., 0]
     return words.reshape(-1, together, channels).swapaxes(1, 2).astype(np.uint32)
 
 
 def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
-    """Return the second convolution's words of crumbs, the even channels of a tap before the odd ones.
+    """Return the filters of the second convolution as crumbs; the even channels of a tap precede the odd ones.
 
     ``channels`` filters make a block, whose filter ``c`` belongs to stream ``c % streams``. In a stream the filters of
     a block alternate word by word and blocks follow each other; streams are padded to ``stream_words``.
@@ -98,6 +102,6 @@ def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: i
 
 
 def dense(rows: Ints, together: int) -> Words:
-    """Return the rows of a fully connected layer as words, alternating over ``together`` rows."""
+    """Return the rows of a fully connected layer as words; ``together`` rows alternate word by word."""
     words = pack_words(_bits(rows), 1)
     return words.reshape(-1, together, words.shape[1]).swapaxes(1, 2).astype(np.uint32)

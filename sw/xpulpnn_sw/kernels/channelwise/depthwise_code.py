@@ -133,7 +133,7 @@ class DepthwiseCode:
         return b.finish()
 
     def _next_group(self, count: int) -> None:
-        """Start with the next channels; register ``count`` holds the rows left of them and of later channels."""
+        """Set up the loop variables of the next channels; ``count`` holds the number of rows not yet computed."""
         b, frame = self._b, self._frame
         _, rows, work, other, temporary, *_ = self._scratch
         frame.load("out_height", rows)

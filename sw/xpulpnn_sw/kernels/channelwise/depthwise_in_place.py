@@ -1,4 +1,4 @@
-"""Depthwise convolution of a map of bytes, ``[channel][row][column]``, without a buffer, specialised for one layer.
+"""Depthwise convolution of a map of bytes ``[channel][row][column]`` without a buffer; the code is for one layer.
 
 Words of four columns are loaded from even columns of the map. The weights of a result one column further, or left of
 the map, are shifted by a byte; weights right of the map are cleared, and rows above and below it are skipped. Results
@@ -34,7 +34,7 @@ class _Column(NamedTuple):
 
 
 def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
-    """Return the columns of results, grouped by those computed together."""
+    """Return the output columns in groups that are computed together."""
     columns: list[_Column] = []
     for x in range(layer.out_width):
         first = x * layer.stride[1] - layer.padding[2]
@@ -44,7 +44,7 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
 
 
 def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Rule) -> bool:
-    """Return whether :class:`InPlaceCode` computes a layer, which needs a padding of at most 1."""
+    """Return whether :class:`InPlaceCode` can compute a layer; the padding must be at most 1."""
     layer, precision = request.layer, request.precision
     if not known or known.get("outside", 0) or not request.level.requantises or rule not in (Rule.BN32, Rule.EXACT):
         return False
@@ -113,7 +113,7 @@ class InPlaceCode:
         return b.finish()
 
     def _step(self, size: int, register: int) -> Value:
-        """Return a distance as an immediate or, if it is too large, in the register."""
+        """Return ``size`` as an immediate or, if it is too large, loaded into the register."""
         if fits_immediate(size):
             return size
         self._b.li(register, size)
@@ -159,7 +159,7 @@ class InPlaceCode:
         return self._moved
 
     def _down(self, weights: Sequence[list[int]], steps: Sequence[Value]) -> None:
-        """Compute columns of results from the first row to the last, storing each row after the next one's products."""
+        """Compute output columns downwards; each row is stored after the products of the next row."""
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 

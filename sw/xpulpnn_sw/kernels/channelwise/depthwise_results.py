@@ -1,7 +1,7 @@
-"""End of a depthwise convolution: turn the accumulators of one channel into results.
+"""End of a depthwise convolution: convert the accumulators of one channel to results.
 
-The parameters are kept in registers. With ``bn32`` lambda includes the bias, with exact requantisation by the core it
-is the bias; with all other rules accumulators start with the bias.
+The parameters are kept in registers. By the rule ``bn32``, lambda includes the bias. By exact requantisation in
+hardware, lambda is the bias. By all other rules, accumulators start with the bias.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def parameter_bytes(rule: Rule, bits: int) -> int:
 
 @dataclass(eq=False)
 class ChannelResults:
-    """Code that turns the accumulators of one channel into results."""
+    """Code that converts the accumulators of one channel to results."""
 
     b: ElementBuilder
     rule: Rule
@@ -42,7 +42,6 @@ class ChannelResults:
 
     @property
     def start(self) -> int:
-        """Register with the initial value of accumulators."""
         return ZERO if self.requantises or self.rule is Rule.BN32 else self.parameters[0]
 
     def load(self, pointer: int) -> None:
@@ -61,7 +60,7 @@ class ChannelResults:
             b("addi", self.parameters[1], pointer, WORD)
 
     def multiply(self, accumulator: int, words: Sequence[int], weights: Sequence[int]) -> None:
-        """Set an accumulator to its initial value plus the products of all words of inputs with their weights."""
+        """Set an accumulator to its initial value plus the dot products of input words and weights."""
         is_empty = self.start == ZERO
         if not is_empty:
             self.b.mv(accumulator, self.start)
@@ -69,7 +68,7 @@ class ChannelResults:
             self.dot(accumulator, word, weight, adds=number > 0 or not is_empty)
 
     def dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
-        """Write the dot product of the bytes of two words to ``rd``, or add it if ``adds``."""
+        """Write the dot product of the bytes of ``word`` and ``weights`` to ``rd``; if ``adds``, add it to ``rd``."""
         x_signed, w_signed = self.precision.x_signed, self.precision.w_signed
         signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
         # the unsigned factor comes first
@@ -77,7 +76,7 @@ class ChannelResults:
         self.b(f"pv.{'s' if adds else ''}dot{signs}.b", rd, *factors)
 
     def scale(self, results: list[int], accumulators: list[int]) -> None:
-        """Scale accumulators, which are clobbered, to results that :meth:`finish` completes."""
+        """Begin to requantise the accumulators, which are clobbered; :meth:`finish` completes the results."""
         b, precision = self.b, self.precision
         pairs = list(zip(results, accumulators, strict=True))
         if self.requantises:
@@ -108,7 +107,7 @@ class ChannelResults:
                 self._search(pairs)
 
     def finish(self, results: list[int], work: int) -> None:
-        """Shift and clip results as far as :meth:`scale` has not; without XpulpV2 ``work`` is clobbered."""
+        """Complete the results of :meth:`scale` by shifting and clipping; without XpulpV2 ``work`` is clobbered."""
         precision = self.precision
         if self.rule is Rule.THRESHOLDS or self.requantises:
             return
@@ -131,7 +130,7 @@ class ChannelResults:
 
 
 def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, temporaries: tuple[int, int]) -> None:
-    """Insert ``result`` into ``byte`` at the bit in a register; ``result`` and both temporaries are clobbered."""
+    """Insert ``result`` into ``byte``; ``position`` holds the bit number, and the other registers are clobbered."""
     if b.xpulp:
         b("p.insert", byte, result, position)
         return

@@ -1,7 +1,7 @@
 """Copy of a channel's rows for a depthwise convolution, as bytes in a padded buffer.
 
-After the copy neither the width of the inputs nor the padding matters. Words are copied two at a time; surplus bytes of
-a row are overwritten by the padding right of it or by the next row.
+The buffer contains the padding, and its elements are bytes whatever the width of the inputs. Words are copied two at a
+time; surplus bytes of a row are overwritten by the padding right of it or by the next row.
 """
 
 from dataclasses import dataclass
@@ -24,15 +24,12 @@ _BYTE = (1 << BYTE_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class RowCopy:
-    """Code that copies the rows of a channel."""
-
     b: ElementBuilder
     bits: int  # width of the inputs
     signed: bool  # whether the inputs are two's complement
     valued: bool = False  # whether an argument `outside` holds the value around the map, which is 0 otherwise
 
     def terms(self) -> dict[str, Term]:
-        """Return the numbers that the copy derives from the arguments."""
         left, right, width = Argument("pad_left"), Argument("pad_right"), Argument("width")
         pitch_words = (left + right + width + (WORD - 1)) // WORD
         # elements loaded at a time
@@ -51,7 +48,7 @@ class RowCopy:
         }
 
     def emit(self, frame: Frame, registers: list[int]) -> None:
-        """Copy ``inputs`` rows of the channel at ``channel_source``, from row ``first_y`` on, into the buffer."""
+        """Copy ``inputs`` rows of the channel at ``channel_source`` into the buffer, beginning with row ``first_y``."""
         b = self.b
         source, row, y, rows, read, write, counter, work, *others = registers
         self._begin(others)
@@ -80,7 +77,7 @@ class RowCopy:
             b("addi", y, y, 1)
 
     def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
-        """Copy a row of few words and constant size without pointers of its own; return False for other rows."""
+        """Copy a row by unrolled code if the row is short and its size a constant; return whether it was copied."""
         names = ("left_words", "right_words", "loads", "pad_left", "data_end")
         sizes = [size for name in names if (size := frame.constant(name)) is not None]
         if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:
@@ -103,7 +100,7 @@ class RowCopy:
         return True
 
     def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
-        """Write words around the map; a register that :meth:`_begin` does not load is clobbered."""
+        """Fill ``count`` words left or right of the map with the padding value."""
         outside = ZERO
         if self.valued:
             outside = registers[_CONSTANTS if self.b.xpulp and self.bits < BYTE_BITS else 0]
@@ -179,7 +176,7 @@ class RowCopy:
 
 
 def rows_stride(layer: DepthwiseLayer, rows: int, placement: Placement) -> int:
-    """Return the bytes between the buffers of neighbouring cores, each of ``rows`` rows."""
+    """Return the distance in bytes between the row buffers of neighbouring cores, each of ``rows`` rows."""
     _, _, left, right = layer.padding
     pitch_words = -(-(left + layer.width + right) // WORD)
     return banked_words(rows * pitch_words + SPARE_BYTES // WORD, placement) * WORD

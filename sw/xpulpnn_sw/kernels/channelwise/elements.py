@@ -1,4 +1,4 @@
-"""Builder for kernels of elements: accesses, packed elements, ranges and division at each instruction level."""
+"""Builder for element-wise kernels: memory accesses, packed elements, clipping and division per instruction set."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,8 +32,6 @@ ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
 
 
 class ElementBuilder(Builder):
-    """A builder that uses XpulpV2 where the level has it."""
-
     def __init__(self, level: ElementLevel) -> None:
         super().__init__(TEXT_BASE, xpulp=level.xpulp)
         self.level = level
@@ -50,9 +48,9 @@ class ElementBuilder(Builder):
         calls: bool = False,
         intermediates: Sequence[str] = (),
     ) -> Frame:
-        """Return the frame of a function that uses the registers taken from ``registers``, and some for ``preferred``.
+        """Return the frame of a function that may use ``registers``, some of them for the ``preferred`` numbers.
 
-        With ``calls`` to parts of itself, the function saves the return address and no number lives in its register.
+        With ``calls``, the function has subroutines: it saves the return address and keeps no number in that register.
         ``intermediates`` are numbers that only serve to compute others.
         """
         free = registers.rest()
@@ -74,14 +72,14 @@ class ElementBuilder(Builder):
     # -- memory
 
     def load(self, rd: int, pointer: int, step: Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
-        """Load an element at ``pointer``, which then moves by ``step``."""
+        """Load an element at ``pointer``, then add ``step`` to ``pointer``."""
         self._access(_LOADS[bits, signed], rd, pointer, step)
 
     def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = XLEN) -> None:
         self._access(STORE_BY_BITS[bits], register, pointer, step)
 
     def load_at(self, rd: int, base: int, offset: int, work: int, *, bits: int = XLEN, signed: bool = False) -> None:
-        """Load the element at ``base + offset``, both registers; without XpulpV2 ``work`` is clobbered."""
+        """Load the element at ``base + offset``, the sum of two registers; without XpulpV2 ``work`` is clobbered."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
             self(f"p.{mnemonic}", rd, offset, base, form=_AT_REGISTER)
@@ -104,7 +102,7 @@ class ElementBuilder(Builder):
     # -- elements of a word
 
     def extract(self, rd: int, word: int, bits: int, place: int, *, signed: bool) -> None:
-        """Extract the element of a word whose lowest bit is ``place``."""
+        """Extract an element of a word; ``place`` is the number of its lowest bit."""
         top = XLEN - bits - place
         if bits == XLEN:
             if rd != word:
@@ -123,7 +121,7 @@ class ElementBuilder(Builder):
             self("srli", rd, rd, XLEN - bits)
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
-        """Insert an element at bit ``place`` of a word, the one at bit 0 first; ``value`` is clobbered."""
+        """Insert an element at bit ``place`` of a word, bit 0 before all others; ``value`` is clobbered."""
         if place == 0:
             if word != value:
                 self.mv(word, value)
@@ -156,7 +154,7 @@ class ElementBuilder(Builder):
             self("addi", rd, rd, -half)
 
     def set_requantiser(self, kappa: Value, lam: Value, work: int) -> None:
-        """Load factor and offset of ``pv.rq`` from constants or registers through the stack; ``work`` is clobbered."""
+        """Load the parameters of ``pv.rq`` through the stack from constants or registers; ``work`` is clobbered."""
         self("addi", SP, SP, -STACK_ALIGNMENT)
         for number, value in enumerate((kappa, lam)):
             if isinstance(value, int):
@@ -174,7 +172,7 @@ UPPER_HALVES = 0x00030001  # selector of ``pv.shuffle2.h`` for the upper halves 
 
 
 def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[int]) -> list[int]:
-    """Interleave the bytes of ``even`` and ``odd``: the lower ones in ``even``, the upper ones in ``copy``."""
+    """Interleave the bytes of ``even`` and ``odd``: the lower half goes to ``even``, the upper half to ``copy``."""
     b.mv(copy, even)
     b("pv.shuffle2.b", even, odd, selectors[0])
     b("pv.shuffle2.b", copy, odd, selectors[1])
@@ -184,7 +182,7 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
 def side_by_side(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
-    """Interleave the bytes of two or four ``words``, first bytes first.
+    """Interleave the bytes of two or four ``words``, beginning with the first byte of each.
 
     ``copies`` are free registers, one for each pair of words. With four words, ``lowers`` are registers that are free
     once the pairs are interleaved.
@@ -221,7 +219,7 @@ class Packed:
             self._emit("xori", self._low, self._high, -1)
 
     def max(self, rd: int, a: int, b: int) -> None:
-        """Write the maximum of each pair of elements; ``rd`` may be an operand."""
+        """Write the maximum of each pair of elements to ``rd``, which may be one of the operands."""
         emit = self._emit
         if self._has_vectors:
             emit(f"pv.max{'' if self._signed else 'u'}.{ELEMENT_SUFFIXES[self._bits]}", rd, a, b)
@@ -245,7 +243,7 @@ class Packed:
         emit("xor", rd, b, bit)
 
     def relu(self, rd: int, a: int) -> None:
-        """Write the maximum of each element and 0; ``rd`` may be ``a``."""
+        """Write the maximum of each element and 0 to ``rd``, which may be ``a``."""
         emit = self._emit
         if self._has_vectors:
             emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
@@ -256,7 +254,7 @@ class Packed:
         emit("and", rd, a, self._a)
 
     def _spread(self, bit: int, work: int) -> None:
-        """Set all bits of the elements whose highest bit is set in ``bit``, which must have no other bits set."""
+        """Set all bits of each element whose sign bit is set in ``bit``; the other bits of ``bit`` must be 0."""
         emit = self._emit
         emit("srli", work, bit, self._bits - 1)
         emit("slli", bit, bit, 1)
@@ -291,7 +289,7 @@ class ConstantDivision:
 
     @property
     def by_product(self) -> tuple[int, int] | None:
-        """Factor and right shift that divide numbers from 0 to the greatest, or None if products exceed 31 bits."""
+        """Factor and right shift that replace the division, or None if products exceed 31 bits."""
         if self.shift is not None:
             return 1, self.shift
         if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (XLEN - 1):

@@ -1,8 +1,8 @@
 """Element-wise sum of two feature maps, and ReLU, a word of elements at a time.
 
 The sum scales both summands and clips them to 8 bits first. As an element has few values, a table for each map holds
-the scaled ones, which allows any kind of scaling. The shifted sum adds the products with two factors and a summand, and
-shifts the total.
+the scaled values, so that any scaling is possible. The alternative, a shifted sum, multiplies each map by a factor,
+adds both products and a summand, and shifts the total.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ RELU_ARGUMENTS = argument_structure(
 
 
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """Return elements of the whole range, a quarter of them negative so that results use their whole range."""
+    """Return elements over their whole range, of which a quarter is negative."""
     half = 1 << (precision.x - 1)
     shape = (layer.height, layer.width, layer.channels)
     values = np.minimum(rng.integers(0, half, shape, endpoint=True), half - 1)
@@ -132,8 +132,6 @@ _GREATEST_FACTOR = (1 << BYTE_BITS) * 4 // 3
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Scaling of an element: ``(factor * x + summand) >> shift``."""
-
     factor: int
     summand: int
     shift: int
@@ -151,7 +149,7 @@ class AddTensors:
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
-    """Return elements of the whole range, and scales with which results use their whole range."""
+    """Return elements over their whole range, and scales that spread the results over their whole range."""
     operands = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
     maps: list[Ints] = []
     scales: list[Scale] = []
@@ -186,7 +184,7 @@ def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> 
 
 
 def add_kernel(request: KernelRequest) -> KernelRun:
-    """Return the sum of ``first`` and ``second``, which has the weights' width and sign, to ``output`` (all HWC)."""
+    """Return a kernel that adds the HWC maps ``first`` and ``second``, the latter as wide as the weights."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     widths = (precision.x, precision.w, precision.y)
@@ -266,7 +264,7 @@ class _Addition:
         return b.finish()
 
     def _step(self, parts: list[int], lanes: int) -> None:
-        """Add the elements of a word of the widest map, two at a time to avoid load-use stalls."""
+        """Add the elements of a word of the widest map, two elements at a time to avoid load-use stalls."""
         b, precision = self._b, self._precision
         first_part, second_part, out_part = parts
         for word, pointer, part in zip(self._words, self._pointers, (first_part, second_part), strict=False):
@@ -292,7 +290,6 @@ class _Addition:
         b.store(self._out, self._pointers[2], out_part // BYTE_BITS, bits=out_part)
 
     def _elements(self, lane: int) -> None:
-        """Extract two elements of each map or look up their scaled values."""
         b, precision = self._b, self._precision
         maps = (
             (self._words[0], self._firsts, precision.x, precision.x_signed),

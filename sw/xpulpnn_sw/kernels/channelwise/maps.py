@@ -19,14 +19,14 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MapTensors:
-    """Operand of a pooling without parameters, a ReLU or a transposition."""
+    """Operand of a kernel without parameters: a pooling, a ReLU or a transposition."""
 
     activations: Ints  # `[height][width][channel]`
     folded: bool = False  # whether the map is folded in memory
 
 
 class PlacedMaps:
-    """Placement of feature maps (HWC) with equal channels, padded so that pixels of every map are whole words."""
+    """Placement in memory of feature maps (HWC) with equally many channels; pixels are padded to whole words."""
 
     def __init__(self, request: KernelRequest, *widths: int) -> None:
         self._request, self._memory = request, request.memory
@@ -36,7 +36,7 @@ class PlacedMaps:
         return self.padded * bits // BYTE_BITS
 
     def place(self, name: str, values: Ints, bits: int, *, spare: int = 0) -> int:
-        """Place a map ``[row][column][channel]``, followed by ``spare`` words, and return its address."""
+        """Place a map ``[row][column][channel]`` followed by ``spare`` zero words, and return its address."""
         return self._memory.place(name, pack_words(pad_axis(values, 2, self.padded), bits), spare=spare)
 
     def reserve(self, name: str, pixels: int, bits: int) -> int:
@@ -79,7 +79,8 @@ def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Gen
 
 MOST_CHANNELS = 20  # more than two words of the widest elements and one word of the narrowest
 _MOST_WINDOW = 5
-"""Largest random window; up to three rows and columns pools are unrolled and depthwise filters stay in registers."""
+"""Largest random window: pools of up to three rows and columns are unrolled, and such depthwise filters stay in
+registers."""
 
 
 def random_window_text(rng: Random, most_channels: int) -> str:
@@ -94,7 +95,7 @@ def random_window_text(rng: Random, most_channels: int) -> str:
 
 
 def _unsigned(bits: int) -> Precision:
-    """Return the precision of unsigned elements of one width, or of -1 and +1 for one bit."""
+    """Return the precision of unsigned elements of one width; elements of one bit are -1 or +1."""
     return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
 
 

@@ -23,7 +23,7 @@ MAXPOOL_ARGUMENTS = argument_structure(
 
 
 def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generator) -> Ints:
-    """Return elements of the whole range, in patches so that results of windows use the whole range too."""
+    """Return random elements whose upper limit varies from patch to patch, so that the maxima of windows vary too."""
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     is_sign = precision.x == SIGN_BITS
     patches = (layer.height // (2 * layer.kernel_height) + 1, layer.width // (2 * layer.kernel_width) + 1)
@@ -74,20 +74,20 @@ class _MaxPooling(Pooling):
         self.store_result(self._best, out)
 
     def store_result(self, word: int, out: int) -> None:
-        """Store a result, which is clobbered, and move ``out`` to the next pixel."""
+        """Store a result, which is clobbered, and advance ``out`` to the next pixel."""
         if self._relu:
             self.packed.relu(self._best, word)
             word = self._best
         self.store(word, out)
 
     def prepare(self, pointers: list[int]) -> None:
-        """Load the columns that the first inner window shares with the window before it."""
+        """Load the columns that the first window inside the map shares with the window left of it."""
         for register in self._common:
             (column,) = self.load_columns(pointers, 1, skips=False)
             self._reduce(column, register)
 
     def inside(self, pointers: list[int], out: int) -> None:
-        """Compute an inner window and keep the columns that it shares with the next one."""
+        """Compute a window inside the map and keep the columns that it shares with the next window."""
         result = self._greatest(None, self._common)
         missing = self.layer.kernel_width - len(self._common)
         last: list[int] = []
@@ -113,7 +113,7 @@ class _MaxPooling(Pooling):
             self.b.mv(register, following)
 
     def _reduce(self, column: list[int], result: int | None = None) -> int:
-        """Compute the maximum of a column in register ``result``, by default the first of the column."""
+        """Return the register of a column's maximum: ``result`` or, by default, the first register of the column."""
         first, *others = column
         if not others:
             if result is not None:
@@ -125,7 +125,7 @@ class _MaxPooling(Pooling):
         return first if result is None else result
 
     def _greatest(self, result: int | None, words: list[int]) -> int | None:
-        """Return the register of the maximum of ``result``, if not None, and ``words``, which stay unchanged."""
+        """Return the register of the maximum of ``result``, unless None, and ``words``; the operands stay unchanged."""
         for word in words:
             if result is None:
                 result = word
@@ -136,8 +136,6 @@ class _MaxPooling(Pooling):
 
 
 class _FoldedMaxPooling(_MaxPooling):
-    """Pooling of a folded map by windows of three by three elements with steps of two."""
-
     def _terms(self) -> dict[str, Term]:
         pixel = Name("pixel_bytes")
         return super()._terms() | {
@@ -159,7 +157,6 @@ class _FoldedMaxPooling(_MaxPooling):
         self._places(has_next=False)
 
     def _places(self, *, has_next: bool) -> None:
-        """Compute two windows; the pointers move from the second of four pixels to the second of the next four."""
         rows = len(self._pointers)
         firsts, seconds, spare = self.values[:rows], self.values[rows : 2 * rows], self.values[2 * rows]
         self._load(firsts, self._pixel)

@@ -1,8 +1,9 @@
 """Loop over the windows of a map, common to both pooling kernels.
 
-A unit of work is a word of channels in a row of outputs. The cores take units in turn, so that they work on different
-words of their pixels, in different banks if possible. Small windows inside the map are computed by an unrolled loop
-with a pointer for each window row. Windows at the edges and large windows are clipped and read by two nested loops.
+A unit of work is a word of channels in a row of outputs. Neighbouring units go to different cores, so that the cores
+access different words of their pixels, in different banks if possible. Small windows inside the map are computed by an
+unrolled loop with a pointer for each window row. Windows at the edges and large windows are clipped and read by two
+nested loops.
 """
 
 from abc import ABC, abstractmethod
@@ -77,7 +78,7 @@ class Pooling(ABC):
 
     @abstractmethod
     def start(self, pointer: int) -> None:
-        """Begin a clipped window, whose first word is at ``pointer``."""
+        """Begin a window clipped at the border; ``pointer`` points to the first word."""
 
     @abstractmethod
     def take(self, word: int) -> None:
@@ -85,27 +86,27 @@ class Pooling(ABC):
 
     @abstractmethod
     def finish(self, out: int, rows: int, columns: int) -> None:
-        """Store the results of a clipped window of ``rows`` x ``columns`` at ``out`` and move ``out`` on."""
+        """Store the results of a clipped window of ``rows`` x ``columns`` at ``out``, and advance ``out``."""
 
     def prepare(self, pointers: list[int]) -> None:
-        """Prepare the first inner window, whose rows are at ``pointers``."""
+        """Prepare the first window inside the map, whose rows are at ``pointers``."""
         del pointers
 
     @abstractmethod
     def inside(self, pointers: list[int], out: int) -> None:
-        """Compute an inner window and move the pointers to the next one."""
+        """Compute a window inside the map and advance the pointers to the next window."""
 
     @property
     def extra_terms(self) -> dict[str, Term]:
-        """Numbers of the frame that the results need."""
+        """Frame numbers that the code of the results needs."""
         return {}
 
     def store(self, word: int, out: int, bits: int = XLEN) -> None:
-        """Store a result at ``out`` and move ``out`` to the next pixel."""
+        """Store a result at ``out`` and advance ``out`` to the next pixel."""
         self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
-        """Load the next ``count`` columns and move the pointers on, to the next window if ``skips``."""
+        """Load the next ``count`` columns and advance the pointers; if ``skips``, to the next window."""
         height = len(pointers)
         columns = [self.values[place * height : (place + 1) * height] for place in range(count)]
         for number, column in enumerate(columns, 1):
@@ -204,7 +205,7 @@ class Pooling(ABC):
         self._windows()
 
     def _windows(self) -> None:
-        """Write all windows of a unit, given its first row and its number of rows inside."""
+        """Compute all windows of a unit, whose first row and number of rows inside the map are known."""
         b = self.b
         if not self.is_unrolled:
             self._at_edge("out_width")
@@ -217,7 +218,7 @@ class Pooling(ABC):
             self._whole_windows()
 
     def _whole_windows(self) -> None:
-        """Write the windows of a unit whose rows are all inside or replaced by the last one."""
+        """Compute the windows of a unit whose rows are all inside the map, or below it and replaced by the last row."""
         b, frame = self.b, self.frame
         first, second, *_ = self.values
         self._at_edge("left_edge")
@@ -233,7 +234,7 @@ class Pooling(ABC):
         self._at_edge("right_edge")
 
     def _row_pointers(self) -> None:
-        """Compute the row pointers of the first inner window; the last row stands in for rows below the map."""
+        """Compute the row pointers of the first window inside the map; the last row replaces rows below the map."""
         b, frame = self.b, self.frame
         work, negative, *_ = self.values
         first, *others = self._pointers
@@ -251,7 +252,7 @@ class Pooling(ABC):
             b("add", pointer, above, work)
 
     def _next_unit(self) -> None:
-        """Move on to the next unit and leave the number of units left in ``_remaining``."""
+        """Advance to the next unit and leave the number of remaining units in ``_remaining``."""
         b, frame = self.b, self.frame
         source, target, left, work, other, *_ = self.values
         source, target = frame.register("source", source), frame.register("target", target)

@@ -125,7 +125,7 @@ class TransposeCode:
         return b.finish()
 
     def _row(self) -> None:
-        """Transpose a row of the channels in a word; after the map's last row begin with the next word."""
+        """Transpose a row of the channels of one word; after the last row of the map, begin with the next channels."""
         b, frame = self._b, self._frame
         with b.skipped("bne", self._left, ZERO):
             b.add(self._source, frame.value("source_wrap", self._work), self._work)
@@ -162,7 +162,7 @@ class TransposeCode:
                     self._b.store(word, self._target, Held(self._steps[step]), bits=bits)
 
     def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
-        """Interleave the bytes of all words; return the results and a register that is free afterwards."""
+        """Interleave the bytes of all words; return the registers of the results and a free register."""
         if len(words) == 1:
             return words, free
         last = words[1]

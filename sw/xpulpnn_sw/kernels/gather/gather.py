@@ -1,4 +1,4 @@
-"""im2col of all pixel groups of a core: along output rows, down output columns, or either by the arguments."""
+"""im2col of all pixel groups of a core, in the order of rows or of columns."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.gather.row_reuse import GroupOrder, RowReuseCopy
 
 
 class Gather:
-    """Code of the copies and of the steps from group to group."""
+    """Code that copies a core's groups and steps from group to group."""
 
     def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: Sequence[int], out: list[int]) -> None:
         self._b, self._frame, self._registers, self._out = b, frame, list(registers), out
@@ -25,7 +25,7 @@ class Gather:
         return self._along is None
 
     def begin(self, flag: int) -> None:
-        """Go to the core's first strip if groups go down the columns; register ``flag`` may be clobbered."""
+        """Write the start of the order down the columns, if groups may have it; register ``flag`` may be clobbered."""
         b = self._b
         if self._down is None:
             return
@@ -53,7 +53,7 @@ class Gather:
             self._b.place(self._copied)
 
     def take_next(self, start: Label) -> None:
-        """Go to ``start`` with the first of the core's next groups, if there is one."""
+        """Prepare the core's next group and branch to ``start``; fall through if there is none."""
         b, end = self._b, Label()
         if self._down is not None:
             with self._skipped_along(self._registers[0]):
@@ -65,7 +65,7 @@ class Gather:
 
     @contextmanager
     def _skipped_along(self, flag: int) -> Generator[None]:
-        """Skip the instructions written in the context if groups follow each other along the rows."""
+        """Skip the instructions written in the context if groups go along the rows."""
         is_by_arguments = self._along is not None
         skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_by_arguments else nullcontext()
         with skips:

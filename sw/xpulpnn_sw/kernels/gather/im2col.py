@@ -1,8 +1,8 @@
 """im2col: the receptive fields of the pixels of a group become rows of the im2col buffer.
 
-Groups of neighbours are copied together where possible (:class:`OneRowCopy`), others pixel by pixel. A field inside the
-input is copied as one run of ``kernel_width`` pixels per kernel row; for any other the row is cleared first, then the
-rectangle of the field inside the input is copied. Words are copied in pairs, loads before stores, to avoid load-use
+The pixels of a group are copied together where possible (:class:`OneRowCopy`), otherwise one by one. A field inside the
+input is copied as one run of ``kernel_width`` pixels per kernel row; for any other field the row is cleared first, then
+the rectangle of the field inside the input is copied. Words are copied in pairs, loads before stores, to avoid load-use
 stalls.
 """
 
@@ -23,20 +23,20 @@ _PER_PIXEL = (
     *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
     *("stride_x", "stride_x_bytes", "x_end", "target_gap"),
 )
-"""Numbers that every pixel needs, kept in registers as far as possible."""
+"""Numbers that every pixel needs, which are in registers as far as possible."""
 
 PREFERRED = (*STATE, *_PER_PIXEL)  # numbers to keep in registers, by decreasing benefit
 _SHARED = (
     *("line_bytes", "y", "x", "source", "height", "width", "kernel_height", "kernel_width", "pixel_bytes", "row_words"),
     *("stride_x", "stride_y", "stride_x_bytes", "input", "pad_top", "out_height", "outside0"),
 )
-"""Numbers that the copy down the columns needs too."""
+"""Numbers that the copies in both orders need."""
 # between its groups in consecutive turns a core skips so many groups fewer than there are cores
 _PASSED = 2
 
 
 class Im2colFormat(RowFormat):
-    """Format of the copy of a pixel group, given the arguments known at generation."""
+    """Format of the copy of a pixel group, derived from the arguments known when the code is generated."""
 
     def __init__(
         self, variant: Variant, precision: Precision, names: Collection[str], known: Mapping[str, int], *, inside: bool
@@ -55,7 +55,6 @@ class Im2colFormat(RowFormat):
         return kernel_width * (pixel_bytes // WORD)
 
     def terms(self) -> dict[str, Term]:
-        """Return the numbers that the copy derives from the arguments, ``first_pixel`` and ``row_words``."""
         pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
         kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
         stride_y, stride_x = Argument("stride_y"), Argument("stride_x")
@@ -106,7 +105,7 @@ class Im2colFormat(RowFormat):
         return terms
 
     def alternatives(self, names: Collection[str]) -> Alternatives | None:
-        """Return the numbers needed only by groups down the columns, and only by groups along the rows."""
+        """Return the numbers that only groups down the columns need, and those that only groups along the rows need."""
         if self.order is not GroupOrder.BY_ARGUMENTS:
             return None
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
@@ -114,7 +113,7 @@ class Im2colFormat(RowFormat):
         return Alternatives("strips", down, [name for name in names if name in along and not name.startswith("strip")])
 
     def _written(self, words: Term) -> Term:
-        """Return the bytes written in each plane for ``words`` words read, gaps included."""
+        """Return how many bytes of each plane the copy of ``words`` input words covers, gaps included."""
         written = words * (self.step * self.expansion)
         return written // self.planes if self.planes > 1 else written
 
@@ -126,7 +125,6 @@ class GroupCopy(OneRowCopy):
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        """Fill the rows of the group whose first field is at ``y``, ``x``, and move on to the next group."""
         frame = self._frame
         state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
         frame.load_all(**state)
@@ -146,7 +144,7 @@ class GroupCopy(OneRowCopy):
         frame.store_all(**state)
 
     def _by_group(self) -> None:
-        """Copy the group at once if its pixels are in one row and read only the input, else pixel by pixel."""
+        """Copy the group as a whole if all its pixels are in one row, otherwise pixel by pixel."""
         b, apart, done = self._b, Label(), Label()
 
         def write_apart() -> None:
@@ -195,7 +193,7 @@ class GroupCopy(OneRowCopy):
         self._copy_runs(self._value("kernel_height", self._rows), pairs, self._target, steps)
 
     def _copy_at_border(self) -> None:
-        """Clear the row, then copy ``_rows`` x ``_columns`` pixels of the field from ``_top``, ``_left`` on."""
+        """Clear the row, then copy the pixels of the receptive field that are inside the input."""
         b, frame, work, counter = self._b, self._frame, self._work, self._counter
         pointer, place, rows, columns, top, left = (
             *(self._pointer, self._place, self._rows),
@@ -273,7 +271,7 @@ class GroupCopy(OneRowCopy):
 
 
 def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, registers: list[int]) -> None:
-    """Move on to the core's next group and go to ``start``; fall through if there is none."""
+    """Advance to the core's next group and go to ``start``; fall through if there is none."""
     left, turn, passed, cores, work, *others = registers
     done, next_row = Label(), Label()
     frame.load_all(left=left, turn=turn)

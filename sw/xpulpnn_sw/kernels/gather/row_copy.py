@@ -1,8 +1,8 @@
 """im2col of a group whose pixels lie in one output row, for inputs as wide as the elements of the buffer.
 
-Bounds are tested once for the group. Neighbouring pixels share most of their fields: with stride 1 a word is read once
-and written to the rows of all pixels whose fields contain it, column by column in pairs of words. Otherwise each row is
-copied run by run.
+The bounds of the input are tested once for the whole group. Neighbouring pixels share most of their fields: with stride
+1 a word is read once and written to the rows of all pixels whose fields contain it, column by column in pairs of words.
+Otherwise each row is copied run by run.
 
 At a border whole runs are copied as well, also for pixels beside the input, where they contain words of the rows above
 or below; then everything outside the input is replaced by the value around the map. Filter rows outside the input are
@@ -24,7 +24,6 @@ _NO_BORDER = -1  # stands for the number of filter rows above the input
 
 
 def group_terms(form: RowFormat) -> dict[str, Term]:
-    """Return the numbers that the copy of a group derives from arguments and from numbers of single pixels."""
     npx = form.variant.npx
     stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
     kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
@@ -55,7 +54,7 @@ def group_terms(form: RowFormat) -> dict[str, Term]:
 
 
 class OneRowCopy:
-    """Code that copies a group in one row."""
+    """Code that copies a group whose pixels lie in one output row."""
 
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         self._b, self._frame, self._form, self._inside = b, frame, form, form.inside
@@ -70,7 +69,7 @@ class OneRowCopy:
         self._unused, self._outside = registers[form.temporaries :], ZERO
 
     def _in_one_row(self, other: Label) -> None:
-        """Copy the group; go to ``other`` with unchanged state if it must be copied pixel by pixel."""
+        """Copy the group; go to ``other``, with all state unchanged, if it must be copied pixel by pixel."""
         b, frame = self._b, self._frame
         border, ready, replace, moved = Label(), Label(), Label(), Label()
         end = frame.register("row_end", self._work)
@@ -124,7 +123,7 @@ class OneRowCopy:
             pass
 
     def _copy(self) -> None:
-        """Copy ``_rows`` filter rows of all pixels from ``_first`` to ``_start``, both of which are clobbered."""
+        """Copy ``_rows`` filter rows of all pixels from ``_first`` to ``_start``; both pointers are clobbered."""
         if self._inside:
             self._copy_apart()
             return
@@ -137,7 +136,7 @@ class OneRowCopy:
             self._copy_shared(gap)
 
     def _copy_apart(self) -> None:
-        """Copy pixel by pixel, in pairs of words; later writes overwrite the overrun of odd runs."""
+        """Copy the rows of each pixel separately, two words at a time."""
         b, frame = self._b, self._frame
         pairs, stride = frame.value("pairs", self._counter), frame.value("stride_x_bytes", self._pixels)
         overrun, gap = (
@@ -152,7 +151,7 @@ class OneRowCopy:
                 b.add(self._start, frame.value("pixel_gap", self._work), self._work)
 
     def _copy_runs(self, rows: Value, pairs: Value, place: int, steps: tuple[Value, Value]) -> None:
-        """Copy ``rows`` runs; ``steps`` are the gaps between two runs in the input and in the buffer."""
+        """Copy ``rows`` runs of words; ``steps`` are the gaps between runs in the input and in the buffer."""
         b, (gap, overrun), is_plain = self._b, steps, self._form.is_plain
         with b.loop(rows, self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR
@@ -165,7 +164,7 @@ class OneRowCopy:
             b.add(self._pointer, gap, self._work)
 
     def _copy_shared(self, gap: Value | None = None) -> None:
-        """Copy column by column, each to the pixels that use it; the runs of all pixels end at the same time."""
+        """Copy each input column once, to the rows of all pixels whose fields contain it."""
         b, frame, last = self._b, self._frame, self._npx - 1
         gap = frame.value("shared_gap", self._pixels) if gap is None else gap
         pairs = frame.value("column_pairs", self._counter)
@@ -224,7 +223,7 @@ class OneRowCopy:
         self._b("add", self._start, self._start, self._target)
 
     def _replace(self) -> None:
-        """Write the value around the map over words copied from beside the input and over filter rows outside it."""
+        """Overwrite everything in the rows that lies outside the input by the value around the map."""
         b, frame, x = self._b, self._frame, self._first
         # no later copy clobbers it
         self._outside = self._words.outside(frame)
@@ -258,7 +257,7 @@ class OneRowCopy:
             pass
 
     def _fill_columns(self, *, are_last: bool) -> None:
-        """Replace the first or last ``_work`` pixels, at most the filter's width, of each run of a row."""
+        """Overwrite the first or last ``_work`` pixels of each run of a row by the value around the map."""
         b, frame, gap = self._b, self._frame, self._work
         bound, words = frame.register("kernel_width", self._pointer), frame.register("pixel_words", self._place)
         b("p.min", gap, gap, bound)
@@ -292,7 +291,7 @@ class OneRowCopy:
             self._fill(self._target)
 
     def _fill(self, begin: int) -> None:
-        """Replace ``_counter`` bytes at ``begin``, which is clobbered, in the rows of all pixels."""
+        """Overwrite ``_counter`` bytes at ``begin`` in the rows of all pixels; ``begin`` is clobbered."""
         b, count, place = self._b, self._counter, self._place
         b("srli", count, count, WORD.bit_length() - 1)
         for pixel in range(1 if self._interleaved else self._npx):

@@ -27,7 +27,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | None:
-    """Return the element of a chunk that each lane holds; None if the order is unchanged."""
+    """Return which element of a chunk each lane holds; None if the order is unchanged."""
     if variant.unpacks or variant.mixes(precision) or precision.x == precision.w:
         return None
     lanes = XLEN // precision.x
@@ -37,7 +37,7 @@ def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | 
 
 
 def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
-    """Return the elements of the last axis, padded to whole chunks, reordered within each chunk."""
+    """Reorder the elements of the last axis within each chunk, after padding it to whole chunks."""
     if order is None:
         return values
     axis = values.ndim - 1
@@ -47,7 +47,7 @@ def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
 
 
 def activation_rows(activations: Ints, variant: Variant, precision: Precision, words: int) -> Words:
-    """Return rows as im2col leaves them, in whole pixel groups, plane by plane, the uppermost first."""
+    """Return the rows that im2col would write, in whole pixel groups, the plane of the uppermost bits first."""
     groups, planes = -(-activations.shape[0] // variant.npx), variant.planes(precision)
     bits = variant.row_bits(precision)
     rows = in_lane_order(pad_axis(activations, 0, groups * variant.npx), element_order(variant, precision))
@@ -67,8 +67,8 @@ _BYTES = XLEN // BYTE_BITS
 class RowFormat:
     """Format of input words in activation rows.
 
-    The argument ``names`` tell whether the value around the map is an argument and whether filter rows are dilated;
-    with ``inside`` fields never reach beyond the input.
+    ``names`` are those of the arguments, of which ``outside``, the value around the map, and ``dilation`` are optional.
+    If ``inside``, all receptive fields lie within the input.
     """
 
     def __init__(self, variant: Variant, precision: Precision, names: Collection[str], *, inside: bool) -> None:
@@ -96,7 +96,7 @@ class RowFormat:
         self.registers = _NAMED + self.spare + self.temporaries
 
     def outside_terms(self) -> dict[str, Term]:
-        """Return the word around the map of each plane, derived from the argument ``outside`` if there is one."""
+        """Return for each plane the word that pads it, derived from the argument ``outside`` if there is one."""
         if not self.valued:
             return {}
         mask, repeat = (1 << self.row_bits) - 1, repeated(1, self.row_bits)
@@ -107,7 +107,7 @@ class RowFormat:
 
 
 class RowWriter:
-    """Code that copies words into activation rows and converts them."""
+    """Code that copies input words into activation rows and converts them to the width of the rows."""
 
     def __init__(self, b: Builder, form: RowFormat, temporaries: list[int]) -> None:
         assert len(temporaries) == form.temporaries
@@ -117,7 +117,7 @@ class RowWriter:
         self._planes: list[int] = []
 
     def copy(self, pairs: int, pointer: int, place: int) -> None:
-        """Copy, and widen or cut, the next ``pairs`` units of words at ``pointer``."""
+        """Copy and convert the next ``pairs`` units of input words."""
         pair = self._temporaries[: self._form.unit]
         for number in range(pairs):
             if self._form.variant.xpulp:
@@ -144,14 +144,14 @@ class RowWriter:
                 self._b("addi", moved, moved, pairs * len(pair) * WORD)
 
     def spread(self, pointer: int, places: list[int]) -> None:
-        """Copy the next two words at ``pointer`` unchanged to each of ``places``; all pointers move on."""
+        """Copy the next two words at ``pointer`` to each of ``places`` and advance all pointers."""
         pair = self._temporaries[:PAIR]
         self._b.load_words(pair, pointer)
         for place in places:
             self._write(pair, place)
 
     def outside(self, frame: Frame, plane: int = 0) -> int:
-        """Return the register with a plane's word around the map, which the next copy clobbers."""
+        """Return the register of the word that pads a plane; the next copy clobbers it."""
         if not self._form.valued:
             return self._outside
         register = self._temporaries[0]
@@ -159,7 +159,7 @@ class RowWriter:
         return register
 
     def clear(self, place: int, outside: int) -> None:
-        """Fill the next words at ``place`` from the register ``outside``."""
+        """Fill the next words at ``place`` with the register ``outside``."""
         words = self._form.cleared
         if self._form.variant.xpulp:
             self._write([outside] * words, place)
@@ -182,7 +182,7 @@ class RowWriter:
                 self._write([vector], place)
 
     def prepare(self, frame: Frame) -> None:
-        """Load masks, signs and plane distances for the whole group."""
+        """Load the constants that the copies of a whole group need."""
         form, b = self._form, self._b
         if form.planes > 1:
             *_, self._work_word = self._temporaries[: form.planes + 1]
@@ -205,7 +205,7 @@ class RowWriter:
                 b.li(self._sign, repeated(1 << (form.bits - 1), form.row_bits))
 
     def _widen(self, packed: list[int], place: int) -> None:
-        """Widen a word to ``expansion`` words, the first of its elements 0, n, 2n, ..., the next of 1, n + 1, ..."""
+        """Widen each word to ``expansion`` words: the first gets elements 0, n, 2n, ..., the next 1, n + 1, ..."""
         form, b, vector = self._form, self._b, self._vector
         suffix = ElemFmt.of_width(form.row_bits).suffix
         for register in packed:
@@ -222,7 +222,7 @@ class RowWriter:
                 self._write([vector], place)
 
     def _cut(self, words: list[int], place: int) -> None:
-        """Cut the elements of a unit's words into planes by exchanging their halves, then their quarters."""
+        """Cut the elements of several words into planes: exchange their halves, then their quarters."""
         b, work = self._b, self._work_word
         distance = len(words) // 2
         for shift, mask in self._masks.items():

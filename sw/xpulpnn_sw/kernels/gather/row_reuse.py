@@ -1,9 +1,10 @@
-"""im2col down the columns of the output: a group copies only the input rows that the group above did not need.
+"""im2col down the columns of the output: a group of pixels copies only the input rows that the group above did not
+need.
 
-Groups of pixels that begin in the same column follow each other downwards. The buffer holds each input row as the words
-of all pixels of the group, row behind row, and the fields of the next group begin as many rows further as the group
-lies lower. Only new rows are copied; at the start of a strip of groups, all rows of the fields. The size of the buffer
-limits the length of a strip. Rows outside the input are filled.
+Groups of pixels that begin in the same column follow each other downwards. The buffer holds one input row after the
+other, each as the words of all pixels of the group, and the fields of the next group begin ``stride_y`` rows further.
+Only its new rows are copied; the first group of a strip copies all rows of its fields. The size of the buffer limits
+the length of a strip. Rows outside the input are filled.
 
 For filters of three columns and a stride of one, a word of a row is read once, else once for each pixel that uses it.
 """
@@ -32,28 +33,30 @@ STATE = ("row0", "strip_place", "y", "source", "x")  # numbers that change with 
 
 
 class GroupOrder(Enum):
-    """Direction in which the groups of pixels of a core follow each other."""
+    """Order in which a core computes its groups of pixels."""
 
     ALONG_ROWS = "along the rows of the output"
     DOWN_COLUMNS = "down its columns"
     BY_ARGUMENTS = "one or the other, by the arguments"
 
     def select(self, down: Term, along: Term) -> Term:
-        """Return ``down`` or ``along``, whichever applies to this order."""
         if self is GroupOrder.BY_ARGUMENTS:
             return along + Name("strips") * (down - along)
         return down if self is GroupOrder.DOWN_COLUMNS else along
 
 
 def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
-    """Return whether groups may follow each other downwards; ``columns`` is the input width less a group's strides."""
+    """Return whether groups of pixels may follow each other down the columns.
+
+    ``columns`` is the input width minus the distance from the first to the last pixel of a group.
+    """
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
 
 
 def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
-    """Return the words of each core's buffer for strips, in addition to ``words`` for the fields of a group."""
+    """Return the words that strips need in each core's buffer, in addition to ``words`` for the fields of one group."""
     if not _may_go_down(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
     step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
@@ -63,10 +66,10 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
 
 
 def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
-    """Estimate whether a strip of a group and ``more`` groups below it is copied faster than group by group.
+    """Estimate whether a strip of ``more`` + 1 groups is copied faster down the columns than along the rows.
 
-    A pixel has ``words`` words. Down the columns fewer rows are copied; along the rows wide filters read each word only
-    once.
+    A pixel has ``words`` words. Down the columns, fewer rows are copied; along the rows, the copy for wide filters
+    reads each word only once.
     """
     npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
     copied = npx * 2 * width * words
@@ -79,7 +82,7 @@ def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool
 
 
 def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> GroupOrder:
-    """Return the order of groups, as far as the known arguments determine it."""
+    """Return the order of groups; it depends on the arguments if not enough of them are ``known``."""
     variant = form.variant
     columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
     if not _may_go_down(form, known.get("out_width", 0), columns):
@@ -99,7 +102,7 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
 
 
 def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Term]:
-    """Return the core's share of the strips, given the number ``groups``, and the length of a strip."""
+    """Return the terms of a core's part of the strips and of the length of a strip."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     core, groups = Argument("core"), Name("groups")
@@ -120,7 +123,7 @@ def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Ter
 
 
 def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
-    """Return row and column of the core's first pixel, from its first strip or the number :data:`ALONG`."""
+    """Return the terms of row and column of the first output pixel of a core."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     along, outer, inner, width = Name(ALONG), Name("outer"), Name("inner"), Argument("out_width")
@@ -135,7 +138,7 @@ def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
 
 
 def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
-    """Return the numbers that the copy derives from arguments and from numbers of the copy along the rows."""
+    """Return the terms that the copy down the columns needs in addition to those of the copy along the rows."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     npx, pixel_bytes, kernel_width = form.variant.npx, Argument("pixel_bytes"), Argument("kernel_width")
@@ -161,7 +164,7 @@ def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
 
 
 class RowReuseCopy:
-    """Code that copies a group and steps from strip to strip."""
+    """Code that copies the rows of a group down the columns and steps from strip to strip."""
 
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: Sequence[int]) -> None:
         self._b, self._frame, self._form, self._npx = b, frame, form, form.variant.npx
@@ -178,7 +181,7 @@ class RowReuseCopy:
         self._fill = Label(), Label()
 
     def begin(self, out: Sequence[int], start: Label, end: Label) -> None:
-        """Begin the core's next strip and go to ``start``, or go to ``end`` if there is none."""
+        """Begin the core's next strip and go to ``start``; go to ``end`` if there is none."""
         b, frame, row, x = self._b, self._frame, self._count, self._second
         left, height, step, rows, work, source = *self._data[:4], self._pointer, self._source
         frame.load_all(strip_left=left, strip_row=row, out_height=height, x=x)
@@ -207,7 +210,7 @@ class RowReuseCopy:
         b.jump(start)
 
     def write_slow_paths(self) -> None:
-        """Write the code for rows beside or outside the input and for filters without fast copy."""
+        """Write the code for rows at the border of the input and for filters without a fast copy."""
         if self._is_fast is not False:
             self._copy_at_sides()
             self._write_fill(*self._fill)
@@ -236,10 +239,10 @@ class RowReuseCopy:
         frame.store_all(row0=row, y=self._y, source=self._source, strip_place=self._place)
 
     def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
-        """Copy ``_count`` rows by ``copy``, which moves ``_place`` on; rows outside the input are filled.
+        """Copy ``_count`` rows by the code that ``copy`` writes; rows outside the input are filled.
 
-        ``fill`` holds the labels where existing fill code begins and where it returns to; by default new code is
-        written.
+        ``fill`` holds the start of existing code that fills a row, and the label that it returns to; by default new
+        code is written.
         """
         b, start = self._b, Label()
         fill_start, filled = fill or (Label(), Label())
@@ -257,25 +260,27 @@ class RowReuseCopy:
     def _write_fill(self, start: Label, end: Label) -> None:
         b, frame, words, taps = self._b, self._frame, self._pointer, self._third
         b.place(start)
-        outside = self._outside(self._second)
+        outside = self._outside_register(self._second)
         count, width = frame.value("strip_words", words), frame.value("kernel_width", taps)
         with b.loop(width, taps), b.loop(count, words, level=0):
             b.store_words([outside] * self._npx, self._place)
         b.jump(end)
 
-    def _outside(self, register: int) -> int:
+    def _outside_register(self, register: int) -> int:
         if not self._form.valued:
             return ZERO
         self._frame.load("outside0", register)
         return register
 
     def _copy_columns(self, inside: range) -> None:
-        """Copy a row column by column; columns not in ``inside`` lie beside the input."""
+        """Copy a row column by column; columns that are not in ``inside`` get the value around the map."""
         b, places = self._b, [self._place, self._second, self._third]
         data, npx = list(self._data), self._npx
         words = [data[column] if column in inside else ZERO for column in range(self._columns)]
         if len(inside) < self._columns:
-            outside = self._outside(next(data[column] for column in range(self._columns) if column not in inside))
+            outside = self._outside_register(
+                next(data[column] for column in range(self._columns) if column not in inside)
+            )
             words = [word or outside for word in words]
         b.mv(self._pointer, self._source)
         if inside.start:
@@ -291,7 +296,7 @@ class RowReuseCopy:
         b.mv(self._place, places[-1])
 
     def _copy_at_sides(self) -> None:
-        """Copy rows of which only the first or only the last column lies beside the input."""
+        """Write the code for rows with a single column beside the input, the first or the last."""
         b, x, last, work = self._b, self._second, self._third, self._pointer
         b.place(self._left)
         b.branch("blt", last, x, self._apart)
@@ -308,7 +313,7 @@ class RowReuseCopy:
         b.jump(self._done)
 
     def _copy_other_shapes(self) -> None:
-        """Copy rows pixel by pixel, inside the input a word of each pixel in turn."""
+        """Write the code for filters without a fast copy."""
         b, frame, x, last, beside = self._b, self._frame, self._second, self._third, Label()
         b.place(self._apart)
         frame.load_all(x=x, strip_end=last, stride_x_bytes=self._increment, strip_lane=self._return)
@@ -327,13 +332,13 @@ class RowReuseCopy:
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:
-        """Copy the words of a filter column, one of each pixel ``inside`` in turn; other pixels lie beside the input.
+        """Copy the words of a filter column; pixels that are not in ``inside`` get the value around the map.
 
-        ``step`` is the register with the distance from the last of these pixels to the next word of the first.
+        Register ``step`` holds the distance from the last pixel in ``inside`` to the next word of the first one.
         """
         b, words = self._b, list(self._data[: self._npx])
         apart = [pixel for pixel in range(self._npx) if pixel not in inside]
-        outside = self._outside(words[apart[0]]) if apart else ZERO
+        outside = self._outside_register(words[apart[0]]) if apart else ZERO
         for pixel in apart:
             words[pixel] = outside
         with b.loop(Held(self._words), self._words, level=0):
@@ -343,7 +348,7 @@ class RowReuseCopy:
             b.store_words(words, self._place)
 
     def _copy_taps(self) -> None:
-        """Copy a row of which some pixels use columns beside the input."""
+        """Copy a row in which some pixels use columns beside the input."""
         b, frame, x, taps, reach = self._b, self._frame, self._second, self._third, self._run
         *_, width, last = self._data
         frame.load_all(width=width, x=x, strip_reach=reach)
@@ -359,9 +364,9 @@ class RowReuseCopy:
             b.aside(partial(self._write_beside, beside, copied))
 
     def _write_beside(self, start: Label, end: Label) -> None:
-        """Copy a column of which the first pixels lie left of the input, or the last right of it, or all.
+        """Copy a filter column that is beside the input for the first pixels, for the last pixels or for all.
 
-        The input is at least as wide as a group, so that no group has pixels on both sides.
+        As the input is at least as wide as a group, pixels of a group are never beside both edges of the input.
         """
         b, x, pointer, right = self._b, self._second, self._pointer, Label()
         column, stride, *_, width, step = self._data
