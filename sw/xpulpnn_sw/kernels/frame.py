@@ -152,7 +152,7 @@ class Frame:
 
     @contextmanager
     def function(self) -> Generator[None]:
-        """Write prologue and epilogue around the body, which the context writes; the body must not use the arguments."""
+        """Write prologue and epilogue around the body written in the context, which must not use the arguments."""
         self._begin()
         yield
         for number, register in enumerate(self._saved):
