@@ -1,1 +1,1 @@
-"""Faults that are injected into designs, to test the checks."""
+"""Faults that are injected into designs, to test that checks find them."""

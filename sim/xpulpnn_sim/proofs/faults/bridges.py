@@ -19,7 +19,7 @@ _cluster = _of(ClusterWishbone)
 
 
 def _next(field, port="core.data"):
-    """Return a field of the port's next request in place of the current access."""
+    """Replace a signal by a field of the port's next request."""
     return lambda _, u: u(f"{port}.{field}")
 
 

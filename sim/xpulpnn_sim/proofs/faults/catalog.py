@@ -1,4 +1,4 @@
-"""All faults of a core that proofs must find."""
+"""Lists of all faults of a core that proofs must find."""
 
 from collections.abc import Collection
 

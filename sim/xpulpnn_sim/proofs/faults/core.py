@@ -24,7 +24,7 @@ from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
 def _expands(quadrant, funct3, wrong, further=lambda word: 1):
-    """Change the expansion of some compressed instructions."""
+    """Return a fault that changes how some compressed instructions are expanded."""
 
     def changed(right, u):
         word = u("word")
@@ -48,7 +48,7 @@ _HALF_OF_LOAD = where(".wb_size", MemSize.HALF, lambda _, u: Cat(u(".aligned")[:
 
 
 def _waits_for_registers(_, u):
-    """Ignore all reasons to wait but the registers that an instruction uses."""
+    """Return whether an instruction waits for its registers, without any other reasons to wait."""
     uses = {"rs1_read": "rs1_used", "rs2_read": "rs2_used", "rs3_read": "rd_used"}
     waits = Cat(u(f"decoder.ctrl.{used}") & ~u(f"{read}.ready") for read, used in uses.items())
     return waits != 0

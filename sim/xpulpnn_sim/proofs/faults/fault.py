@@ -1,4 +1,4 @@
-"""Structural faults: a named signal of a unit is assigned another value."""
+"""Structural faults: a signal of a unit, given by name, is assigned another value."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -18,16 +18,16 @@ Wrong = Callable[[Any, Any], Any]  # computes the faulty value from the correct 
 
 
 CHOICE, CHOICE_BITS = "chosen_fault", 8
-"""Register that selects a fault; simulators set it, and unset it inverts itself."""
+"""Name and width of the register that selects a fault; simulators set it, and without that it inverts itself."""
 
 
 def lost_reset(right: Value, _: "_Unit") -> Value:
-    """Mark the fault that a register is not reset."""
+    """Stand for the fault that a register is not reset."""
     return right
 
 
 class _Unit:
-    """An elaborated unit, with its signals by source name."""
+    """An elaborated unit whose signals can be read by name."""
 
     def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
         self._component = component
@@ -41,11 +41,10 @@ class _Unit:
                     self._inside.setdefault(signal.name, signal)
 
     def __call__(self, path: str) -> Any:
-        """Return the value of a path: a port, or a probe ``.name`` of an internal net; then members, or submodule
-        ports.
+        """Return the signal at a path such as ``ctrl.fmt``, ``rs1_read.addr``, ``.done`` or ``moved[16:24]``.
 
-        ``ctrl.fmt`` is a field of the port ``ctrl``, ``rs1_read.addr`` a port of a submodule. Bits may follow, such as
-        ``moved[16:24]``. Raises :class:`ToolError` for an unknown name.
+        A path begins with a port, a submodule, or a dot and the probe of an internal net; names of members or of the
+        submodule's ports follow, and then bits. Raises :class:`ToolError` for an unknown name.
         """
         path, _, bits = path.partition("[")
         inside = path.startswith(".")
@@ -70,7 +69,7 @@ class _Unit:
 
 
 class Seeded(Elaboratable):
-    """A unit with changed assignments; with a ``number``, only while the register :data:`CHOICE` has this value."""
+    """A unit with faulty assignments; if it has a ``number``, only while the register :data:`CHOICE` equals it."""
 
     def __init__(
         self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong], number: int | None = None
@@ -103,7 +102,7 @@ class Seeded(Elaboratable):
         return wrong(right, unit) if self._chosen is None else Mux(self._chosen, wrong(right, unit), right)
 
     def _lose_reset(self, fragment: Fragment, register: Signal) -> None:
-        """Let the register ignore resets; with a choice of faults, only while this fault is selected."""
+        """Let a register ignore resets; with a choice of faults, only while this fault is selected."""
         register._reset_less = True
         if self._chosen is not None:
             # 1 from the second cycle of a reset; the first cycle still resets the register
@@ -147,12 +146,12 @@ PROGRAMS, COSTS = "verify random", "verify costs"  # checks that are programs
 
 
 class Fault:
-    """A fault of one unit.
+    """A fault of a unit.
 
-    ``wrong`` maps signals to functions of the correct value and the :class:`_Unit` that return the faulty value.
-    ``checks`` are all checks that must find the fault: a check of riscv-formal, a property of the pipeline, an
-    instruction's mnemonic, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` are the settings that a core must have, or with
-    ``!`` must not have.
+    ``wrong`` maps signals to functions that return the faulty value, given the correct value and the :class:`_Unit`.
+    ``checks`` are all checks that must find the fault: a check of riscv-formal, a property of the pipeline, the
+    mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` lists settings that a core must have or,
+    with ``!``, must not have.
     """
 
     def __init__(self, name: str, unit: type[Any], wrong: Mapping[str, Wrong], *checks: str, needs: str = "") -> None:
@@ -169,8 +168,8 @@ class Fault:
     def seeded(self, number: int | None = None) -> Generator[None]:
         """Inject the fault into every unit of this type that is elaborated in the block.
 
-        With a ``number`` it is active only while the register :data:`CHOICE` has this value, so that a design may have
-        many.
+        With a ``number``, the fault is active only while the register :data:`CHOICE` equals it, so that a design can
+        have many faults.
         """
         elaborate = self.unit.elaborate
         self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong, number)
@@ -181,5 +180,5 @@ class Fault:
 
 
 def where(signal, value, wrong):
-    """Return a fault that is active while a signal of the unit has a value."""
+    """Return a faulty value that applies only while a signal of the unit has a certain value."""
     return lambda right, u: Mux(u(signal) == value, wrong(right, u), right)

@@ -1,4 +1,4 @@
-"""Faults of debug mode, which the property ``halts`` must find."""
+"""Faults of debug mode that the pipeline property ``halts`` must find."""
 
 from amaranth.hdl import Mux
 
@@ -7,7 +7,7 @@ from xpulpnn_sim.proofs.faults.fault import Fault, Wrong
 
 
 def _dpc(condition: str, wrong: str) -> dict[str, Wrong]:
-    """Write another address to dpc while a condition holds."""
+    """Return a fault that writes another address to dpc while a condition holds."""
     return {".access_pc": lambda right, u: Mux(u(condition), u(wrong)[-len(right) :], right)}
 
 

@@ -1,4 +1,4 @@
-"""Faults of a core, each of which the proof of an instruction must find."""
+"""Faults of a core; the proof of an instruction must find each of them."""
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
@@ -25,7 +25,7 @@ from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
 def _format(u, fmt):
-    """Return the lane-format bit that is 1 for this element format and narrower ones."""
+    """Return the bit of the one-hot lane format that is 1 for this element format and for narrower ones."""
     return Value.cast(u("fmt"))[fmt]
 
 
@@ -45,7 +45,7 @@ def _other_weight(right, u):
 
 
 def _swapped_signs(right, u):
-    """Invert both signs where they differ, in the whole control word or in a single sign."""
+    """Invert both signs of a dot product if they differ, in the whole control word or in a single sign bit."""
     differ = u("decoder.ctrl.ex.dotp.a_signed") ^ u("decoder.ctrl.ex.dotp.b_signed")
     signs = Const.cast(DotpCtrl.const({"a_signed": 1, "b_signed": 1})).value
     return right ^ (differ if len(right) == 1 else Mux(differ, signs, 0))

@@ -25,13 +25,13 @@ from xpulpnn_sim.proofs.faults.instructions import INSTRUCTION_FAULTS
 
 
 def _event(name, value):
-    """Replace the bit of a performance event."""
+    """Return a fault that replaces the bit of a performance event."""
     bit = 1 << PERFORMANCE_EVENTS.index(name)
     return {"csr_file.events": lambda right, u: Mux(value(u), right | bit, right & ~bit)}
 
 
 def _called(cause, other, signal="cause"):
-    """Report a stall cause as another one."""
+    """Return a fault that reports a stall cause as another cause."""
     return {signal: lambda right, _: Mux(right == cause, other, right)}
 
 

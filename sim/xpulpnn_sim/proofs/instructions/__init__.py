@@ -1,1 +1,1 @@
-"""Formal models of instructions from the instruction table, and proofs of the core against them."""
+"""Formal models of instructions from the instruction table, and proofs that the core behaves like them."""

@@ -1,4 +1,4 @@
-"""Prove that every instruction of a core has the effects of its statements in the instruction table."""
+"""Prove that every instruction of a core has the effects that its statements in the instruction table define."""
 
 import ast
 import copy
@@ -21,13 +21,13 @@ from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.results import digest
 
 _LOOP_WRITES = {"lpstart": (1, 5, 6), "lpend": (2, 5, 6), "lpcount": (3, 4, 5, 6)}
-"""Operation codes of the set-up instructions that write each loop register."""
+"""Operation codes of the loop set-up instructions that write each type of loop register."""
 
 _SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions for the controller
 
 
 def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
-    """Return everything that must be equal when an instruction retires."""
+    """Return everything that must be equal when an instruction retires: effects in the core and in the table."""
     insn = unrolling.insn
     effects = execute_statements(
         insn, definition(insn) if body is None else body, unrolling.before(), unrolling.integers
@@ -43,7 +43,7 @@ def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> 
 
 
 def _identity(unrolling: Unrolling) -> list[Equality]:
-    """Return equalities for the retiring instruction to be this one."""
+    """Return equalities of word, address and register numbers at retirement, and of the absence of an exception."""
     issue, leave = unrolling.issue, unrolling.leave
     full = issue.bit("insn__payload__compressed") ^ 1
     return [
@@ -56,7 +56,7 @@ def _identity(unrolling: Unrolling) -> list[Equality]:
 
 
 def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities for any register but x0; of two writes to one register, rd wins over the base."""
+    """Return equalities of the writes to any register but x0; of two writes to one register, rd wins over the base."""
     graph, z, leave = unrolling.graph, unrolling.integers, unrolling.leave
     watched = graph.inputs(5)
     is_register = z.is_true(watched)
@@ -102,7 +102,7 @@ def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities for the NN-RF entry that is loaded."""
+    """Return equalities of the NN-RF entry that an instruction loads."""
     leave = unrolling.leave
     results = [
         Equality(
@@ -119,7 +119,7 @@ def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities for the next address: ID requests jumps, EX branches; else the front end determines it."""
+    """Return equalities of the next address, with jumps requested by ID and branches requested by EX."""
     insn, issue, execute, leave = unrolling.insn, unrolling.issue, unrolling.execute, unrolling.leave
     z = unrolling.integers
     follows = issue.word("info__next_pc")
@@ -140,7 +140,7 @@ def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _loops(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities for the set-up of a hardware loop, at the unit with the loop registers."""
+    """Return equalities of the set-up of a hardware loop, compared at the inputs of the hardware-loop unit."""
     graph, issue = unrolling.graph, unrolling.issue
     results = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
@@ -162,9 +162,9 @@ _SOURCES = ("rs1", "rs2", "rd")
 
 
 def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
-    """Return an instruction's statements with a fault in the last assignment, or None without statements.
+    """Return an instruction's statements with a fault in the last assignment; None for one without statements.
 
-    The lowest bit is inverted for one value of the first register read, or of the address if no register is read.
+    The lowest bit is inverted for a single value of the first register read or, if no register is read, of the address.
     """
     body = copy.deepcopy(definition(insn))
     assigned = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign)]
@@ -184,7 +184,7 @@ def proof_name(insn: Insn) -> str:
 
 
 def provable(insn: Insn) -> bool:
-    """Return whether this is a 32-bit instruction whose statements can be executed on gates."""
+    """Return whether an instruction has 32 bits and statements that can be executed on gates."""
     return insn.size == 4 and is_executable(insn)
 
 
@@ -195,7 +195,7 @@ class InstructionProver:
     timeout_s: float  # for each instruction
 
     def invariants(self) -> Iterator[Outcome]:
-        """Yield outcomes for the invariants that all proofs of instructions assume."""
+        """Yield an outcome for each of the invariants that the proofs of instructions assume."""
         for invariant in stall_invariants(self.backend):
             began = time.monotonic()
             pairs = [(TRUE, actual, other) for actual, other in zip(invariant.actual, invariant.expected, strict=True)]
@@ -203,7 +203,7 @@ class InstructionProver:
             yield Outcome(name=invariant.name, verdict=verdict, seconds=time.monotonic() - began)
 
     def instruction(self, insn: Insn, body: Sequence[ast.stmt] | None = None) -> Outcome:
-        """Prove an instruction against its statements, or against others."""
+        """Prove an instruction against its statements in the instruction table, or against ``body``."""
         began = time.monotonic()
         unrolling = Unrolling(self.backend, insn)
         claims = equalities(unrolling, body)
@@ -215,7 +215,10 @@ class InstructionProver:
     def _differ(
         self, graph: GateGraph, assumed: Sequence[int], pairs: Sequence[tuple[int, int, int]]
     ) -> tuple[str, frozenset[int]]:
-        """Return the verdict on pairs being equal where their condition and the assumptions hold, and a case."""
+        """Return a verdict, and the inputs that are 1 in a counterexample.
+
+        The claim is that each pair of literals is equal if its condition and all assumptions hold.
+        """
         differs = graph.any(graph.and_(condition, graph.xor(actual, other)) for condition, actual, other in pairs)
         ones, met = None, graph.all(assumed)
         try:
@@ -227,7 +230,7 @@ class InstructionProver:
 
 
 def _counterexample(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:
-    """Describe a case in which an instruction deviates."""
+    """Return lines of text on a case in which an instruction deviates from its statements."""
 
     def value(literals: Sequence[int]) -> int:
         return unrolling.graph.number(ones, literals)

@@ -1,6 +1,6 @@
 """Execute statements of the instruction table on gates (see "Notation of the operations" in the guide).
 
-Operand fields, registers and immediates are variables, so that all encodings are executed at once.
+Operand fields, registers and immediates are variables, so that all encodings of an instruction are executed at once.
 """
 
 import ast
@@ -42,7 +42,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 Word = Sequence[int]  # literals, lowest bit first
 
 GateEffects = interpreter.StatementEffects[Number, int]
-"""Effects of an instruction with the literals of their conditions; words have 32 literals and no sign."""
+"""Effects of an instruction with conditions that are literals; words have 32 literals without a sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +56,17 @@ class PriorState:
 
 
 def is_executable(insn: Insn) -> bool:
-    """Return whether the statements can be executed here: without CSRs, traps, effects on the controller, and loops."""
+    """Return whether statements can be executed on gates: no CSRs, traps, loops or effects on the controller."""
     names = {node.id for statement in definition(insn) for node in ast.walk(statement) if isinstance(node, ast.Name)}
     loops = any(isinstance(node, ast.For) for node in definition(insn))
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
 
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    """Return the effects of statements with the operands of ``insn``; raise :class:`InputError` for unsupported
-    ones."""
+    """Return the effects of statements with the operands of ``insn``.
+
+    Raises :class:`InputError` for unsupported statements.
+    """
     return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
 
 
@@ -80,13 +82,13 @@ def field_value(token: Token, word: Word) -> Number:
 
 
 def _fits(value: Number, text: str, z: Integers) -> int:
-    """Return a literal that is 1 if the value matches a bit pattern, highest bit first."""
+    """Return a literal that is 1 if the value matches a bit pattern with the highest bit first."""
     bits = low(value, len(text))[::-1]
     return z.graph.all(bit ^ (mark == "0") for bit, mark in zip(bits, text, strict=True) if mark != "-")
 
 
 def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
-    """Return literals that are 1 where the fields of a word have legal values."""
+    """Return literals that are 1 if the fields of an instruction word have legal values."""
     conditions: list[int] = []
     for token in insn.restricted:
         value = field_value(token, word)
@@ -99,7 +101,7 @@ def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
 
 @dataclass(slots=True)
 class _Gates:
-    """Exact integers of gates, with the interface of the interpreter."""
+    """Arithmetic of the instruction table's interpreter on exact integers of gates."""
 
     z: Integers
     true: int = TRUE

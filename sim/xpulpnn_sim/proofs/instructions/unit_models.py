@@ -1,7 +1,7 @@
-"""Models of the units that are cut from proofs of instructions, as functions of their inputs.
+"""Models of the units that are cut out of proofs of instructions, as functions of their inputs.
 
-``xpulpnn prove units dotp`` and ``mult`` prove the gates of these units equal to the same sums for all operands. For
-the divider, proofs of instructions check only operands and function.
+``xpulpnn prove units dotp`` and ``mult`` prove that the gates of these units compute the same sums for all operands.
+For the divider, proofs of instructions check only its operands and its operation.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
 
 
 def product(pins: Pins, z: Integers) -> list[int]:
-    """Return the multiplier's product by its control word."""
+    """Return the product of the multiplier, as selected by its control word."""
     op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
     (upper,), (signed,), (rounds,) = (pins[name] for name in ("upper", "a_signed", "round"))
     (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
@@ -72,14 +72,14 @@ def product(pins: Pins, z: Integers) -> list[int]:
 
 
 def scaled_product(pins: Pins, z: Integers) -> list[int]:
-    """Return the product of requantisation factors, for multipliers with an upper word."""
+    """Return the product of requantisation with the factor, for multipliers that return an upper word."""
     factors = (("op_a", "a_signed"), ("nn_kappa", "b_signed"))
     x, y = (z.extended(pins[factor], pins[signed][0]) for factor, signed in factors)
     return z.multiply(x, y)
 
 
 def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
-    """Return format and signs from bits per format, and a literal that these bits are those of one format."""
+    """Return format and signs decoded from one-hot bits, and a literal that is 1 if the bits are valid."""
     formats = [*ElemFmt]
     chosen, *signed = (bits[place : place + len(formats)] for place in range(0, len(bits), len(formats)))
     number = [z.is_true([chosen[fmt.value] for fmt in formats if fmt.value >> bit & 1]) for bit in range(2)]
@@ -91,7 +91,7 @@ def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
 
 
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
-    """Return the outputs of arrays that compute both dot products (``lanes``), or products of words and half-words."""
+    """Return the outputs of arrays that compute both dot products (if ``lanes``) or products of (half-)words."""
     formats = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
     scalar, word, lower, upper = pins["dotp_form"]
     both = z.graph.and_(lower, upper)
@@ -143,7 +143,7 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
 
 
 def division(pins: Pins, z: Integers) -> list[int]:
-    """Return quotient or remainder as free functions of the operands."""
+    """Return quotient or remainder as unspecified functions of the operands."""
     op_a, op_b, (signed,), (remainder,) = (pins[name] for name in ("op_a", "op_b", "signed", "remainder"))
     x, y = (z.extended(word, signed) for word in (op_a, op_b))
     by_zero = z.is_true(op_b) ^ 1

@@ -1,8 +1,8 @@
 """Unroll an instruction through the back end: three clock cycles, in ID, EX and WB, from any state.
 
 Only the registers that follow the instruction are passed from cycle to cycle; all other registers and inputs are free.
-The cycles therefore need not be adjacent: proofs hold for any stalls, provided that stalls keep these registers, see
-:func:`stall_invariants`. Models of cut units are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`.
+The cycles therefore need not be adjacent: proofs hold for any stalls, provided that stalls leave these registers
+unchanged, see :func:`stall_invariants`. Models of cut units are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 _MULT, _DIV, _DOTP, _DOTP2 = (UNIT_INSTANCES[name] for name in ("mult", "div", "dotp", "dotp2"))
 CUT_UNITS = (_MULT, _DIV, _DOTP, _DOTP2, UNIT_INSTANCES["quantiser"], UNIT_INSTANCES["regfile"])
-"""Cut units, by path in the back end."""
+"""Units that models replace in proofs, by path in the back end."""
 
 
 class BackendGates:
-    """Gates and registers of a back end, with signals by name."""
+    """Gates and registers of a back end whose signals are accessed by name."""
 
     def __init__(self, verilog: str, manifest: Mapping[str, Any], yosys: Yosys) -> None:
         hierarchy = manifest["hierarchy"]
@@ -45,7 +45,7 @@ class BackendGates:
         return pins | {each["name"]: pins["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
 
     def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
-        """Return the nets of registers with these name prefixes."""
+        """Return the nets of the registers whose names start with one of the prefixes."""
         names = (name for name in self.gates.ports if name.startswith(beginnings))
         nets = dict.fromkeys(net for name in names for net in self.gates.ports[name])
         return [net for net in nets if net in self.gates.registers]
@@ -77,7 +77,7 @@ class BackendFrame(ClockCycle):
         return net
 
     def pins(self, unit: str) -> dict[str, list[int]]:
-        """Return the literals of a cut unit's ports and of its control word's fields."""
+        """Return the literals of the ports of a cut unit and of the fields of its control word."""
         return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
 
     def has(self, name: str) -> bool:
@@ -87,12 +87,14 @@ class BackendFrame(ClockCycle):
         return self.word(name)[0]
 
     def changed(self, given: Mapping[str, Sequence[int]]) -> "BackendFrame":
-        """Return the same cycle with other literals for some signals."""
+        """Return this cycle with other literals for the given signals."""
         return BackendFrame(self.graph, self._backend, {**self._given, **given}, self.variables())
 
     def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
-        """Return the cycle with single-bit signals set to ``values``, and literals of the signals having these
-        values."""
+        """Return this cycle with single-bit signals set to ``values``.
+
+        The second result has a literal for each of the signals that is 1 if it has this value in this cycle.
+        """
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         return self.changed({name: [value] for name, value in values.items()}), cases
 
@@ -114,7 +116,7 @@ _COMPUTED_BEFORE = {"alu_result": 32, "alu_sum": 32, "alu_comparison": 1}  # res
 _ISSUES = {"id_goes": TRUE, "id_kill": FALSE, "ex_ready": TRUE}
 _EXECUTES = {"ex_ready": TRUE}
 _LEAVES = {"rvfi__valid": TRUE, "rvfi__trap": FALSE}
-"""Single-bit signals and their values in the cycles in which an instruction leaves ID, EX and WB."""
+"""Values of single-bit signals when an instruction leaves ID (``_ISSUES``), EX (``_EXECUTES``) and WB (``_LEAVES``)."""
 
 _READS = {
     "read_rs1": "rs1",
@@ -123,10 +125,10 @@ _READS = {
 }  # register-file ports, and the fields that they read
 
 _WRITES = {"ex_we": "ex_addr", "late_we": "late_addr", "wb_we": "wb_addr", "wb_wrote": "wb_old_addr"}
-"""Pending register writes: enable and register number."""
+"""Signals of each pending register write: its enable, and its register number."""
 
 _PAIR_ADDS = {"ex_op_b": XLEN // BYTE_BITS, "adder_subtract": 0, "adder_fmt": 0, "adder_result": 0}
-"""Adder control for pair products that load, which ID does not repeat for stalled instructions."""
+"""Adder control for pair products that load; ID does not repeat it for stalled instructions."""
 
 _UNITS = {1: (_MULT, product), 2: (_DIV, division), 3: (_DOTP, dot_product)}  # cut units, by unit code
 
@@ -137,7 +139,7 @@ def register_field(word: Word, name: str) -> Word:
 
 
 class Unrolling:
-    """Any encoding of an instruction on its way through the back end."""
+    """Any encoding of an instruction in the cycles in which it passes ID, EX and WB."""
 
     def __init__(self, backend: BackendGates, insn: Insn) -> None:
         graph = GateGraph()
@@ -196,7 +198,7 @@ class Unrolling:
         return results
 
     def before(self) -> PriorState:
-        """Return the state before the instruction from its retirement, and the NN-RF in the cycle of the read."""
+        """Return the state before the instruction, as its retirement reports it, with the NN-RF that it reads."""
         leave, issue = self.leave, self.issue
         return PriorState(
             word=self.word,
@@ -208,8 +210,11 @@ class Unrolling:
         )
 
     def _entries(self) -> list[list[int]]:
-        """Return the NN-RF: entries after issue, which may receive the last load; parameters and second activations
-        in EX."""
+        """Return the NN-RF as the instruction reads it.
+
+        Entries are read after issue, since the previous load may still write them; parameters and second activations
+        are read in EX.
+        """
         entries: list[list[int]] = []
         # read with rs1: the summand of an exact requantisation, and the factor for arrays
         on_arrays = "dotp_form" in self._backend.pins[_MULT]
@@ -230,7 +235,7 @@ class Unrolling:
 
 
 def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that are 1 if no write to x0 is pending, now or after this cycle."""
+    """Return literals that are 1 if no write to x0 is pending in this cycle, or with ``after`` in the next one."""
     claims: list[int] = []
     for enable, number in _WRITES.items():
         nets = [*frame.register(enable), *frame.register(number)]
@@ -240,7 +245,7 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that are 1 if a loading pair product in EX increments the address by a word."""
+    """Return literals that are 1 if a pair product in EX that loads increments the address by one word."""
     if not frame.has("ex_pair"):
         return []
     loads = ("ex_pair", "ex_lsu_valid")
@@ -253,7 +258,7 @@ def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 class Invariant(NamedTuple):
-    """Two words that are equal in every cycle in which assumptions hold."""
+    """Two words that are equal in every cycle in which the assumptions hold."""
 
     name: str
     graph: GateGraph  # of all literals
@@ -265,8 +270,8 @@ class Invariant(NamedTuple):
 def stall_invariants(backend: BackendGates) -> list[Invariant]:
     """Return the inductive invariants on which :class:`Unrolling` relies.
 
-    An instruction in EX was just issued, or stayed with unchanged registers; an instruction in WB without a trap just
-    left EX, or stayed with unchanged registers. After a reset both stages are empty.
+    An instruction in EX was just issued, or stayed there with unchanged registers; an instruction in WB without a trap
+    just left EX, or stayed in WB with unchanged registers. After a reset both stages are empty.
     """
     graph = GateGraph()
     frame = BackendFrame(graph, backend, {})

@@ -1,1 +1,1 @@
-"""Equivalence of mutants and their unit: for all inputs, for inputs that reach the unit, or from reset."""
+"""Equivalence of a unit and its mutants for all inputs, for inputs that occur in the core, or from reset."""

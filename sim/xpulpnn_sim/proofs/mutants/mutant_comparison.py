@@ -1,4 +1,4 @@
-"""Compare a mutant of a unit with the unit, for all inputs or for those that reach the unit."""
+"""Compare a mutant of a unit with the unit, for all inputs or for the inputs that occur in the core."""
 
 import random
 import time
@@ -32,7 +32,7 @@ _RESET = "rst"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputCase:
-    """Input values that occur together, and the outputs observed in that case."""
+    """Input values that occur together, and the outputs that are observed then."""
 
     # possible values of inputs or internal words, any if not named; ``name[2]`` is a bit of a word
     values: Mapping[str, Collection[int]]
@@ -48,7 +48,7 @@ class StableInputs:
 
 
 class Handshake(NamedTuple):
-    """Single-bit words of a request, its grant and its response."""
+    """Names of the single-bit words of a request, its grant and its response."""
 
     request: str
     grant: str
@@ -79,7 +79,7 @@ class MutantComparison:
 
 
 class MutantComparer:
-    """Compares mutants with a unit, with a time limit for each question."""
+    """Compares mutants of a unit with the unit; each query to the solver has a time limit."""
 
     def __init__(
         self,
@@ -96,10 +96,11 @@ class MutantComparer:
         self._generator, self._moves_rows = random.Random(1), moves_rows
 
     def compare(self, number: int) -> MutantComparison:
-        """Compare a mutant with the unit.
+        """Return whether a mutant is equivalent to the unit.
 
-        The search starts with free registers and any inputs, then inputs that reach the unit; after that come states
-        reachable from reset, then differing registers that are not observed.
+        Four proofs are tried in turn: for any register values and any inputs; for any register values and the inputs
+        that occur in the core; for states reachable from reset; and that registers of unit and mutant differ only while
+        they are not observed.
         """
         bits, changed = self._gates.differences(number), self._gates.changed(number)
         comparison = self._any_state(bits, changed)
@@ -143,7 +144,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
-        """Return whether registers are proved to differ only while they are not observed."""
+        """Return whether it is proved that registers of unit and mutant differ only while they are not observed."""
         search = UnobservedRegisters(
             gates=self._gates,
             number=number,
@@ -201,7 +202,7 @@ class MutantComparer:
         return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
     def _is_stable(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
-        """Return a literal that is 1 if inputs are stable during an operation; add monitor registers."""
+        """Return a literal that is 1 if the inputs are stable during an operation, using new monitor registers."""
         graph = self._graph
         went_on = graph.input()
         (during,) = self._word(held.during)
@@ -215,7 +216,7 @@ class MutantComparer:
         return graph.any((same, went_on ^ 1, during ^ 1))
 
     def _answers_request(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
-        """Return a literal that is 0 for a response without an outstanding request; add a counter."""
+        """Return a literal that is 0 for a response without an outstanding request, using a new counter."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
         count = graph.inputs(_OUTSTANDING_BITS)
@@ -225,7 +226,7 @@ class MutantComparer:
         return graph.any((answer ^ 1, *count))
 
     def _is_exclusive(self, port: Handshake, latches: dict[int, tuple[int, int]]) -> int:
-        """Return a literal that is 0 for a request while another is outstanding; add a monitor register."""
+        """Return a literal that is 0 for a request while another is outstanding, using a new monitor register."""
         graph = self._graph
         (request,), (grant,), (answer,) = map(self._word, port)
         outstanding = graph.input()
@@ -234,11 +235,11 @@ class MutantComparer:
         return graph.and_(waits, request) ^ 1
 
     def _unless_reset(self, literal: int) -> int:
-        """Return the next value of a monitor register, which is reset with the unit."""
+        """Return the literal, or 0 in a reset of the unit, as next value of a monitor register."""
         return self._graph.and_(literal, self._gates.words.get(_RESET, [FALSE])[0] ^ 1)
 
     def _wrong(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
-        """Return the first bit that differs from the unit."""
+        """Return the name of the first bit that differs between unit and mutant."""
         values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
         wrong = (
             name for (name, *_), value, other in zip(bits, values[::2], values[1::2], strict=True) if value != other
@@ -258,7 +259,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, counterexample=[self._words(ones)], signal=signal)
 
     def _observable(self, bits: Sequence[Bit]) -> int:
-        """Return a literal that is 1 for an observed difference."""
+        """Return a literal that is 1 if a difference of these bits is observed."""
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
         if not self._constraints.cases:
@@ -276,7 +277,7 @@ class MutantComparer:
         return graph.and_(seen, self._always())
 
     def _holds(self, values: Mapping[str, Collection[int]]) -> int:
-        """Return a literal that is 1 if each word has one of its values."""
+        """Return a literal that is 1 if each of the words has one of its values."""
         return self._graph.all(
             self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(numbers))
             for name, numbers in values.items()
@@ -291,7 +292,7 @@ class MutantComparer:
         return self._gates.words[name]
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:
-        """Return nonzero values of inputs and registers by name."""
+        """Return the nonzero values of inputs and registers by name, given the input literals that are 1."""
         words = {
             name: sum((literal in ones) << place for place, literal in enumerate(literals))
             for name, literals in self._gates.free.items()

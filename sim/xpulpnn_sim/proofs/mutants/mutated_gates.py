@@ -1,4 +1,4 @@
-"""Gates of a unit and its mutants in one graph, in which only gates that depend on a mutation are duplicated."""
+"""Gates of a unit and of its mutants in one graph; only gates that depend on a mutation are duplicated."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -55,10 +55,11 @@ def read_mutated(
     ignored: Sequence[str] = (),
     whole_memories: bool = False,
 ) -> "MutatedGates":
-    """Return the gates of a unit with mutations, which are Yosys commands (`mutate -mode ...`) by mutant number.
+    """Return the gates of a unit with its mutations, which are Yosys commands (``mutate -mode ...``).
 
-    The input :data:`SELECT` is the position in ``changes``, from 1. Outputs matching ``ignored`` are removed. Memories
-    become registers, or cells if ``whole_memories``.
+    ``changes`` has the commands by number of the mutant. The input :data:`SELECT` selects a mutation by its position in
+    ``changes``, from 1. Outputs matching ``ignored`` are removed. Memories become registers, or stay cells if
+    ``whole_memories``.
     """
     width = max(len(changes).bit_length(), 1)
     commands = [
@@ -108,7 +109,7 @@ class MutatedGates:
         self.unreset = {self._state[net] for net in self._registers if net not in self._starts}
 
     def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
-        """Make variables for inputs, registers and other cells, by name."""
+        """Add variables for the inputs and for the outputs of registers and other cut cells; return them by name."""
         driven = {net for cell in self._cut for net in (cell.driven or cell.pins.get("Q", []))}
         named = [wire for name, wire in module.inputs.items() if name != SELECT]
         named += [
@@ -121,7 +122,7 @@ class MutatedGates:
         return {wire.name: [self._state[net] for net in wire.nets] for wire in named}
 
     def _observed(self, module: NetlistModule) -> list[tuple[str, int]]:
-        """Return name and net of each observed bit: outputs, and inputs of cut cells."""
+        """Return name and net of each observed bit: the outputs of the unit, and the inputs of cut cells."""
         bits = [(name, net) for wire in module.outputs.values() for name, net in wire.bits]
         wires = sorted(module.wires.values(), key=lambda wire: (not wire.hidden, wire.name not in module.outputs))
         names = {net: name for wire in wires for name, net in wire.bits}
@@ -131,7 +132,7 @@ class MutatedGates:
         return bits
 
     def _mutant(self, number: int, registers: Mapping[int, int]) -> ClockCycle:
-        """Return a cycle of a mutant, given the literals of registers that may differ from the unit's."""
+        """Return a clock cycle of a mutant; ``registers`` has literals of registers that may differ from the unit's."""
         select = {net: TRUE for place, net in enumerate(self._select) if self._values[number] >> place & 1}
         return ClockCycle(self.graph, self._gates, {}, {**self._state, **select, **registers})
 
@@ -141,13 +142,13 @@ class MutatedGates:
         return [(name, bit, other) for (name, _), bit, other in pairs if bit != other]
 
     def differences(self, number: int) -> list[Bit]:
-        """Return name and both literals of each observed bit with different gates."""
+        """Return name and both literals of each observed bit whose gates differ between unit and mutant."""
         return self._differences(self._mutant(number, {}))
 
     def changed(self, number: int) -> int:
-        """Return a literal that is 1 in at least all cases in which the mutation has an effect.
+        """Return a literal that is 1 in at least all cases in which a mutation has an effect.
 
-        It requires a difference in several cuts near the mutation, which makes the solver's work easier.
+        The literal requires a difference in several cuts near the mutation, which makes the solver's work easier.
         """
         nets = [*self._select, *self._gates.drivers]
         pairs = zip(nets, self._unit.nets(nets), self._mutant(number, {}).nets(nets), strict=True)
@@ -178,9 +179,10 @@ class MutatedGates:
         return shows
 
     def moves_rows(self, number: int) -> bool:
-        """Return whether the mutation only permutes rows of initially equal memories, by inverting an address bit.
+        """Return whether a mutation only permutes the rows of a memory by inverting an address bit.
 
-        The bit must be inverted at all ports of a memory, always or depending on another address bit.
+        The bit must be inverted at all ports of the memory, always or depending on an address bit, and all rows must be
+        equal initially.
         """
         mutant = self._mutant(number, {})
 
@@ -217,7 +219,7 @@ class MutatedGates:
 
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:
-        """Return the literals of registers by name; registers that are part of a word are listed by bit."""
+        """Return the literals of registers by name; a register that is part of a wire has the name of its bit."""
         names: dict[int, str] = {}
         literals = {self._state[net] for net in self._registers}
         for name, word in self.free.items():
@@ -236,7 +238,7 @@ class MutatedGates:
     def step(self, number: int, own: Mapping[int, int]) -> tuple[list[Bit], dict[int, tuple[int, int]]]:
         """Return outputs that may differ, and the next values of each register in unit and mutant.
 
-        ``own`` are literals for some of the mutant's registers, by those of the unit.
+        ``own`` has the literals of registers of the mutant that may differ, by the unit's literals of these registers.
         """
         mutant = self._mutant(
             number, {net: own[register] for net in self._registers if (register := self._state[net]) in own}
@@ -246,7 +248,7 @@ class MutatedGates:
         return outputs, dict(zip((self._state[net] for net in self._registers), following, strict=True))
 
     def machine(self, number: int) -> "GateMachine | None":
-        """Return unit and mutant side by side, with registers of the mutant where they may differ.
+        """Return unit and mutant side by side; the mutant has separate registers where they may differ from the unit's.
 
         Returns None if cells other than registers are cut, or if a register has another clock. Registers without a
         reset value start at 0.

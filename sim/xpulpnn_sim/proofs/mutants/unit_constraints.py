@@ -1,4 +1,4 @@
-"""Constraints on unit inputs when the core executes instructions, and the outputs observed then."""
+"""Constraints on the inputs of a unit while the core executes instructions, and the outputs observed then."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -39,13 +39,13 @@ def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:
 
 
 def _word(shape: type[data.Struct], fields: Mapping[str, Any], prefix: str) -> int:
-    """Return the part of a control word whose fields have the prefix."""
+    """Return the value of a control word ``shape``, made of the fields whose names have the prefix."""
     part = {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
     return Const.cast(shape.const(part)).value
 
 
 def _second_operands(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
-    """Return the possible values of operand b; None for any."""
+    """Return the values that operand b can have for an instruction; None for any value."""
     if fields.get("op_b") == OpBSel.RS2 and insn.mask & _NO_REGISTER == _NO_REGISTER and not insn.match & _NO_REGISTER:
         return frozenset({0})
     if insn.op in _LANE_SELECTS:
@@ -82,7 +82,7 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
 
 
 def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> InputConstraints:
-    """Return constraints of a unit with ``start``, ``done`` and ``take``, and one of ``controls``."""
+    """Return constraints for a unit with ``start``, ``done`` and ``take``, and control inputs out of ``controls``."""
     operands = ("ctrl", "op_a", "op_b", *held)
     return InputConstraints(
         cases=[
@@ -109,7 +109,7 @@ def _array_outputs(insn: Insn) -> tuple[str, ...]:
 
 
 def _products(config: CoreConfig) -> InputConstraints:
-    """Return constraints of dot products and multiplications on the same arrays."""
+    """Return constraints for arrays that compute both dot products and multiplications."""
     words: dict[tuple[tuple[str, ...], frozenset[int] | None, tuple[tuple[str, int], ...]], set[int]]
     words = defaultdict(set)
     for insn, fields in _rows(config):
@@ -170,7 +170,7 @@ def _mult(config: CoreConfig) -> InputConstraints:
 
 
 def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
-    """Return the possible values of the shift amount field; None for any."""
+    """Return the values that the shift amount of an instruction can have; None for any value."""
     if fields.get("shamt_rs2") or insn.mask & _SHIFT != _SHIFT:
         return None
     return frozenset({(insn.match & _SHIFT) >> _SHIFT_LSB})
@@ -264,7 +264,7 @@ _SUMS = ("first", "upper")  # 0 for instructions that do not compute them
 
 
 def _ex_stage(config: CoreConfig) -> InputConstraints:
-    """Return constraints of the units in a stage with all products on the same arrays."""
+    """Return constraints for an EX stage in which all products use the same arrays."""
 
     def of_unit(unit: Unit, values: Mapping[str, Collection[int]], outputs: Collection[str] | None) -> _Look:
         others = {"valid": {1}, "ctrl.mult": {0}, "pair": {0}}
@@ -306,4 +306,4 @@ CONSTRAINTS: Mapping[str, Callable[[CoreConfig], InputConstraints]] = {
     "nnrf": _nnrf,
     "ex-stage": _ex_stage,
 }
-"""Constraints by unit."""
+"""Functions that return the constraints for a unit, by name of the unit."""

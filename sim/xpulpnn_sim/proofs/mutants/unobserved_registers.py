@@ -1,4 +1,4 @@
-"""Prove by induction that a mutant's registers differ from the unit's only while they are not observed."""
+"""Prove by induction that registers of unit and mutant differ only while they are not observed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ _Condition = tuple[int, int]  # literals of registers of the unit
 
 @dataclass(slots=True, kw_only=True)
 class UnobservedRegisters:
-    """A search for conditions under which registers of mutant and unit are equal.
+    """A search for conditions under which corresponding registers of unit and mutant are equal.
 
     A condition is that one or two bits of small registers have certain values. The search starts with all conditions
-    and drops those that a cycle violates; pairs of bits are tried where single bits do not suffice. If the remaining
-    conditions exclude other differing registers and outputs, the mutant is equivalent.
+    and drops those that a counterexample violates; pairs of bits are tried if single bits do not suffice. If the
+    remaining conditions exclude a difference in other registers and in outputs, the mutant is equivalent.
     """
 
     gates: MutatedGates
@@ -99,7 +99,10 @@ class UnobservedRegisters:
         return False
 
     def _find(self, equal: int, unequal: int) -> Collection[int] | None:
-        """Return inputs that make a literal 1, the second literal in a case in which some word meets no condition."""
+        """Return the inputs that are 1 in a case in which one of two literals is 1, or None.
+
+        For the literal ``unequal``, the case must violate all conditions of some register.
+        """
         ones = self.solve(equal)
         for conditions in self._conditions.values():
             if ones is not None:
@@ -112,7 +115,7 @@ class UnobservedRegisters:
         return ones
 
     def _variants(self, ones: Collection[int], literals: Sequence[int]) -> list[int]:
-        """Return the values of literals in a case (the lowest bit) and in variants of it."""
+        """Return the values of literals in a case (the lowest bit) and in random variants of the case (other bits)."""
         all_ = (1 << _VARIANTS) - 1
         small = {literal for word in self.gates.register_words.values() if len(word) <= _ALONE for literal in word}
 
@@ -127,7 +130,11 @@ class UnobservedRegisters:
         return self.gates.graph.evaluate({variable: value(variable) for variable in variables}, literals, all_)
 
     def _inductive(self, following: Mapping[int, tuple[int, int]], literals: Sequence[int]) -> tuple[int, int]:
-        """Drop conditions until they are inductive; return a violation with equal, and one with differing registers."""
+        """Drop conditions until the rest is inductive.
+
+        Returns two literals for states that satisfy the hypothesis: 1 if all registers are equal, and 1 if registers
+        can differ.
+        """
         graph, words = self.gates.graph, self.gates.register_words
         names = [*self._conditions]
         after = {literal: following[literal & ~1][0] ^ literal & 1 for literal in literals}

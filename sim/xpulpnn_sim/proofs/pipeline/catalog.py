@@ -1,4 +1,4 @@
-"""Properties of the pipeline: statements, cutpoints and assumptions."""
+"""Properties of the pipeline with their statements, cutpoints and assumptions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.tools.probes import LOOP_REGISTERS, NNRF_REGISTERS, PIPELINE_CUTS
 
 WINDOW = 16
-"""Cycles within which an instruction retires with prompt memories in ``progress``, not counting those of slow units."""
+"""Cycles after which ``progress`` requires a retirement with prompt memories; cycles of slow units do not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,12 @@ _DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loa
 
 
 def _cut_but(*needed: str) -> tuple[str, ...]:
-    """Return the cutpoints of all data of the core except ``needed``."""
+    """Return the cutpoints of all data in the core except those ``needed``."""
     return tuple(selection for name in _DATA if name not in needed for selection in PIPELINE_CUTS[name])
 
 
 def _any(high: int, low: int = 0) -> str:
-    """Return 32 bits, of which ``low`` to ``high`` (exclusive) are free."""
+    """Return a string of 32 bits in which the bits from ``low`` to below ``high`` are free (x) and the others 0."""
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 

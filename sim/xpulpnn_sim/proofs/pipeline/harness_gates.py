@@ -1,4 +1,4 @@
-"""Gates of the core with the properties beside it, and the probes that properties read."""
+"""Gates of the core together with the properties, and the probes that the properties read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,8 +23,10 @@ class Probe(NamedTuple):
 
 
 def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
-    """Return probes by name, without those of missing units; raise :class:`ToolError` for a missing signal of a
-    unit."""
+    """Return probes by name, without those of missing units.
+
+    Raises :class:`ToolError` if a unit lacks a signal.
+    """
     _, manifest = cached_emission("core", replace(config, rvfi=True))
     widths = {
         f"{place}.{net['name']}": net["width"]
@@ -53,7 +55,7 @@ MODULE = "harness"  # module with the core, its memories and the properties
 CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
 CONSTANT += ("debug_halt_addr", "debug_exception_addr")
 CONSTANT += ("held_address", "held_halves", "held_fails")
-"""Constant inputs."""
+"""Inputs of the harness that are constant."""
 
 _SCRIPT = f"""read_verilog -sv core.v
 hierarchy -check -top {MODULE}
@@ -81,13 +83,13 @@ class EmittedHarness:
     description: Any
 
     def with_fault(self, fault: Fault) -> "EmittedHarness":
-        """Return the harness with a fault in the core; raise :class:`ToolError` for an unknown signal."""
+        """Return the harness with a fault in the core; raise :class:`ToolError` if a signal is unknown."""
         with fault.seeded():
             return emit_harness(self.description.config, self.description.seen)
 
 
 def emit_harness(config: CoreConfig, probes: Mapping[str, Probe] | None = None) -> EmittedHarness:
-    """Emit the core with its properties; raise :class:`InputError` for an unsupported core."""
+    """Emit the core with its properties; raise :class:`InputError` for a core that is not supported."""
     # avoids a cyclic import
     from xpulpnn_sim.proofs.pipeline.properties.harness import CoreHarness
 
@@ -122,7 +124,7 @@ def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
 
 
 def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) -> bool:
-    """Return whether a signal is inside a cut instance."""
+    """Return whether a probed signal is inside an instance that the property cuts out."""
     inner, places = harness.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
     return any(
         f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in checked.cutpoints
@@ -132,7 +134,7 @@ def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) ->
 
 
 def build_gates(checked: PipelineProperty, harness: EmittedHarness, folder: Path, yosys: Yosys) -> ClockedGates:
-    """Write the gates to ``folder``; raise :class:`ToolError` if Yosys fails."""
+    """Convert core and property to gates in ``folder``; raise :class:`ToolError` if Yosys fails."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(harness.emitted.modules.values()))
     yosys.run(script(checked, harness), folder, what=checked.name, results=["rule.json"], name="rule")

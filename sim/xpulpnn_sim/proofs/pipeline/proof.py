@@ -18,7 +18,7 @@ from xpulpnn_sim.tools.yosys import Yosys
 
 
 class PropertyGraph(ClockedGraph):
-    """The core and a property, from reset; or from any state in which the registers ``any_but`` are 0."""
+    """Core and property from reset; with ``any_but``, from any state in which the registers ``any_but`` are 0."""
 
     def __init__(self, gates: ClockedGates, checked: PipelineProperty, *, any_but: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class PropertyGraph(ClockedGraph):
         self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
     def after_good_cycle(self, literal: int) -> int:
-        """Return ``literal``, masked in the first cycle, and in all cycles if the first one has a violation."""
+        """Return ``literal``, but 0 in the first cycle and, after a violation in the first cycle, in all cycles."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
         return self.and_(began_well, literal)
@@ -46,9 +46,9 @@ class Prover:
     resume: bool = False  # if a stored outcome for the same core, property and depth counts
 
     def prove(self, checked: PipelineProperty, harness: EmittedHarness, depth: int | None = None) -> Outcome:
-        """Prove a property for every cycle after reset, or search the cycles up to ``depth``.
+        """Prove a property for every cycle after reset, or search the cycles up to ``depth`` for a violation.
 
-        Without a proof, the property's default depth is searched. Raises :class:`ToolError` if a tool fails.
+        If the proof fails, the property's default depth is searched. Raises :class:`ToolError` if a tool fails.
         """
         folder = self.folder / checked.name
         inputs = xpulpnn_sim.proofs.pipeline, script(checked, harness), repr(checked), depth
@@ -75,7 +75,7 @@ class Prover:
     def _induct(
         self, checked: PipelineProperty, gates: ClockedGates, names: tuple[Sequence[str], Sequence[str]], folder: Path
     ) -> list[str] | None:
-        """Return None if base case and induction step hold; else the violated parts and invariants."""
+        """Return None if base case and induction step hold, else the violated parts of the property and invariants."""
         first, step = PropertyGraph(gates, checked), PropertyGraph(gates, checked, any_but=())
         searches = [("first", first, first.broken, 0), ("step", step, step.after_good_cycle(step.broken), 1)]
         if checked.within:
@@ -112,7 +112,10 @@ class Prover:
     def _explore(
         self, name: str, graph: PropertyGraph, literal: int, folder: Path, depth: int
     ) -> tuple[int, Sequence[Mapping[str, int]]]:
-        """Search for a cycle in which a literal is 1; return the last fully searched cycle, and a counterexample."""
+        """Search for a cycle in which a literal is 1.
+
+        Returns the last fully searched cycle, and a counterexample, which is empty if there is none.
+        """
         if literal == FALSE:
             return depth, ()
         if not any(node << 1 in graph.latches for node in graph.cone([literal])):

@@ -1,1 +1,1 @@
-"""riscv-formal on the cores, with cutpoints and fault injection."""
+"""Checks of the cores by riscv-formal, with cutpoints, and with faults to test the checks."""

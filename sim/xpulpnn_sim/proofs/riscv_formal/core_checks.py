@@ -1,4 +1,4 @@
-"""Run riscv-formal checks of a core, correct or with a fault, in parallel and with stored outcomes."""
+"""Run riscv-formal checks of a core, correct or with a fault, in parallel; outcomes are stored."""
 
 import shutil
 import time
@@ -57,7 +57,7 @@ class CoreChecks:
     changed: str = ""
 
     def prepare(self) -> None:
-        """Make the gates of the core unless the folder has them; raise :class:`ToolError`."""
+        """Convert the core to gates unless the folder has them; raise :class:`ToolError` if a tool fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp, key = Results(self.folder / "stamp"), digest(self.design.text, kept_wires(self.design.modules))
         if not stamp.find(GATES, key) or not (self.folder / GATES).exists():
@@ -90,7 +90,7 @@ class CoreChecks:
                     yield ledger.store(outcome, self._key(check))
 
     def without_files(self, outcome: Outcome) -> Outcome:
-        """Remove the files of an outcome unless it fails."""
+        """Remove the files of a check unless it fails."""
         folder = self.folder / outcome.name
         if outcome.verdict != FAILED:
             for name in ("check.json", BAD, SIMPLE, CLAIMS):
@@ -106,7 +106,7 @@ class CoreChecks:
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
-    """Return outcomes of checks that are searched together, and then separately unless all pass."""
+    """Search a group of checks together and, unless all of them pass, each separately; return their outcomes."""
     core = _core(checked, checks[0].cutpoints)
     graphs: list[ClockedGates] = []
     for check in checks:
@@ -137,7 +137,7 @@ def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
 
 
 def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
-    """Return the core with some wires cut; raise :class:`ToolError`."""
+    """Return the gates of the core with wires cut; raise :class:`ToolError` if a tool fails."""
     key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
     if key not in _cores:
         folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"
@@ -150,7 +150,7 @@ _cores: dict[str, ClockedGates] = {}  # cached graphs of this process
 
 
 def _groups(checks: Sequence[Check]) -> list[list[Check]]:
-    """Group checks that can be searched together, in limited numbers and in order."""
+    """Return groups of limited size of the checks that can be searched together, in order."""
     groups: dict[object, list[Check]] = {}
     for check in checks:
         groups.setdefault(shared_search(check) or check.name, []).append(check)
@@ -160,7 +160,7 @@ def _groups(checks: Sequence[Check]) -> list[list[Check]]:
 def find_faults(
     checked: CoreChecks, faults: Sequence[Fault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[tuple[Fault, Check, Outcome]]:
-    """Run one check for each fault on the core with that fault."""
+    """For each fault, run on the core with that fault one of the checks that must find it."""
     if faults:
         checked.prepare()
     gates = (checked.folder / GATES).absolute()

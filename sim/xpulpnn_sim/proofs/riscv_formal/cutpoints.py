@@ -1,6 +1,6 @@
-"""Cutpoints: wires that a check does not depend on, and that become free variables.
+"""Cutpoints: wires on which a check does not depend, and which become free variables.
 
-A core with free wires has all behaviours of the core, and more. A proof therefore holds for the core, while a failure
+A core with free wires has all behaviours of the core and more. A proof therefore holds for the core, while a failure
 may be spurious. Wires are cut where they are read, so that logic before and after them stays. The core between its
 memories is converted to gates once for all checks.
 """
@@ -55,7 +55,7 @@ LOOP_ENDS = _cutpoint("ends of hardware loops")
 TARGETS = _cutpoint("targets")
 CONSTANTS = _cutpoint("constants and targets")
 IDLE_LOOPS = Cutpoint("", (), tuple(probes.IDLE_LOOPS.items()))
-"""No hardware loop is ever set up; cuts nothing."""
+"""Assumption that no hardware loop is ever set up; no wire is cut."""
 
 _VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
 _PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
@@ -63,15 +63,15 @@ _PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
 _MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
 
 MOVES = (*_MOVES, PLACES)
-"""For the flow of values through the pipeline: all values and what they decide are free."""
+"""Cutpoints for the flow of values through the pipeline: the values, and decisions that depend on them, are free."""
 
 ORDER = (*_MOVES, REGISTERS, FORWARDED)  # for the order of retirements
 
 ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_ENDS, TARGETS)
-"""For program counters."""
+"""Cutpoints for checks of program counters."""
 
 PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
-"""For progress: logic that determines durations stays."""
+"""Cutpoints for checks of progress; logic on which durations depend stays."""
 
 FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)  # for the instruction port
 
@@ -103,13 +103,13 @@ CLASSES = {
     "CSR": CSR_ACCESSES,
     "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),
 }
-"""Cutpoints by displayed name."""
+"""Sets of cutpoints by displayed name."""
 
 _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
 def of_instruction(name: str) -> tuple[Cutpoint, ...]:
-    """Return the cutpoints for an RV32IMC instruction: units that it does not use."""
+    """Return the cutpoints for the check of an RV32IMC instruction: the units that the instruction does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
         return _MULTIPLICATION
@@ -119,7 +119,7 @@ def of_instruction(name: str) -> tuple[Cutpoint, ...]:
 
 
 def class_of(cutpoints: tuple[Cutpoint, ...]) -> str:
-    """Return the displayed name of cutpoints; a list if they have none."""
+    """Return the displayed name of a set of cutpoints, or a list of the cutpoints if the set has no name."""
     return next((name for name, each in CLASSES.items() if each == cutpoints), shown_cuts(cutpoints))
 
 
@@ -131,7 +131,7 @@ _ARRAY = r"\breg \[\d+:0\] \w+ \["
 
 
 def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
-    """Return those wires of cutpoints that the core has."""
+    """Return those of the cutpoints' wires that exist in the core."""
     existing: list[str] = []
     for cut in cutpoints:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):
@@ -142,7 +142,7 @@ def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) ->
 
 
 def kept_wires(modules: Mapping[str, str]) -> list[str]:
-    """Return all wires, without bit indices, that a check may cut."""
+    """Return all wires, without bit indices, that a check can cut."""
     return sorted({wire.partition("[")[0] for wire in existing_wires(EVERY, modules)})
 
 
@@ -206,7 +206,7 @@ write_json {NETLIST}
 
 
 def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVerilog:
-    """Emit the core between its memories, with replacements of multiplier and divider."""
+    """Emit the core between its memories, with multiplier and divider replaced as riscv-formal expects."""
     # slow import, not needed if all outcomes are stored
     from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
     from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper

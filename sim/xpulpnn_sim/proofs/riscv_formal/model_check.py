@@ -1,4 +1,4 @@
-"""Bounded model checking of a riscv-formal check in SystemVerilog beside the core, with ABC."""
+"""Bounded model checking with ABC of a riscv-formal check, which is in SystemVerilog, together with the core."""
 
 import re
 import time
@@ -47,9 +47,10 @@ class BmcProblem(NamedTuple):
 
 
 def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core: ClockedGates) -> BmcProblem:
-    """Put one or several checks beside the core, after one cycle of reset.
+    """Return a graph of one or several checks together with the core, after one cycle of reset.
 
-    A check examines one cycle. Its state thus develops with CHECK at 0, and a failure is evaluated with CHECK at 1.
+    A check examines a single cycle. Its registers are therefore updated with CHECK at 0, and a failure is evaluated
+    with CHECK at 1.
     """
     graph, (first, *_) = ClockedGraph(), checks
     known = {name: graph.constants(len(core.inputs[name])) for name in CONSTANT if name in core.inputs}
@@ -69,12 +70,12 @@ def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core:
 
 
 def _only(bit: int, word: Sequence[int]) -> list[int]:
-    """Return the word with all other bits 0."""
+    """Return the word with all bits except ``bit`` set to 0."""
     return [literal if place == bit else FALSE for place, literal in enumerate(word)]
 
 
 def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Sequence[int]]) -> tuple[int, int]:
-    """Return two literals: the check fails; the check has an enabled assertion."""
+    """Return two literals: that the check fails, and that it has an enabled assertion."""
     given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
     idle = graph.place(check, {**given, CHECK: [FALSE]}, graph.after_reset(check, RESET))
     looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
@@ -88,12 +89,12 @@ def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Seque
 
 
 def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
-    """Return a literal that is 1 if all enabled assertions hold."""
+    """Return a literal that is 1 if all enabled claims hold; each claim is a condition and its enable."""
     return graph.all(graph.or_(claim, made ^ 1) for claim, made in map(cycle.nets, claims))
 
 
 def _after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -> int:
-    """Return a failure that counts only ``delay`` cycles after a trigger, or in any later cycle for None."""
+    """Return a failure that counts only ``delay`` cycles after a trigger or, for None, from the trigger on."""
     if delay is None:
         earlier = graph.register(FALSE)
         awaited = graph.or_(earlier, trigger)
@@ -109,7 +110,7 @@ def _after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -
 TOP = "seen"  # module of a check
 
 ORDER_BITS = 8
-"""Bits of the instruction count in checks, enough for all searched cycles; see ``order``."""
+"""Number of bits of the instruction count in checks, which suffices for all searched cycles."""
 
 _COMMON = (
     "RISCV_FORMAL",
@@ -129,7 +130,7 @@ _CSR_PARTS = ("rmask", "wmask", "rdata", "wdata")
 _TRAPS = "fault"  # checker of the CSRs that traps write
 
 _TRAPPED = {"rmask": "32'b0", "wmask": "{32{rvfi_trap}}", "rdata": "32'b0", "wdata": f"{CORE}cause"}
-"""Effect of a trap on mcause."""
+"""Expressions in Verilog for the access of a trap to mcause, by field."""
 
 _ASSUMED: Mapping[str, str] = {
     NO_TRAPS: f"!(rvfi_valid && (rvfi_trap || rvfi_intr || rvfi_insn == {_MRET}))",
@@ -146,7 +147,7 @@ def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
 
 
 def _top(check: Check, manifest: Mapping[str, Any]) -> str:
-    """Return the module of a check, whose inputs are outputs of the core."""
+    """Return the Verilog module of a check, whose inputs are the outputs of the core."""
     outputs = {port["name"]: port["width"] for port in manifest["ports"] if port["direction"] == "output"}
     has_bus = any(name.startswith("RISCV_FORMAL_BUS") for name in check.defines)
     ports = [f"input {name}" for name in ("clock", RESET, CHECK, TRIGGER)]
@@ -180,7 +181,7 @@ def _top(check: Check, manifest: Mapping[str, Any]) -> str:
 
 
 def _csr_ports(name: str) -> list[str]:
-    """Return the ports of a CSR with the effect of the retiring instruction."""
+    """Return Verilog lines that assign the access of the retiring instruction to the ports of a CSR."""
     address = csr_address(name)
     is_accessed = f"{CORE}csr_addr == 12'h{address:03x}"
     if name in _WIDE_CSRS:
@@ -214,7 +215,7 @@ _LOWER = "async2sync\nchformal -lower\n"  # for Yosys versions that keep propert
 
 
 def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> ClockedGates:
-    """Return the gates of a check from files ``check.*`` in ``folder``; raise :class:`ToolError`."""
+    """Return the gates of a check; its files are written to ``folder``. Raises :class:`ToolError` if Yosys fails."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
@@ -225,20 +226,20 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
 
 
 def shared_search(check: Check) -> tuple[object, ...] | None:
-    """Return a key that is common to checks that can be searched together; None if the check is searched alone."""
+    """Return a key that checks have in common if they can be searched together; None if a check cannot."""
     if check.sliced or check.triggered:
         return None
     return (check.cutpoints, check.cycle, check.first)
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
-    """Return whether Yosys keeps properties as cells with a trigger (version 0.37 or later)."""
+    """Return whether Yosys keeps properties as cells with a trigger, as versions from 0.37 on do."""
     number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
     return number is None or int(number[1]) >= 37
 
 
 def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph, searching: CycleSearch) -> Outcome:
-    """Return the outcome, or another verdict if the check passed without ever being enabled."""
+    """Return the outcome; its verdict changes if the check passed without an enabled assertion."""
     if outcome.verdict != PASSED or claims == TRUE:
         return outcome
     if claims == FALSE:
@@ -256,8 +257,9 @@ def search(
 ) -> Outcome:
     """Search for a counterexample of a check.
 
-    Only the last cycle is searched, since a failure in an earlier cycle also occurs there if fetching begins later.
-    Data bits with equal graphs are searched once. A failure is then searched for in its first cycle.
+    Only the last cycle is searched at first, since any failure in an earlier cycle also occurs in the last one if
+    fetching begins later. Data bits with equal graphs are searched once. After a failure, or with ``shortest``, the
+    first cycle that fails is searched for.
     """
     began = time.monotonic()
     aiger = problem.graph.aiger(problem.bad)
@@ -286,7 +288,7 @@ def search(
 def search_group(
     checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float
 ) -> float | None:
-    """Return the seconds in which all checks passed together, or None; see :func:`search`."""
+    """Return the seconds of a search in which all checks pass together, or None if not all pass; see :func:`search`."""
     began = time.monotonic()
     searching = CycleSearch(abc, folder, began + timeout_s)
     (folder / BAD).write_bytes(problem.graph.aiger(problem.bad).content)
@@ -298,7 +300,7 @@ def search_group(
 
 
 def _last_cycle(searching: CycleSearch, last: int, *, merge_equal: bool) -> tuple[bool, bool]:
-    """Return whether a check fails in its last cycle, and whether the search was completed."""
+    """Return whether the check fails in its last cycle, and whether the search was completed."""
     outputs = searching.simplify(f"{_READ}iso; " if merge_equal else _READ, SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:

@@ -1,4 +1,4 @@
-"""Find an installed riscv-formal, and select its checks for a core."""
+"""Find an installed riscv-formal, and select the checks of its suite that apply to a core."""
 
 import os
 import re
@@ -43,7 +43,7 @@ _CUTS = {
     "hang": PROGRESS,
     "liveness": PROGRESS,
 }
-"""Cutpoints of checks between instructions; other checks only need the order of retirements."""
+"""Cutpoints of checks that concern several instructions; other checks only need the order of retirements."""
 
 _ORDER = (
     "reg [63:0] expected = 0;",
@@ -96,7 +96,7 @@ class Check:
 
     @property
     def triggered(self) -> bool:
-        """Return whether the check examines an instruction that retires in an earlier cycle."""
+        """Return whether the check examines an instruction that retires before the examined cycle."""
         return self.checker in _TRIGGERED
 
 
@@ -113,7 +113,7 @@ class Suite:
 
     @property
     def masks(self) -> dict[str, int]:
-        """Return the masks of the operations that riscv-formal expects in place of RV32M instructions."""
+        """Return the masks of the substitute operations that riscv-formal expects in place of RV32M instructions."""
         masks: dict[str, int] = {}
         for name in _ALTERNATIVE:
             mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
@@ -223,7 +223,7 @@ def _read(path: Path) -> str:
 
 
 def find_suite(folder: Path | None) -> Suite:
-    """Return the suite in ``folder``, or in the folder named by the environment variable."""
+    """Return the suite in ``folder`` or, for None, in the folder named by the environment variable."""
     option = "suite"
     if folder is None:
         option = VARIABLE

@@ -1,6 +1,7 @@
-"""Prove the instruction decoder and the compressed decoder for all words.
+"""Prove the instruction decoder and the decoder of compressed instructions for all words.
 
-Control words of instructions that ``prove instructions`` covers are part of those proofs; the others are proved here.
+Proofs of instructions (``prove instructions``) include the control words of the instructions that they cover; the
+control words of other instructions are proved by this module.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
 
 
 class _Decoder:
-    """Gates of a decoder, and the instruction table's statements on the same word."""
+    """Gates of a decoder, with the word that they decode and the instruction table's statements for that word."""
 
     def __init__(self, unit: ProvenUnit) -> None:
         self.graph = GateGraph()

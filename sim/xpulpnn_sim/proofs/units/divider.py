@@ -43,7 +43,7 @@ class _Division:
         self.by_zero = graph.any(self.b) ^ 1
 
     def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
-        """Return a cycle from registers with these values; all others are free."""
+        """Return a clock cycle in which registers have the values ``state``; all other registers are free."""
         nets = {
             net: literal for name, word in state.items() for net, literal in zip(self._words[name], word, strict=True)
         }
@@ -54,7 +54,7 @@ class _Division:
         return {name: [following[net] for net in self._words[name]] for name in _REGISTERS}
 
     def shifted(self, places: Word) -> tuple[Word, int]:
-        """Return the divisor shifted by up to 32 places, and a literal that is 1 if it did not overflow."""
+        """Return the divisor shifted left by up to 32 bits, and a literal that is 1 if it did not overflow."""
         graph, z = self.graph, self.z
         number = z.left(self.b, unsigned(places))
         signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in number[_WIDE - 1 :]]
@@ -151,4 +151,4 @@ def _step(division: _Division, before: Mapping[str, Word]) -> list[Equality]:
 
 
 DIVIDER = Definition(_claims, [InputFault(port, 0xFFFF_FFFF, refutes="first") for port in ("op_a", "op_b")])
-"""Claims on quotient and remainder; the faults confuse operands of 2**32 - 2 and 2**32 - 1."""
+"""Claims about quotient and remainder; the faults confuse operands of 2**32 - 2 and 2**32 - 1."""

@@ -1,4 +1,4 @@
-"""An operation of the dot-product unit as gates, its definition, and claims of equality."""
+"""Gates of an operation of the dot-product unit, its definition, and claims that both are equal."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotpOperation:
-    """A dot product in one format with fixed signs."""
+    """Gates and operands of a dot product in one format with fixed signs."""
 
     graph: AdderGraph
     fmt: ElemFmt
@@ -53,7 +53,7 @@ class DotpOperation:
         return algebra.plus([(1, accumulator), *products])
 
     def plain_gates(self) -> list[int]:
-        """Return the result of the simplest structure: a multiplier per lane and a chain of adders."""
+        """Return the result computed by the simplest structure: one multiplier per lane and a chain of adders."""
         z = Integers(self.graph)
         products = lane_products(z, self.fmt, (self.rs1, self.rs2), (int(self.signs.a), int(self.signs.b)))
         return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
@@ -69,7 +69,7 @@ class DotpOperation:
         )
 
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
-        """Return the literals that are 1 in the first random case that differs from the golden model, or None."""
+        """Return the input literals that are 1 in a random case in which gates and golden model differ, or None."""
         generator = np.random.default_rng(seed)
         rs1, rs2, rd = generator.integers(0, 1 << _WORD, (3, cases), np.uint32)
         accumulate = generator.integers(0, 2, cases, np.uint32)
@@ -94,7 +94,7 @@ class DotpOperation:
 
 
 def lane_products(z: Integers, fmt: ElemFmt, factors: tuple[Word, Word], signed: tuple[int, int]) -> Number:
-    """Return ``sum(rs1[i] * rs2[i])``; the literals ``signed`` give the signedness of each factor."""
+    """Return ``sum(rs1[i] * rs2[i])``; a factor is signed if its literal in ``signed`` is 1."""
     total = constant(0)
     for lowest in range(0, _WORD, fmt.width):
         lanes = (word[lowest : lowest + fmt.width] for word in factors)
@@ -115,10 +115,10 @@ def golden(
 
 
 def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = None) -> DotpOperation:
-    """Return the gates of one operation; with ``lane`` all other lanes are zero.
+    """Return the gates of one operation; with ``lane``, the operands of all other lanes are zero.
 
-    A unit with operand registers runs for two cycles: the operation enters in the first, from any register contents,
-    and leaves in the second, with any inputs but the accumulator.
+    A unit with operand registers runs for two cycles: the operation enters in the first cycle, from any register
+    contents, and leaves in the second, with any inputs except the accumulator.
     """
     graph = AdderGraph()
     used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
@@ -136,7 +136,7 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = N
 
 
 def _column(words: NDArray[np.uint32], place: int) -> int:
-    """Return bit ``place`` of all words, first word in the least significant bit."""
+    """Return an integer made of bit ``place`` of each word; the first word gives the lowest bit."""
     bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
     return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
@@ -145,13 +145,13 @@ ARRAY_CLAIMS = "two sums of products"
 
 
 def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
-    """Return the ports of format and signs of both units: one-hot format bits, and the same for each signed factor."""
+    """Return the format ports of both dot-product units: one-hot format bits, and such bits for each signed factor."""
     bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
     return dict.fromkeys(("dotp_format", "dotp2_format"), bits)
 
 
 def array_claims(unit: ProvenUnit) -> list[Claim]:
-    """Return claims on both dot products of a unit that also multiplies words."""
+    """Return claims about both dot products of a unit that also multiplies words."""
 
     def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
         graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")

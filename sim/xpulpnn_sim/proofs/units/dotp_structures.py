@@ -1,4 +1,4 @@
-"""Prove every structure of the dot-product unit against its sum of products."""
+"""Prove that every structure of the dot-product unit computes the sum of products."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from xpulpnn_sim.proofs.units.unit_proof import (
 METHODS = ("algebra", "sat", "exhaustive", "random")
 
 LANES, SAMPLED = "equal lane by lane", "no difference"
-"""Further verdicts: proved for each lane separately; not refuted by random operands."""
+"""Additional verdicts: proved for each lane separately; not refuted by random operands."""
 
 _FIRST_CASES = 1024
 _BLOCK_BITS = 18  # log2 of the cases evaluated at a time
@@ -68,21 +68,15 @@ def _shown(value: object) -> str:
 
 
 def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[str] = ()) -> Definition:
-    """Return the definition of all sums of products in some formats, with all signs, with and without accumulator.
+    """Return claims about all sums of products in some formats, with all signs, with and without accumulator.
 
-    A few random operands are compared with the golden model first. The methods are:
+    A few random operands are compared with the golden model first. The method ``algebra`` proves the result for all
+    operands (:mod:`~xpulpnn_sim.proofs.engine.algebra`). ``sat`` proves each lane separately, with any accumulator and
+    zeros in other lanes. ``exhaustive`` evaluates all operands of each lane separately, with random accumulators and
+    zeros in other lanes. ``random`` evaluates random operands in all lanes.
 
-    ``algebra``
-        proves the result for all operands (:mod:`~xpulpnn_sim.proofs.engine.algebra`);
-    ``sat``
-        proves each lane separately, with any accumulator and zeros in other lanes;
-    ``exhaustive``
-        evaluates all operands of each lane separately, with random accumulators and zeros in other lanes;
-    ``random``
-        evaluates random operands in all lanes.
-
-    Each of ``methods`` makes a separate claim. By default the first one that decides is used: algebra, else SAT for
-    narrow elements, else exhaustive evaluation, the latter two followed by random operands.
+    Each of ``methods`` makes a separate claim. By default, the first method that decides is used: algebra, then SAT for
+    narrow elements, then exhaustive evaluation; the last two are followed by random operands.
     """
 
     def claims(unit: ProvenUnit) -> list[Claim]:
@@ -105,7 +99,7 @@ def _chain(fmt: ElemFmt) -> list[str]:
 
 
 def _decide(unit: ProvenUnit, fmt: ElemFmt, methods: Sequence[str], timeout_s: float) -> Decision:
-    """Return the worst answer over all signs, each by the first method that decides."""
+    """Return the worst decision over all combinations of signs; for each, the first method that decides is used."""
     decisions = [_decide_signs(partial(operation, unit, fmt), signs, methods, timeout_s) for signs in ALL_SIGNS]
     order = (DIFFERENT, UNDECIDED, SAMPLED, LANES, EQUAL)
     return min(decisions, key=lambda decision: order.index(decision.verdict))
@@ -175,9 +169,9 @@ def _random(build: "partial[DotpOperation]", deadline: float) -> _Answer:
 
 
 def _evaluated(dotp: DotpOperation, counted: Sequence[int], blocks: int, deadline: float) -> str:
-    """Return a case in which gates and simplest structure differ, or an empty string.
+    """Return text on a case in which unit and simplest structure differ, or an empty string.
 
-    Inputs in ``counted`` take all values, others are random. Raises :class:`GaveUpError` on timeout.
+    Inputs in ``counted`` take all values, other inputs are random. Raises :class:`GaveUpError` on timeout.
     """
     plain, rng = dotp.plain_gates(), Random(1)
     cases = 1 << (min(len(counted), _BLOCK_BITS) or _BLOCK_BITS)

@@ -1,4 +1,4 @@
-"""k-induction: claims hold in the first cycles from reset, and in any cycle after k cycles in which they hold."""
+"""k-induction: prove that claims hold in the first k cycles from reset and after any k cycles in which they hold."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
 
 _RESET = "rst"
 _BEYOND, _FAR_BEYOND = 3, 10
-"""Additional cycles after reset in which claims are checked; the second is for claims that are not proved."""
+"""Additional cycles after a reset in which claims are checked; the second number is for claims that are not proved."""
 
 Trace = Sequence[Mapping[str, int]]  # port values in each cycle up to a violation
 
 
 def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Outcome]:
-    """Prove the claims of an obligation for each value of its number, up to the first unexpected verdict."""
+    """Prove the claims of an obligation for each value of its number; stop after an unexpected verdict."""
     gates, outcomes = clocked_gates(verilog, TOP), list[Outcome]()
     for number in range(obligation.numbers):
         outcomes += prove_number(obligation, gates, number, timeout_s=timeout_s)
@@ -36,9 +36,9 @@ def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, ti
     """Prove the claims for one value of the obligation's number.
 
     Each claim is checked in the cycles after a reset (more than ``depth``), and proved to hold in any state after
-    ``depth`` cycles in which all claims held. If a claim fails, claims that were proved with it as assumption are
-    proved again without it. Resets may come at any time. For unproved claims, longer counterexamples are searched.
-    ``cycle`` of an outcome is the depth of the induction or the length of the counterexample.
+    ``depth`` cycles in which all claims hold. If a claim fails, claims whose proofs assumed it are proved again without
+    it. Resets may come at any time. For claims that are not proved, longer counterexamples are searched. ``cycle`` of
+    an outcome is the depth of the induction or the length of the counterexample.
     """
     depth, began = obligation.depth, time.monotonic()
     step = _Cycles(obligation, gates, depth + 1, timeout_s, number)
@@ -75,7 +75,7 @@ def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, ti
 
 
 class _Cycles:
-    """A unit and its claims in consecutive cycles, from any state or from reset."""
+    """Consecutive clock cycles of a unit with its claims, from any state or from reset."""
 
     def __init__(
         self,
@@ -103,11 +103,10 @@ class _Cycles:
             state = self._cycles[-1].next_state()
 
     def wrong(self, claims: Iterable[str], *, since: int, assumed: Sequence[str] = ()) -> dict[str, Trace | None]:
-        """Return for each claim a trace that violates it from cycle ``since``, after cycles in which ``assumed``
-        hold.
+        """Return, by claim, a trace that violates it in cycle ``since`` or later; ``assumed`` hold in earlier cycles.
 
         The trace is empty if the claim is never violated, and None on timeout. Raises :class:`VacuousError` if the
-        assumed claims are contradictory.
+        assumed claims contradict each other.
         """
         graph = self._graph
         held = self._held(assumed, since)
@@ -144,7 +143,7 @@ class _Cycles:
 
 
 def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
-    """Return a claim that all verdicts of an obligation are the expected ones."""
+    """Return a claim that each claim of an obligation gets the expected verdict."""
 
     def decide(timeout_s: float) -> str:
         outcomes = prove_by_induction(obligation, text, timeout_s=int(timeout_s))
@@ -160,7 +159,7 @@ def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
 
 
 def faulty_induction_claims(obligation: Obligation) -> list[list[Claim]]:
-    """Return claims with a fault: the unit's first combinational output is inverted."""
+    """Return the claims for the unit with a fault: its first combinational output is inverted."""
     unit = obligation.unit
     driven = Fragment.get(unit, None).statements["comb"]._lhs_signals()
     for path, member, port in unit.signature.flatten(unit):

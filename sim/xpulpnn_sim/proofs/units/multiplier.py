@@ -37,7 +37,7 @@ _BEFORE_SHIFT = 3  # unused code of `op`: the half-word sum without its shift
 
 
 _OPERANDS = {"op_a": "dotp_a", "op_b": "dotp_b", "op_c": "op_c", "nn_kappa": "dotp_b", "nn_lambda": "nn_lambda"}
-"""Operands of a multiplier, and the corresponding ports of dot-product arrays."""
+"""Operands of a multiplier, and the ports for them on a unit that multiplies with dot-product arrays."""
 
 
 def on_arrays(unit: ProvenUnit) -> bool:
@@ -45,7 +45,7 @@ def on_arrays(unit: ProvenUnit) -> bool:
 
 
 def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
-    """Return the inputs of arrays for a multiplication, in addition to its control word."""
+    """Return the additional inputs that dot-product arrays need for a multiplication."""
     (upper,) = _bit(ctrl, "upper")
     formats = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
     form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4
@@ -58,7 +58,7 @@ def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
 
 
 class _Run:
-    """Cycles of the multiplier after an idle cycle."""
+    """Clock cycles of an operation of the multiplier that begins after an idle cycle."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class _Run:
         return self._cycle(self.state, TRUE, take)
 
     def is_done(self, cycle: ClockCycle, value: int = TRUE) -> bool:
-        """Return whether ``done`` has this value; units without ``done`` are always done."""
+        """Return whether ``done`` has this value in a cycle; units without ``done`` are always done."""
         return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
-        """Return whether all constant bits of the idle state are the same in ``state``."""
+        """Return whether the bits that are constant in the idle state have the same values in ``state``."""
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:
@@ -119,7 +119,7 @@ _ADDENDS = (
     ((1, _LOW_HALF, ""),),
     ((2, _HIGH_HALF, "a_signed"), (1, _HIGH_HALF, "b_signed")),
 )
-"""Halves of earlier sums that each sum adds: sum, half, and the factor whose sign it has."""
+"""Halves of earlier sums that each of the four sums adds: number of the sum, half, and the sign bit it has."""
 
 
 class _Multiplier:
@@ -144,7 +144,7 @@ class _Multiplier:
         return Claim(statement=name, method="algebra", decide=decide)
 
     def whole(self, name: str, *, a_signed: bool, b_signed: bool, requantises: bool = False) -> Claim:
-        """Return the claim on a 64-bit product, whose upper word is the result of some operations."""
+        """Return the claim about a 64-bit product, whose upper word is the result of some operations."""
 
         def decide(timeout_s: float) -> str:
             signs = {"a_signed": a_signed, "b_signed": b_signed}
@@ -166,7 +166,7 @@ class _Multiplier:
         return Claim(statement=name, method="algebra", decide=decide)
 
     def half_sum(self, *, signed: bool, upper: bool) -> Claim:
-        """Return the claim on the half-word sum before the shift."""
+        """Return the claim about a half-word sum before it is shifted."""
         name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
 
         def decide(timeout_s: float) -> str:
@@ -187,7 +187,7 @@ class _Multiplier:
         return Claim(statement=name, method="algebra", decide=decide)
 
     def half_shift(self) -> Claim:
-        """Return the claim that half-word results are the sum shifted."""
+        """Return the claim that the results of half-word operations are the shifted sum."""
 
         def decide(_timeout_s: float) -> str:
             for places in range(1 << _SHIFT_BITS):
@@ -209,7 +209,7 @@ class _Multiplier:
     def _half_run(
         self, op: int, *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
     ) -> tuple[_Run, list[int], dict[str, list[int]]]:
-        """Return a run with any accumulator and rounding, and with any signs, halves and amount unless given."""
+        """Return a half-word operation with any accumulator; signs, halves and shift amount are free unless given."""
         graph = GateGraph() if amount else AdderGraph()
         places = list(amount) or graph.inputs(_SHIFT_BITS)
         signs, halves = ([graph.input() if value is None else int(value)] for value in (signed, upper))
@@ -218,7 +218,7 @@ class _Multiplier:
         return _Run(self._unit, graph, {"op": op, **fields}, shamt=places), places, fields
 
     def upper(self, name: str, *, a_signed: bool, b_signed: bool) -> Claim:
-        """Return the claim on the upper word of a product, sum by sum."""
+        """Return the claim about the upper word of a product, proved as four sums."""
 
         def decide(timeout_s: float) -> str:
             signs = {"a_signed": a_signed, "b_signed": b_signed}
@@ -262,7 +262,7 @@ class _Multiplier:
 
 
 def _half_of_power(amount: Sequence[int]) -> Polynomial:
-    """Return ``2**(amount - 1)``, 0 for amount 0."""
+    """Return ``2**(amount - 1)`` as a polynomial, which is 0 if the amount is 0."""
     parts: list[tuple[int, Polynomial]] = []
     for places in range(1, 1 << len(amount)):
         chosen: Polynomial = algebra.literal(TRUE)
@@ -333,4 +333,4 @@ MULTIPLIER = Definition(
         InputFault("act2", 0xFFFF_FFFF, refutes=ARRAY_CLAIMS),
     ],
 )
-"""Claims for each operation; the fault inverts the lowest bit of the first factor if all its other bits are 1."""
+"""Claims about each operation; the fault inverts the lowest bit of the first factor if all its other bits are 1."""

@@ -21,7 +21,7 @@ from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, Equality, Inp
 _BLOCK_BITS = 6
 _DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}
 _FIRST_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
-"""Byte distances in the instruction table: between the thresholds of two pixels, and of the first step."""
+"""Distances in bytes (``_DISTANCE``, ``_FIRST_STEP``): between thresholds of two pixels, and of the first step."""
 
 State = dict[int, int]  # literal of each register bit
 
@@ -53,7 +53,7 @@ class _Search:
         return self._unit.cycle(self.graph, self.operands, state, **given, threshold=word)
 
     def step(self, state: Mapping[int, int], number: int) -> ClockCycle:
-        """Return the cycle that grants threshold ``number`` and answers the previous one."""
+        """Return the cycle that grants threshold ``number`` and answers the request of the previous threshold."""
         return self.cycle(
             state,
             granted=TRUE if number < self.steps else FALSE,
@@ -62,7 +62,7 @@ class _Search:
         )
 
     def anything_known(self, state: Mapping[int, int]) -> State:
-        """Return a state with the same constants, and all other registers free."""
+        """Return a state that has the constant bits of ``state``; all other registers are free."""
         return {net: literal if literal <= TRUE else self.graph.input() for net, literal in state.items()}
 
     def same(self, state: Mapping[int, int], other: Mapping[int, int]) -> Equality:
@@ -138,7 +138,7 @@ def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
 
 
 def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:
-    """Return equalities that cycles without a grant and without an awaited response change nothing."""
+    """Return equalities which say that a cycle without a grant and an awaited response changes nothing."""
     quiet = search.cycle(state)
     busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
     requested = ("request", "address")
@@ -150,7 +150,7 @@ def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality
 
 
 def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
-    """Return equalities that a response and then a grant have the same effect as both in one cycle."""
+    """Return equalities which say that a response followed by a grant has the same effect as both in one cycle."""
     threshold = search.thresholds[grants - 1]
     both = search.step(state, grants)
     if grants == search.steps:
@@ -172,4 +172,4 @@ QUANTISER = Definition(
     _quantiser_claims,
     [InputFault("pixels", 2, 0, refutes="pv.qnt"), InputFault("middle", 0x8000_0000, 4, refutes="pv.qnt")],
 )
-"""Claims on addresses and codes; the faults invert one bit of a pixel or an address in a single case."""
+"""Claims about addresses and codes; the faults invert one bit of a pixel or of an address in a single case."""

@@ -1,4 +1,4 @@
-"""Prove that every read of the register file returns the last write, for each storage."""
+"""Prove for each storage that every read of the register file returns the last written value."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _CLAIMS = {
 
 
 class RegFileClaims(Obligation):
-    """A register file, and a model of one of its registers, which all ports read."""
+    """Claims about a register file, with a model of one of its registers, which all ports read."""
 
     def __init__(self, storage, *, pairs):
         title = f"register file, {storage}{', pairs' if pairs else ''}"

@@ -1,4 +1,4 @@
-"""Claims about units, verdicts on them, and faults that each proof must find."""
+"""Claims about units, verdicts on the claims, and faults that each proof must find."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +13,15 @@ from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
-"""Verdicts: proved for all inputs, refuted, not finished; see also VACUOUS."""
+"""Verdicts: proved for all inputs; refuted; not finished (VACUOUS is another verdict)."""
 
 Words = Mapping[str, Sequence[int]]  # literals of words by name, lowest bit first
 
 
 class InputFault(NamedTuple):
-    """A fault that inverts bit ``bit`` of a port if its other bits are those of ``others``.
+    """A fault that inverts bit ``bit`` of a port if the other bits of the port are those of ``others``.
 
-    Random operands do not find it, as only one 32-bit word in ``2**31`` is affected. Claims whose statements begin with
+    Random operands do not find it, as it affects only one 32-bit word in ``2**31``. Claims whose statements begin with
     ``refutes`` must fail.
     """
 
@@ -41,9 +41,9 @@ class ProvenUnit:
     def cycle(
         self, graph: GateGraph, words: Words, state: Mapping[int, int] | None = None, **others: Sequence[int]
     ) -> ClockCycle:
-        """Return a clock cycle without reset; registers that ``state`` leaves out are free.
+        """Return a clock cycle without reset; registers that are not in ``state`` are free.
 
-        A fault applies to the unit's copy of ``words`` only, not to the definition's.
+        A fault changes ``words`` for the unit only, not for the definition.
         """
         given = {name: list(word) for name, word in words.items()}
         if self.fault and self.fault.port in words:
@@ -97,13 +97,13 @@ class Claim:
 
 
 class Definition(NamedTuple):
-    """Claims about a unit, and the faults that each proof must find."""
+    """A function that returns the claims about a unit, and the faults that each proof must find."""
 
     claims: Callable[[ProvenUnit], list[Claim]]
     faults: Sequence[InputFault]
 
     def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
-        """Return the claims that must fail, for each fault that fits the unit."""
+        """For each fault that fits the unit, return the claims that must fail."""
         refuted: list[list[Claim]] = []
         for fault in self.faults:
             if fault.port in unit.gates.ports:
@@ -113,7 +113,7 @@ class Definition(NamedTuple):
 
 
 def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
-    """Return the nonzero values of words where the input literals ``ones`` are 1."""
+    """Return text with the nonzero values of words if the input literals ``ones`` are 1."""
     values = dict(zip(words, graph.numbers(ones, words.values()), strict=True))
     return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"
 
@@ -126,8 +126,10 @@ class Equality(NamedTuple):
 
 
 def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], words: Words, timeout_s: float) -> str:
-    """Return a text that is empty if all are equal where ``assumed`` is 1, else a counterexample; raise
-    :class:`VacuousError`."""
+    """Return an empty string if all equalities hold where ``assumed`` is 1, else text on a counterexample.
+
+    Raises :class:`VacuousError` if ``assumed`` cannot be 1.
+    """
     pairs = [
         pair
         for equality in equalities

@@ -1,1 +1,1 @@
-"""Properties of the pipeline, as gates beside the core."""
+"""Properties of the pipeline, stated as gates next to the core."""

@@ -14,7 +14,7 @@ _LAST_OF_DEBUG_MODE = 0b11  # low address bits of the last of the four debug CSR
 
 
 def without_debugger(seen):
-    """Return the invariant that a core never enters debug mode; empty for a core without debug mode."""
+    """Return the invariant that a core never enters debug mode; it is left out for a core without debug mode."""
     if "debug_mode" not in seen:
         return {}
     busy = [
@@ -24,7 +24,7 @@ def without_debugger(seen):
 
 
 class _DebugRecord:
-    """The program counter and events since the last resumption, derived from retirements only."""
+    """Program counter and events since execution last resumed, recorded from retirements only."""
 
     def __init__(self, m, core, seen, boot_addr):
         retires, self.mode = core.rvfi_valid, seen["debug_mode"]
@@ -77,9 +77,9 @@ def halt_property(m, core, seen, boot_addr):
     """Return the property that halts, steps and resumptions neither lose nor repeat instructions, and come in time.
 
     Each retiring instruction is at the next address of the program: after the previous instruction, at the handler of
-    an interrupt taken since, or at dpc of the resumption. After a halt, dpc is that address until it is written. The
-    first instruction of debug mode is at the halt address; instructions of debug mode do not retire, and neither they
-    nor the halt enter a trap. A step retires one instruction or takes one interrupt. At most :data:`RETIREMENTS`
+    an interrupt taken since, or at dpc when execution resumes. After a halt, dpc is that address until it is written.
+    The first instruction of debug mode is at the halt address; instructions of debug mode do not retire, and neither
+    they nor the halt enter a trap. A step retires one instruction or takes one interrupt. At most :data:`RETIREMENTS`
     instructions retire while a halt is requested.
     """
     record = _DebugRecord(m, core, seen, boot_addr)
@@ -108,7 +108,7 @@ def halt_property(m, core, seen, boot_addr):
 
 
 def _record_invariants(core, seen, record):
-    """Return invariants that relate pipeline stages to the record."""
+    """Return invariants that relate the pipeline stages to retirement records and to debug mode."""
     mode, has_ex, has_wb = record.mode, seen["has_ex"], seen["has_wb"]
     faulted, aborted, dropped = seen["faulted"], seen["halt_aborted"], seen["halt_dropped"]
     waits = seen["id_valid"] | has_ex | has_wb | mode | aborted | dropped | seen["stepped"] | record.count.any()
@@ -129,7 +129,7 @@ def _record_invariants(core, seen, record):
 
 
 def _trigger_invariants(seen, mode):
-    """Return invariants of accesses that a trigger stops."""
+    """Return invariants of accesses that a trigger prevents."""
     has_access = seen["ex_valid"] & seen["ex_access"][0]
     return {
         "only an access is not made": implies(
@@ -153,7 +153,7 @@ def _trigger_invariants(seen, mode):
 
 
 def _address_invariants(core, seen, record):
-    """Return invariants that instructions and accesses are at the addresses that follow from their predecessors."""
+    """Return invariants that instructions and accesses have the addresses that follow from earlier instructions."""
     mode, pc = record.mode, record.pc
     has_ex, has_wb, faulted = seen["has_ex"], seen["has_wb"], seen["faulted"]
     aborted, dropped = seen["halt_aborted"], seen["halt_dropped"]

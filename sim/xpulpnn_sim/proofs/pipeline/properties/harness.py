@@ -1,4 +1,4 @@
-"""The core between memories of any timing, with the properties beside it."""
+"""The core between memories with any timing, together with the properties."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
@@ -32,11 +32,10 @@ from xpulpnn_sim.proofs.pipeline.properties.system import interrupt_property, sy
 
 
 def progress_property(m, core, seen, window):
-    """Return the property that within ``window`` cycles an instruction retires, an interrupt comes, or a unit
-    computes.
+    """Return the property that some progress is made within ``window`` cycles.
 
-    Only wfi may wait longer, without a pending enabled interrupt. Multiplications and divisions are proved to end
-    elsewhere.
+    An instruction retires, an interrupt is taken, or a unit computes; only wfi without a pending enabled interrupt may
+    wait longer. Other proofs show that multiplications and divisions end.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
     computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]
@@ -55,10 +54,11 @@ _WORD_BYTES = 4
 
 
 def bus_violations(m, name, port, outstanding, limit):
-    """Return violations of the bus protocol by a port.
+    """Return the violations of the bus protocol by a port, by name.
 
     A request stays, with the same attributes, until it is granted. Addresses are word-aligned. Enabled bytes are
-    adjacent, and at least one. With ``limit`` outstanding transfers, a request needs a response in the same cycle.
+    adjacent, and at least one byte is enabled. With ``limit`` outstanding transfers, a request is allowed only with a
+    response in the same cycle.
     """
     writes = hasattr(port, "we")
     request = Cat(port.addr, *((port.we, port.be, port.wdata) if writes else ()))
@@ -94,11 +94,11 @@ def joined(name, conditions, most):
 _MAY_BE_MISSING = {"kappa": XLEN, "lambda": XLEN, "second": XLEN, "nn_later_pair": 0, "ex_requantise": 5, "late": 2}
 _MAY_BE_MISSING |= dict.fromkeys(("ex_wb_base", "ex_loads", "wb_loads", "gives_back"), 1)
 _MAY_BE_MISSING |= dict.fromkeys(("ex_pair", "ex_later_pair", "wb_pair"), 1)
-"""Widths of signals of optional units, which are 0 without the unit."""
+"""Widths of the signals of optional units; the signals are 0 without the unit."""
 
 
 class CoreHarness(wiring.Component):
-    """The core, the timing of its memories, and outputs that must stay 0."""
+    """The core with memories, and outputs for the violations of properties and invariants, which must stay 0."""
 
     def __init__(self, config, seen):
         self.config = config

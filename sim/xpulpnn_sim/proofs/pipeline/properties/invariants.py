@@ -1,4 +1,4 @@
-"""Inductive invariants that exclude unreachable states, and fields of instruction words."""
+"""Inductive invariants that exclude unreachable states, and decoded fields of instruction words."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ _ROWS = enabled(frozenset(Extension), frozenset(fmt.width for fmt in ElemFmt))
 
 
 def _is_row(raw, chosen):
-    """Return whether a fetched word is one of the chosen instructions."""
+    """Return whether a fetched word is one of the instructions that ``chosen`` selects."""
     matches = Const(0, 1)
     for row in filter(chosen, _ROWS):
         fits = raw[: len(row.pattern)].matches(row.pattern)
@@ -30,18 +30,17 @@ def _is_row(raw, chosen):
 
 
 def register_field(word, name):
-    """Return a contiguous field of an instruction word."""
     lowest, _, width = WORD_FIELDS[name].parts[0]
     return word[lowest : lowest + width]
 
 
 def matches_any(word, patterns):
-    """Return whether a word matches one of the patterns, after merging patterns that differ in one bit."""
+    """Return whether a word matches one of the patterns; patterns that differ in one bit are merged first."""
     return word.matches(*merged_cover(patterns)) if patterns else Const(0, 1)
 
 
 class InstructionWord:
-    """Fields and class of a fetched instruction."""
+    """Decoded fields and class of a fetched instruction."""
 
     def __init__(self, raw):
         self.raw = raw
@@ -77,7 +76,7 @@ class Property(NamedTuple):
 
 
 def implies(condition, *claims):
-    """Return whether single-bit claims hold whenever a condition does."""
+    """Return whether the condition implies all claims, which have single bits."""
     return ~condition | Cat(claims).all()
 
 
@@ -104,7 +103,7 @@ def fetch_invariants(seen, under_way):
 
 
 def queue_invariants(seen):
-    """Return invariants of the prefetch queue; ``seen`` as for :func:`access_invariants`."""
+    """Return invariants of the prefetch queue."""
     names = ("count", "live", "drops", "held", "stale", "running")
     count, live, drops, held, stale, running = (seen[f"fetch_{name}"] for name in names)
     return {
@@ -116,7 +115,7 @@ def queue_invariants(seen):
 
 
 def pipeline_invariants(core, seen, started):
-    """Return invariants that relate pipeline stages to their retirement records."""
+    """Return invariants that relate the pipeline stages to their retirement records."""
     id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
     return {
         "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),
@@ -130,7 +129,7 @@ def pipeline_invariants(core, seen, started):
 
 
 def csr_invariants(seen, in_ex, word):
-    """Return invariants of CSR accesses; ``in_ex`` tells that ``word`` is in EX without a trap."""
+    """Return invariants of CSR accesses; ``in_ex`` is 1 if the instruction ``word`` is in EX without a trap."""
     operand = Mux(word.funct3[2], word.rs1, seen["ex_rs1_rdata"])
     of_the_word = [
         seen["ex_csr"] == word.funct3[:2],

@@ -16,10 +16,11 @@ _HALF_WORDS = 0xFFFF_FFFE
 
 
 class _Effects:
-    """Effects of a completing instruction on the loop registers.
+    """Effects of a completing instruction on the registers of hardware loops.
 
-    Set-up instructions and CSR writes set them. After an instruction at lpend with a count above 1 comes the one at
-    lpstart (loop 0 first), and the count decreases, unless the instruction jumps, returns or is a taken branch.
+    Set-up instructions and CSR writes set the registers. After an instruction at lpend with a count above 1, the
+    instruction at lpstart follows and the count decreases (loop 0 has priority), unless the instruction at lpend jumps,
+    returns or is a taken branch.
     """
 
     def __init__(self, m, prefix, raw, pc, rs1, taken, before, *, in_ex=False):
@@ -57,7 +58,7 @@ class _Effects:
                     m.d.comb += after.eq(word.written(old, rs1) & mask)
 
     def _values(self, pc, rs1):
-        """Return for each register if a set-up instruction sets it, and the value."""
+        """Return, for each type of loop register, whether a set-up instruction sets it, and to which value."""
         word = self.word
         offset = Cat(0, Mux(word.funct3 == _SETUPI, word.rs1, word.top12))
         immediate_count = Mux(_among(word.funct3, _COUNTI, _SETUPI), word.top12, rs1)
@@ -80,13 +81,13 @@ _ADDRESS = slice(1, 32)
 
 
 def loop_property(m, core, seen, started):
-    """Return the property that hardware loops determine the addresses of instructions and the registers they read.
+    """Return the property that hardware loops determine the addresses of instructions and the values of loop registers.
 
-    A model keeps the six registers by the manual (:class:`_Effects`), from retirements without traps only, starting
-    with any values. After an instruction that does not jump, the next retiring instruction must be its successor, or
-    mepc its address if an interrupt is taken in between. The invariants say that the core's registers equal the model's
-    after the effects of the instructions in WB and EX, and that each address between fetch and WB follows from the
-    previous instruction.
+    A model computes the six loop registers as the manual says (:class:`_Effects`), from retirements without traps only,
+    starting with any values. After an instruction that does not jump, the next retiring instruction must be its
+    successor or, if an interrupt is taken in between, mepc must be the successor's address. The invariants say that the
+    core's registers equal the model's after the effects of the instructions in WB and EX, and that each address between
+    fetch and WB follows from the previous instruction.
     """
     model = {name: Signal(32, name=f"kept_{name}") for name in REGISTERS}
     now = {name: Mux(started, model[name], seen[name]) for name in REGISTERS}
@@ -151,7 +152,7 @@ def _kind_invariants(seen, in_ex, ex, wb):
 
 
 def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
-    """Return invariants that each instruction is the successor of the previous one."""
+    """Return invariants that the instruction in each stage is the successor of the instruction one stage ahead."""
     has_ex, has_wb, id_pc, if_pc = (seen[name] for name in ("has_ex", "has_wb", "id_pc", "if_pc"))
     before_ex_known = Mux(has_wb, in_wb & wb.goes_on, known)
     before_ex = Mux(has_wb, wb.follows, expected)
@@ -166,7 +167,7 @@ def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
 
 
 def _count_invariants(seen, in_ex, ex, in_wb, wb, left):
-    """Return invariants of the core's registers, with iterations counted late or restored after a failed access."""
+    """Return invariants of the loop registers; counts may change late, or be restored after a failed access."""
     gives_back, late, ex_took, wb_took = (seen[name] for name in ("gives_back", "late", "ex_took", "wb_took"))
     owed = {
         name: Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS) for name in (f"lpcount{loop}",)

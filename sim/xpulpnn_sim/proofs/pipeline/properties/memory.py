@@ -1,4 +1,4 @@
-"""Instructions equal the memory's contents, and loads return the last stored value."""
+"""Executed instructions equal the contents of memory, and loads return the value stored last."""
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
@@ -12,7 +12,7 @@ _IN_WORD = slice(0, 2)  # byte within a word
 
 
 class FixedInstruction:
-    """Constant memory contents at one free instruction address, and their halves in fetched words."""
+    """An instruction memory with fixed contents at one free address, and their positions in fetched words."""
 
     def __init__(self, m, address, halves, fails):
         self._unaligned = address[1]
@@ -28,29 +28,29 @@ class FixedInstruction:
         return (address[_WORD] == self._places[0]) & (address[1] == self._unaligned)
 
     def parts(self, place):
-        """Return which halves of the instruction are in the word at a word address (2 bits)."""
+        """Return two bits: whether the word at ``place`` has the first, and the second, half of the instruction."""
         return Cat(place == each for each in self._places)
 
     def answered(self, parts, rdata, err):
-        """Return the memory's response, which is ``rdata`` and ``err`` except for the constant halves."""
+        """Return data and error of the memory's response, with the fixed halves in place of ``rdata`` and ``err``."""
         first, second = self._halves[:HALF_BITS], self._halves[HALF_BITS:]
         low = Mux(parts[1], Mux(self._unaligned, second, first), rdata[:HALF_BITS])
         high = Mux(parts[0], Mux(self._unaligned, first, second), rdata[HALF_BITS:])
         return Cat(low, high), Mux(parts[0], self._fails[0], Mux(parts[1], self._fails[1], err))
 
     def is_in(self, place, word, error):
-        """Return whether a fetched word and its error equal the memory's contents."""
+        """Return whether a fetched word and its error agree with the fixed contents of memory."""
         data, failed = self.answered(self.parts(place), word, error)
         return (data == word) & (failed == error)
 
     def is_reported(self, insn, trap, cause):
-        """Return whether the retirement record of an instruction at the address is right."""
+        """Return whether the retirement record of the instruction at the free address is correct."""
         failed = trap & (cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT)
         return (failed == self.fault) & (insn == Mux(self.fault, 0, self.raw))
 
 
 def fixed_instruction_memory(m, port, held, waiting, rdata, err):
-    """Return the responses of an instruction memory with a constant word, and the halves in outstanding fetches."""
+    """Return the responses of an instruction memory with a fixed instruction, and which outstanding fetches read it."""
     requested = [Signal(2, name=f"held_asked{index}") for index in range(DEPTH)]
     granted = port.req & port.gnt
     for index, parts in enumerate(requested):
@@ -61,11 +61,11 @@ def fixed_instruction_memory(m, port, held, waiting, rdata, err):
 
 
 def fetch_property(core, seen, held, requested):
-    """Return the property that instructions equal the memory's contents.
+    """Return the property that instructions equal the contents of memory.
 
-    At one free address, memory holds two constant half-words or bus errors. The instruction that retires there is the
-    first half-word, or both if it is not compressed. It traps with an instruction access fault and the word 0 if and
-    only if the bus fails there.
+    At one free address, memory has two constant half-words or bus errors. The instruction that retires there is the
+    first half-word or, if that is not compressed, both. It traps with an instruction access fault and the word 0 if and
+    only if the bus reports an error there.
     """
     retires = core.rvfi_valid & held.is_at(core.rvfi_pc_rdata)
     is_right = held.is_reported(core.rvfi_insn, core.rvfi_trap, core.rvfi_cause)
@@ -112,7 +112,7 @@ _IN_BYTE = BYTE_BITS.bit_length() - 1  # address bits of a bit within a byte
 
 
 class TrackedBit:
-    """A bit of data memory, set by accesses when they are answered without an error."""
+    """A bit of data memory, which stores set when they are answered without an error."""
 
     def __init__(self, m, port, address, number, rdata):
         self.address, self._number = address, number[:_IN_BYTE]
@@ -132,12 +132,12 @@ class TrackedBit:
         self.rdata = (rdata & ~position) | (self.value.replicate(XLEN) & position)
 
     def of(self, word, byte):
-        """Return the tracked bit in one byte of a word."""
+        """Return the bit of a word at the tracked position in the given byte."""
         return word.bit_select(Cat(self._number, byte), 1)
 
 
 class _Access:
-    """An access in EX or WB, relative to the tracked byte."""
+    """Position of an access in EX or WB relative to the tracked byte."""
 
     def __init__(self, held, address, mask):
         offset = (held.address - address)[:XLEN]
@@ -149,10 +149,11 @@ class _Access:
 
 
 def data_property(m, core, seen, started, held):
-    """Return the property that loads return the last stored value.
+    """Return the property that loads return the value stored last.
 
-    A model keeps one free bit of memory from retirements only: it starts with any value, and completing stores set it.
-    A load of its byte must return it. If a store across a word boundary fails, its first half may have been written.
+    A model has one free bit of memory, updated from retirements only: it starts with any value, and completing stores
+    set it. A load of the byte must return the bit. If a store across a word boundary fails, its first half may have
+    been written.
     """
     recorded = Signal(name="data_kept")
     now = Mux(started, recorded, held.value)

@@ -1,4 +1,4 @@
-"""Mac&Load: factors and NN-RF entries in program order with any memory timing (see "Mac&Load" in the guide)."""
+"""Mac&Load: operands and NN-RF entries in program order with any memory timing (see "Mac&Load" in the guide)."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
@@ -13,12 +13,12 @@ _ALL_BYTES = 0b1111
 
 
 def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
-    """Return the property that a Mac&Load uses the last loaded word of its entries, and loads the right entry.
+    """Return the property that a Mac&Load uses the word loaded last into each entry, and loads the right entry.
 
-    A model keeps one free bit of one free NN-RF entry from retirements only, starting with any value: a completing
-    Mac&Load or pv.rqld loads the entry that its word names. The bit must agree wherever the entry is a factor, or kappa
-    or lambda of a requantisation. A load reads four bytes at rs1, and its base is incremented unless it is x0, or rd of
-    a single Mac&Load.
+    A model has one free bit of one free NN-RF entry, updated from retirements only and starting with any value: a
+    completing Mac&Load or pv.rqld loads the entry that its instruction word names. The bit must agree wherever the
+    entry is a factor, or kappa or lambda of a requantisation. A load reads four bytes at rs1, and its base is
+    incremented unless it is x0, or rd of a single Mac&Load.
     """
     rows = [row for row in enabled(config.extensions, config.widths) if row.uses_nnrf]
     use = _Use(m, "wb", core.rvfi_insn, rows)
@@ -152,7 +152,7 @@ class _Use:
         self.base_moves = (word.rs1 != 0) & (self.parameter | self.pair | (word.rs1 != word.rd))
 
     def factors(self, activation, weight, kappa, lambda_, second):
-        """Return for each operand if it is read, the number of its entry, and the tracked bit."""
+        """Return for each operand whether it is read, the number of its NN-RF entry, and the tracked bit."""
         return {
             "activation": (self.nn_form | self.pair, self.act, activation),
             "second activation": (self.pair, self.act | 1, second),

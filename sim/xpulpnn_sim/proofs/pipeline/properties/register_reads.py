@@ -29,7 +29,7 @@ class _Reads:
                 m.d.comb += self.fields["rs2"].eq(Cat(Const(1), register_field(word, "rd")[1:]) == register)
 
     def right(self, value, rs1, rs2, rd):
-        """Return whether all reads of the register by this instruction return ``value``."""
+        """Return whether all reads of the watched register by this instruction return ``value``."""
         read = dict(zip(_FIELDS, (rs1, rs2, rd), strict=True))
         return Cat(~is_read | (read[field] == value) for field, is_read in self.fields.items()).all()
 
@@ -41,10 +41,10 @@ class _Reads:
 def register_property(m, core, seen, register, watched_bit, config):
     """Return the property that instructions read the last written register values.
 
-    A model keeps one free bit of one free register from retirements only: 0 at first, then the value that a completing
-    instruction writes, as rd, as the odd register after rd (pair products), or as the incremented base; of two writes
-    to one register, that of the base is lost. An instruction that reads the register in one of three fields must read
-    that bit.
+    A model has one free bit of one free register, updated from retirements only: 0 at first, then the value that a
+    completing instruction writes to the register as rd, as the odd register after rd (pair products), or as incremented
+    base. If an instruction writes rd and base to the same register, the base is lost. An instruction that reads the
+    register in one of its three fields must read that bit.
     """
     value = Signal(name="register_value")
 

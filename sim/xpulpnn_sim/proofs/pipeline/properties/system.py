@@ -24,9 +24,9 @@ _PRIORITY = (*range(31, 15, -1), 11, 3, 7)
 def interrupt_property(m, core, seen, irq):
     """Return the property that interrupts are neither late, lost, repeated nor imprecise.
 
-    While an enabled line is high and mstatus.MIE is 1, at most :data:`RETIREMENTS` instructions retire before an
-    interrupt is taken, that of the highest priority. mepc becomes the address after the last retired instruction. The
-    next retiring instruction is the first one of the handler at mtvec and is flagged so (rvfi intr); no other interrupt
+    While an enabled line is high and mstatus.MIE is 1, at most :data:`RETIREMENTS` instructions retire before the
+    interrupt with the highest priority is taken. mepc becomes the address after the last retired instruction. The next
+    retiring instruction is the first one of the handler at mtvec and is flagged as such (rvfi intr); no other interrupt
     is taken before it, and no other instruction is flagged. mret continues at mepc.
     """
     word = InstructionWord(core.rvfi_insn)
@@ -101,7 +101,7 @@ def interrupt_property(m, core, seen, irq):
 
 _REGISTERS = {name: CSR_BY_NAME[name] for name in ("mstatus", "mie", "mtvec", "mcountinhibit", "mscratch")}
 _REGISTERS |= {name: CSR_BY_NAME[name] for name in ("mepc", "mcause")}
-"""CSRs that keep what is written, except counters and hardware loops."""
+"""CSRs that return what was written to them, except counters and the registers of hardware loops."""
 
 
 class _Effects:
@@ -130,8 +130,8 @@ class _Effects:
 def system_property(m, core, seen, boot_addr, under_way):
     """Return the property that CSRs keep written values, and exceptions, mret and fence.i have their effects.
 
-    A model keeps the registers by the manual, from retirements and taken interrupts only. CSR accesses return the
-    model's values. ecall and ebreak, and nothing else, raise their exceptions; accesses to these registers, mret, wfi
+    A model computes the CSRs as the manual says, from retirements and taken interrupts only, and CSR accesses return
+    its values. ecall and ebreak, and no other instructions, raise their exceptions; accesses to these CSRs, mret, wfi
     and fences raise none. An instruction with an exception writes nothing and continues at the handler; mret continues
     at mepc. fence.i waits until older instructions have retired, and words requested before it are not executed after
     it.

@@ -1,1 +1,1 @@
-"""Hardware around the core for riscv-formal."""
+"""Hardware around the core that riscv-formal needs."""

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The core with CSR accesses as ports, and with cheap replacements of its slow units."""
+"""The core with ports for CSR accesses, and simple replacements of its slow units."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -15,7 +15,7 @@ _DIVIDER_STEPS = 2  # cycles before the result's cycle
 
 
 class CsrTapCore(Core):
-    """The core with ports for CSR accesses in EX."""
+    """The core with additional ports for the CSR accesses in EX."""
 
     def __init__(self, config):
         self.config = config
@@ -36,9 +36,9 @@ class CsrTapCore(Core):
 
 
 class AltopsMult(wiring.Component):
-    """A replacement of the multiplier: sums and differences that riscv-formal accepts as products of RV32M.
+    """A multiplier that computes the sums and differences which riscv-formal expects in place of RV32M products.
 
-    Other instructions get another sum. The latency is that of the multiplier.
+    Other instructions get a different sum. The latency is that of the multiplier.
     """
 
     def __init__(self, masks, *, requantises):
@@ -63,9 +63,9 @@ class AltopsMult(wiring.Component):
 
 
 class AltopsDivider(wiring.Component):
-    """A replacement of the divider: differences that riscv-formal accepts as quotients and remainders of RV32M.
+    """A divider that computes the differences which riscv-formal expects in place of quotients and remainders.
 
-    The latency is the shortest of the divider.
+    The latency is the shortest latency of the real divider.
     """
 
     def __init__(self, masks):

@@ -1,4 +1,4 @@
-"""The core between memories of any timing, with the retirement port that riscv-formal expects."""
+"""The core between memories with any timing, with the retirement port that riscv-formal expects."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,17 +16,17 @@ PATIENCE = 1  # maximum cycles for a grant, and for a response, with fair memori
 
 PASSED = ("valid", "order", "insn", "trap", "halt", "intr", "mode", "ixl", "pc_rdata", "pc_wdata")
 PASSED += tuple(f"mem_{name}" for name in ("addr", "rmask", "wmask", "rdata", "wdata"))
-"""Fields of the retirement port that are passed on unchanged."""
+"""Fields of the retirement port that are passed on without changes."""
 
 _OUTSTANDING = 4
 _FAULTS = (ExceptionCause.INSTRUCTION_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
 class RvfiWrapper(wiring.Component):
-    """The core, the timing of its memories, and its retirements in the format of riscv-formal.
+    """The core with memories, and its retirements in the format of riscv-formal.
 
     Numbers and values of registers that an instruction does not access are 0. An incremented base is reported as the
-    written register if it is the only one.
+    written register if the instruction writes no other.
     """
 
     def __init__(self, config):
@@ -88,7 +88,7 @@ class RvfiWrapper(wiring.Component):
         m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & other)
 
     def _faults(self, m, core, word):
-        """Connect access faults with the requested bytes."""
+        """Report failed accesses, and the bytes that they requested."""
         byte, half = (
             self._matches(word, lambda row, size=size: row.op in LOAD_OPS | STORE_OPS and row.op[1] == size)
             for size in "bh"
@@ -103,7 +103,7 @@ class RvfiWrapper(wiring.Component):
         ]
 
     def _csrs(self, m, core, word):
-        """Report the CSR access of the instruction in WB, the last one that left EX."""
+        """Report the CSR access of the instruction in WB, which is the last instruction that left EX."""
         addr, write = Signal(12), Signal()
         rdata, wdata = Signal(XLEN), Signal(XLEN)
         with m.If(core.tap_valid):
@@ -126,7 +126,7 @@ class RvfiWrapper(wiring.Component):
         ]
 
     def _bus(self, m, number, name, port):
-        """Add a memory that grants and responds in any cycle and in order, and its monitor."""
+        """Add a memory that grants and responds in any cycle and in order, and a monitor of its port."""
         waiting = Signal(range(_OUTSTANDING + 1), name=f"{name}_outstanding")
         grant_patience = Signal(range(PATIENCE + 1), init=PATIENCE, name=f"{name}_grant_patience")
         answer_patience = Signal(range(PATIENCE + 1), init=PATIENCE, name=f"{name}_answer_patience")
