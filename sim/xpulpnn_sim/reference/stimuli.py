@@ -13,24 +13,24 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 Words = npt.NDArray[np.uint32]  # a column of 32-bit words
 
 OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
-"""Address bits that select a word in a block of registers."""
+"""Number of address bits that select a word in a block of registers."""
 
 
 def near_offsets(registers: Iterable[int]) -> list[int]:
-    """Offsets of other words that differ from a register's in one bit."""
+    """Return the offsets of other words that differ from a register's offset in one bit."""
     given = set(registers)
     return sorted({offset ^ 1 << bit for offset in given for bit in OFFSET_BITS} - given)
 
 
 def lane_corners(width: int) -> list[int]:
-    """Corner values of one ``width``-bit element: 0, 1, -1, most negative, most positive, in unsigned form."""
+    """Return corner values of an element of ``width`` bits in unsigned form: 0, 1, -1, most negative, most positive."""
     sign = 1 << (width - 1)
     return [0, 1, 2 * sign - 1, sign, sign - 1]
 
 
 def corner_words(width: int) -> list[int]:
-    """Words whose ``width``-bit elements are corner cases: all elements equal, pairs of corners alternating, and one
-    element at either end of the word with zeros elsewhere."""
+    """Return words whose ``width``-bit elements are corner cases: all elements equal, two corner cases alternating, and
+    one element at either end of the word with zeros elsewhere."""
     lanes = XLEN // width
     corners = lane_corners(width)
 
@@ -43,7 +43,7 @@ def corner_words(width: int) -> list[int]:
 
 
 def random_word(rng: Random) -> int:
-    """A 32-bit word: uniform, sparse, dense or with a run of equal top bits, for carries and signs."""
+    """Return a random word that is uniform, sparse, dense, or has a run of equal top bits to provoke carries."""
     raw = rng.getrandbits(XLEN)
     match rng.randrange(4):
         case 0:
@@ -61,14 +61,14 @@ _LOW_ZEROS = 0.2
 
 
 def random_words(rng: Random, count: int) -> Words:
-    """``count`` words of :func:`random_word`, one in five shifted left, so that the lowest set bit is anywhere."""
+    """Return ``count`` words of :func:`random_word`; one in five is shifted left by a random amount."""
     words = [random_word(rng) for _ in range(count)]
     shifts = [rng.randrange(XLEN) if rng.random() < _LOW_ZEROS else 0 for _ in range(count)]
     return np.array([word << shift & WORD_MASK for word, shift in zip(words, shifts, strict=True)], dtype=np.uint32)
 
 
 def separating_words(rng: Random) -> list[int]:
-    """Words in random order in which every two bits take all four combinations of values."""
+    """Return words in random order in which every two bit positions take all four combinations of values."""
     places = [sum(1 << bit for bit in range(XLEN) if bit >> digit & 1) for digit in range((XLEN - 1).bit_length())]
     words = [value ^ flip for value in (0, *places) for flip in (0, WORD_MASK)]
     rng.shuffle(words)
@@ -76,7 +76,7 @@ def separating_words(rng: Random) -> list[int]:
 
 
 def corner_pairs(width: int) -> tuple[Words, Words]:
-    """Two columns of operands: every corner word with every uniform corner word."""
+    """Return two columns of operands that combine every corner word with every uniform corner word."""
     first = corner_words(width)
     second = corner_words(width)[:: max(1, len(first) // len(lane_corners(width)))]
     left, right = np.meshgrid(np.array(first, dtype=np.uint32), np.array(second, dtype=np.uint32))
@@ -84,7 +84,7 @@ def corner_pairs(width: int) -> tuple[Words, Words]:
 
 
 def paired_corners(width: int, rng: Random) -> tuple[Words, Words]:
-    """Two columns of operands in which every two corner cases meet in some element."""
+    """Return two columns of operands in which every two corner cases meet in some element."""
     corners, lanes = lane_corners(width), XLEN // width
     pairs = [(first, other) for first in corners for other in corners]
     pairs += rng.choices(pairs, k=-len(pairs) % lanes)
@@ -98,7 +98,8 @@ def paired_corners(width: int, rng: Random) -> tuple[Words, Words]:
 
 
 def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, Words]:
-    """Columns of ``count`` words for rs1, rs2 and rd: corner pairs of the format in random order, then random words."""
+    """Return columns of ``count`` words for rs1, rs2 and rd: corner pairs of the format in random order, then random
+    words."""
     left, right = corner_pairs(width)
     order = list(range(len(left)))
     rng.shuffle(order)
@@ -111,13 +112,12 @@ def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, 
 
 
 def element_width(insn: Insn) -> int:
-    """Width of the elements of an instruction: that of its format, or of a word."""
     return XLEN if insn.fmt is None else insn.fmt.width
 
 
 def instruction_words(insn: Insn, count: int, rng: Random) -> Words:
-    """``count`` words of the row ``insn`` with random free bits, after one with zeros and one with ones. Words that the
-    row excludes are replaced."""
+    """Return ``count`` words of an instruction: free bits are all zeros in the first, all ones in the second, then
+    random. Words that the instruction excludes are replaced."""
     fixed = int(insn.pattern.replace("-", "0"), 2)
     free = int(insn.pattern.replace("1", "0").replace("-", "1"), 2)
     words = [fixed, fixed | free] + [fixed | rng.getrandbits(XLEN) & free for _ in range(count)]

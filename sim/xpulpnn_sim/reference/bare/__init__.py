@@ -1,1 +1,1 @@
-"""Programs in assembly that own the whole machine: memory map, random instructions, blocks and handlers."""
+"""Assembly programs without a runtime: memory map, random instructions, blocks and handlers."""

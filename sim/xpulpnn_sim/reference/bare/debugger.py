@@ -1,4 +1,4 @@
-"""Programs that halted cores execute instead of a debug module."""
+"""Programs that halted cores execute in the tests, in place of those of a debug module."""
 
 from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES
 from xpulpnn.isa.machine import WORD_BYTES
@@ -7,7 +7,7 @@ from xpulpnn_sw.assembly.asm import assemble
 
 BASE, SIZE = DEBUG_BASE, DEBUG_BYTES
 HALT, EXCEPTION = BASE + 0x800, BASE + 0x808
-"""Entry addresses for halts, and for exceptions in debug mode. Below them is memory for data."""
+"""Entry addresses of debug mode after a halt and after an exception. Data is at lower addresses."""
 
 FAILING = (BASE + 0x7F0, 16)  # address and size of data with bus errors
 
@@ -50,13 +50,15 @@ STEPPING = """
     csrrs zero, dcsr, a2
     resumes: lw a2, 0x20(a0); csrrs a1, dscratch1, zero; csrrs a0, dscratch0, zero; dret
 """
-"""Steps over a few instructions, or none, and resumes; its actions must not affect the program."""
+"""A debug program that executes some instructions of the halted program one by one, or none, and resumes it. It must
+not change the results of the halted program."""
 
 
 def debugger(text: str, seed: int = 0) -> Segment:
-    """Memory instead of a debug module: a program with the label ``failed`` for exceptions, and data.
+    """Contents of the memory that stands in for the debug module: the program that runs in debug mode, and its data.
 
-    The first word of the data is ``seed``, or 1 if that is 0.
+    The program jumps to its label ``failed`` on exceptions. The first word of the data is ``seed``, or 1 if ``seed`` is
+    0.
     """
     head = "jal zero, halted\n.word 0\njal zero, failed\nhalted:\n"
     code = assemble(head + text.replace(";", "\n"), HALT).to_bytes()

@@ -1,4 +1,4 @@
-"""Draws random instructions of table rows, as assembly text."""
+"""Draws random instructions from the instruction table, as assembly text."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,11 +23,11 @@ _CORNER_CHANCE = 0.35
 _IGNORED_CHANCE = 0.1  # probability that ignored bits are set
 _SHIFT_CHANCE = 0.85  # probability that pv.rq shifts by a register of `SHIFTS`
 _KINDS, _NN_KIND = 5, 4
-"""Kinds of illegal words; one kind differs in one bit from an instruction that uses the NN-RF."""
+"""Number of ways to choose an illegal word, and the one that inverts a bit of an instruction with NN-RF operands."""
 
 
 class Group(Enum):
-    """Groups of rows with the same purpose in a program."""
+    """Groups of instructions with the same purpose in a program."""
 
     INTEGER = "integer"
     MULDIV = "multiply and divide"
@@ -56,7 +56,7 @@ ARITHMETIC = (
     Group.NARROW,
     Group.REQUANTISE,
 )
-"""Groups whose rows only change their destination."""
+"""Groups of instructions that change nothing but their destination register."""
 
 _OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
 _GROUP_OF_CLASS = {
@@ -85,7 +85,7 @@ _ARITHMETIC_GROUPS = {
 
 
 def group_of(insn: Insn) -> Group | None:
-    """The group of a row; None for rows that the generator places itself."""
+    """Return the group of an instruction; None for instructions that the generator only emits in fixed sequences."""
     if insn.mnemonic in _OWN_FORM:
         return None
     if insn.is_mac_load:
@@ -99,7 +99,7 @@ def group_of(insn: Insn) -> Group | None:
 
 
 def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
-    """Rows in random order, shuffled again when all were used, so that none stays unused for long."""
+    """Yield instructions in random order without end; each is yielded once before any is repeated."""
     while True:
         left = list(rows)
         rng.shuffle(left)
@@ -107,7 +107,7 @@ def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
 
 
 def written_fields(insn: Insn) -> tuple[str, ...]:
-    """Operand fields of written registers, including an incremented base."""
+    """Return the names of the fields of registers that an instruction writes, including a base that it increments."""
     bases = [operand.base.field.name for operand in insn.forms if operand.increment and operand.base]
     names = [
         token.field.name
@@ -119,7 +119,7 @@ def written_fields(insn: Insn) -> tuple[str, ...]:
 
 @cache
 def _ignored_bits(insn: Insn) -> int:
-    """Bits of the word that neither the pattern nor an operand uses."""
+    """Return a mask of the bits of the word that neither the pattern nor an operand uses."""
     used = insn.mask
     for token in insn.tokens:
         for low, _, width in token.field.parts:
@@ -129,7 +129,7 @@ def _ignored_bits(insn: Insn) -> int:
 
 @cache
 def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
-    """The decoder of a configuration, and its rows by key and by group."""
+    """Return the decoder of a configuration, and its instructions by key and by group."""
     rows = enabled(config.extensions, config.widths)
     groups: dict[Group, list[Insn]] = {group: [] for group in Group}
     for row in rows:
@@ -153,28 +153,26 @@ class Draw:
         self._rare = [register for register in RARE if register not in shifts]
 
     def label(self, stem: str) -> str:
-        """A new label that starts with ``stem``."""
         self._labels += 1
         return f"{stem}{self._labels}"
 
     def deal(self, *groups: Group) -> Insn:
-        """A row of one of the groups, with weights between equal and proportional to their sizes."""
+        """Return an instruction of one of the groups; the weight of a group is the square root of its size."""
         weights = [sqrt(len(self.groups[group])) for group in groups]
         return next(self._dealt[self.rng.choices(groups, weights)[0]])
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
         return self.rng.random() < probability
 
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:
-        """Draw from ``count`` registers of the pool only."""
+        """Restrict random operands to ``count`` registers within the context."""
         before, self._pool = self._pool, tuple(self.rng.sample(POOL, count))
         yield
         self._pool = before
 
     def source(self, low: int = 0, high: int = REGISTERS - 1) -> int:
-        """A register to read, often the last written one."""
+        """Return a register to read, often the one that was written last."""
         while True:
             if self.chance(_RECENT_CHANCE):
                 register = self._recent
@@ -186,7 +184,7 @@ class Draw:
                 return register
 
     def destination(self, keep: Collection[int] = (), low: int = 0, high: int = REGISTERS - 1) -> int:
-        """A register to write, none of ``keep``; one of the wider pool if the narrowed one is kept entirely."""
+        """Return a register to write that is not in ``keep``."""
         usual = [register for register in self._pool if low <= register <= high and register not in keep]
         usual = usual or [register for register in POOL if low <= register <= high and register not in keep]
         if high == REGISTERS - 1 and self.chance(_RARE_CHANCE):
@@ -207,7 +205,7 @@ class Draw:
         return not first or (first + 1 in (*POOL, *self._rare) and first + 1 not in keep)
 
     def values(self, insn: Insn, keep: Collection[int] = (), pins: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Operand values of a random instruction of the row ``insn``."""
+        """Return random operands for an instruction."""
         chosen = dict(pins or {})
         written = written_fields(insn)
         if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):
@@ -227,7 +225,8 @@ class Draw:
         return {token.field.name: chosen[token.field.name] for token in insn.tokens}
 
     def text(self, insn: Insn, values: Mapping[str, int]) -> str:
-        """The instruction in assembly, or a word if ignored bits are set."""
+        """Return the instruction in assembly, or sometimes as a data word in which bits are set that the decoder
+        ignores."""
         word = insn.encode(**values)
         ignored = _ignored_bits(insn)
         if ignored and self.chance(_IGNORED_CHANCE):
@@ -241,12 +240,12 @@ class Draw:
         return f".word 0x{word:08x}" if word & LENGTH_MASK == LENGTH_MASK else f".half 0x{word:04x}"
 
     def through_memory(self, name: str) -> list[str]:
-        """Lines after which the constant in a register is a loaded value."""
+        """Emit a store of a register and a load of the stored value into the register."""
         slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(8)}({ABI_NAMES[SP]})"
         return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 
     def constant(self, register: int, value: int) -> list[str]:
-        """Lines that load ``value`` into a register: as an immediate, through memory, or as a quotient."""
+        """Emit lines that load ``value`` into a register: as an immediate, through memory, or as a quotient."""
         name = ABI_NAMES[register]
         lines = [f"li {name}, {value}"]
         match self.rng.randrange(5):
@@ -260,18 +259,19 @@ class Draw:
         return lines
 
     def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
-        """A random instruction that only changes its destination."""
+        """Return a random instruction that changes nothing but its destination register."""
         insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)
         return self.text(insn, self.values(insn, keep))
 
     def requantised(self, without: float = 0.5) -> tuple[str, ...]:
-        """A requantisation, whose result is still pending at the next instruction; none with some probability."""
+        """Return a random requantisation, whose result is pending when the next instruction needs it, or nothing with
+        the probability ``without``."""
         if not self.groups[Group.REQUANTISE] or self.chance(without):
             return ()
         return (self.arithmetic(group=Group.REQUANTISE),)
 
     def illegal(self) -> str:
-        """A word that no row of the configuration matches, often one bit away from an instruction."""
+        """Return a word that is illegal in the configuration, often one bit away from an instruction."""
         while True:
             kind = self.rng.randrange(_KINDS)
             if kind == 0:

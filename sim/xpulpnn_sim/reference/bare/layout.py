@@ -1,6 +1,6 @@
 """Memory map and register roles of the bare programs.
 
-A program owns the whole machine: vector tables, handlers and code in one block, data in another, and a page at address
+A program uses the whole machine: vector tables, handlers and code in one block, data in another, and a page at address
 0 for accesses whose base is x0.
 """
 
@@ -9,7 +9,7 @@ from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 SECOND_TABLE = TEXT_BASE + 0x100  # second vector table, for programs that write mtvec
 LOW_BASE, LOW_SIZE = 0, 0x1000
 FAR, FAR_SIZE = (0x55555000, 0xAAAAA000, 0xE3FFF000), 0x1000
-"""Base addresses of further memory: each address bit is 0 in one and 1 in another."""
+"""Base addresses and size of three further memories. Every address bit is 0 in one base address and 1 in another."""
 
 DATA_SIZE = 0x8000
 WINDOW = DATA_BASE + 0x2000  # where masked base registers point: this address plus at most `WINDOW_MASK`
@@ -17,22 +17,24 @@ WINDOW_MASK = 0xFF  # small, so that accesses collide, and odd, so that they are
 FRAME = DATA_BASE + 0x5000  # value of sp
 SLOTS = 0x180  # offset from sp of words through which constants become loaded values
 SAVE_AREA, SAVE_LIMIT = DATA_BASE + 0x6000, DATA_BASE + 0x6400
-"""Address where handlers save registers; nested interrupts stop at the limit."""
+"""Address where handlers save registers, and the address up to which interrupts may nest."""
 SIGNATURE = DATA_BASE + 0x7000
 TOHOST = DATA_BASE + 0x7F00
 UNFETCHED = (DATA_BASE + 0x7C00, 0x100)
-"""Address and size of words that programs try to execute, with bus errors."""
+"""Address and size of words that programs try to execute and that cannot be fetched."""
 FAILING = (WINDOW + 0x58, 8)  # words with bus errors that random accesses hit sometimes
 FAR_FAILING = tuple((base + FAR_SIZE - 0x40, 0x40) for base in FAR)  # last words of the further memory, with bus errors
 BUS_ERRORS = (UNFETCHED, FAILING, *FAR_FAILING)
 RA, SP, MASK, BASE, LINK = 1, 2, 3, 4, 5
-"""Return address, frame, window mask and window base (both constant), second return address."""
+"""Numbers of the registers for the return address, the stack frame, the constant mask and base of the window, and a
+second return address."""
 SCRATCH = 6  # address or count for the next instruction; no random instruction writes it
 COUNTER, SHORT_COUNTER = 7, 15  # counters of branch loops; compressed branches reach the second
 SAVE, HANDLER = 30, 31  # pointer to the save area, never touched outside handlers; work register of the handlers
 POOL = tuple(range(8, 15))
-"""Registers of the random instructions: few, for many dependences, and within reach of compressed forms."""
+"""Registers of random instructions: only a few, so that there are many dependences, and all encodable in compressed
+instructions."""
 RARE = tuple(range(16, 30))  # registers used sometimes
 SHIFTS = {8: 16, 4: 17, 2: 18}
-"""Registers by width of results with a shift after which many words are in range, in programs of cores that requantise;
-no random instruction writes them."""
+"""Registers that hold the shift of requantisations, by the width of the results. With these shifts many results are in
+range. No random instruction writes these registers."""

@@ -27,7 +27,7 @@ _GLOBAL_CODE, _GLOBAL_ABSOLUTE, _ABSOLUTE = 0x12, 0x10, 0xFFF1
 
 
 def elf_bytes(executable: Executable) -> bytes:
-    """The ELF file with all segments of the program, a section with its code, and all symbols."""
+    """Return an ELF file with all segments and symbols of the program, and a section with its code."""
     functions = {function.name: function.size for function in executable.functions}
     first = _HEADER.size + _SEGMENT.size * len(executable.segments)
     content, segments, text = b"", b"", (0, 0, 0)
@@ -66,7 +66,8 @@ _NEST = f"""
     addi t5, t5, {_LEVEL}; li t6, 0x{layout.SAVE_LIMIT:x}; bgeu t5, t6, full
     csrrsi zero, mstatus, 8; addi s0, s0, 1; add s1, s1, s0; ecall
     full: csrrci zero, mstatus, 8; addi t5, t5, -{_LEVEL}"""
-"""Part of the longer handler that enables interrupts, unless the save area is full, and raises an exception."""
+"""Part of the longer interrupt handler that enables interrupts, unless the save area is full, and raises an
+exception."""
 _WORK = (8, 9)  # registers that the longer handler saves and uses
 
 _EXCEPTION = """
@@ -88,8 +89,9 @@ direct:
     lw t6, 4(t5); lw t1, 0(t5)
 interrupt:
 """
-"""Skips the instruction that trapped, or continues at t1 with mepc in mscratch if it could not be fetched; an interrupt
-in direct mode continues with its handler. ``watch`` stands for reads of CSRs."""
+"""An exception handler that skips the instruction that trapped. If the instruction could not be fetched, it copies mepc
+to mscratch and continues at the address in t1. Interrupts in direct mode arrive here too and are passed to their
+handler. ``watch`` stands for reads of CSRs."""
 _WATCHED = ("mstatus", "minstret")
 _QUICK = "quick: sw t6, 4(t5); csrrs t6, mcause, zero; lw t6, 4(t5); mret"
 
@@ -106,7 +108,7 @@ class Handlers:
     exception: str = _EXCEPTION  # exception handler, from the label `exception` to the label `interrupt`
 
     def text(self, start: str) -> str:
-        """Both vector tables, the entry that jumps to ``start``, and the handlers."""
+        """Return the assembly of both vector tables, the entry that jumps to ``start``, and the handlers."""
         table = ["jal zero, exception", *(slot.replace("j ", "jal zero, ") for slot in self.slots)]
         lines = [*table, f"_start: jal zero, {start}", *[".word 0"] * (_TABLE_WORDS - 1), *table]
         names = (*_WATCHED, *(_LOOP_CSRS if self.watches_loops else ()))
@@ -126,7 +128,7 @@ class Handlers:
 
 
 def _with_saved_csrs(csrs: Sequence[str], first: int, text: str) -> list[str]:
-    """The lines of ``text``, with CSRs saved before and restored after them."""
+    """Emit ``text`` between lines that save CSRs in memory and lines that restore them."""
     slots = {name: f"{first + WORD_BYTES * index}(t5)" for index, name in enumerate(csrs)}
     saving = [line for name, slot in slots.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {slot}")]
     restoring = [line for name, slot in slots.items() for line in (f"lw t6, {slot}", f"csrrw zero, {name}, t6")]
@@ -143,7 +145,7 @@ def _filler(draw: Draw) -> str:
 
 
 def random_handlers(draw: Draw) -> Handlers:
-    """Random handlers, with hardware loops if the configuration has them."""
+    """Return random handlers; some use hardware loops if the configuration has them."""
     rng = draw.rng
     slots = tuple(rng.choice(("j interrupt", "j interrupt", "j quick", "mret")) for _ in range(VECTORS - 1))
     filler = tuple(_filler(draw) for _ in range(rng.choice((0, 0, 1, 3))))
@@ -154,12 +156,11 @@ _LONG = ("li ", "la ")  # pseudo-instructions that may expand to two instruction
 
 
 def is_label(line: str) -> bool:
-    """Return whether a line is only a label."""
     return line.endswith(":")
 
 
 def statement(line: str) -> str:
-    """A line without its label."""
+    """Remove the label at the start of a line of assembly."""
     label, colon, rest = line.partition(": ")
     return rest if colon and " " not in label else line
 
@@ -170,8 +171,9 @@ def _bytes(line: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProgramBlock:
-    """Assembly lines around child blocks. When a block is removed, or replaced by its children, the rest is still a
-    program, though with other behaviour: targets are labels in the head or tail of the block or of an enclosing one."""
+    """Assembly lines around child blocks. When a block is removed, or replaced by its children, the rest still
+    assembles, though it behaves differently: jumps go to labels in the head or tail of the same block or of an
+    enclosing one."""
 
     kind: str  # intent of the generator, a comment in the listing
     head: tuple[str, ...] = ()  # lines before the children
@@ -179,7 +181,6 @@ class ProgramBlock:
     tail: tuple[str, ...] = ()  # lines after the children
 
     def lines(self) -> Iterator[str]:
-        """All lines in order."""
         yield from self.head
         for child in self.children:
             yield from child.lines()
@@ -187,22 +188,21 @@ class ProgramBlock:
 
 
 def block_of(kind: str, text: str) -> ProgramBlock:
-    """A block of the instructions of a text, separated by line ends or semicolons."""
+    """Split a text at line ends and semicolons into the instructions of a block."""
     return ProgramBlock(kind, tuple(filter(None, map(str.strip, text.replace("\n", ";").split(";")))))
 
 
 def indented(lines: Iterable[str]) -> list[str]:
-    """Indent all lines except labels."""
     return [f"{'' if is_label(line) else '    '}{line.strip()}" for line in lines]
 
 
 def total_bytes(blocks: tuple[ProgramBlock, ...]) -> int:
-    """Upper bound of the bytes of several blocks."""
+    """Return an upper bound of the bytes of the assembled blocks."""
     return sum(_bytes(line) for block in blocks for line in block.lines())
 
 
 def count_statements(blocks: Iterable[ProgramBlock]) -> int:
-    """Number of lines that are not labels."""
+    """Return the number of lines that are not labels."""
     return sum(not is_label(line) for block in blocks for line in block.lines())
 
 
@@ -212,7 +212,7 @@ CONSTANTS = (
     (layout.MASK, layout.WINDOW_MASK),
     (layout.BASE, layout.WINDOW),
 )
-"""Registers with initial values."""
+"""Registers and their initial values."""
 _PADDING = 64  # bytes after the code for prefetches
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
@@ -220,7 +220,8 @@ _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 def random_executable(
     name: str, code: Assembled, *, tohost: int, functions: Iterable[str], data: Sequence[Segment], text: int = TEXT_BASE
 ) -> Executable:
-    """A memory image with code from ``text`` on and data; each function ends at the next one."""
+    """Return an executable with ``code`` at the address ``text`` and data segments; each function ends where the next
+    one starts."""
     image = code.to_bytes()
     symbols = {**code.labels, "tohost": tohost}
     segments = [Segment(text, image, len(image) + _PADDING), *data]
@@ -235,7 +236,6 @@ def random_executable(
 
 
 def names_of(functions: Iterable[ProgramBlock]) -> set[str]:
-    """Labels of functions that a program may call."""
     return {line[:-1] for block in functions for line in block.head[:1] if is_label(line)}
 
 
@@ -243,7 +243,7 @@ RETURN = f"jalr zero, 0({ABI_NAMES[layout.RA]})"  # the last line of a function
 
 
 class BareProgram(ABC):
-    """A program in assembly that owns the whole machine."""
+    """A program in assembly that runs without a runtime."""
 
     __slots__ = ()
 
@@ -253,14 +253,14 @@ class BareProgram(ABC):
 
     @abstractmethod
     def executable(self) -> Executable:
-        """The memory image with the symbols of the text."""
+        """Return the program as an executable."""
 
     def listing(self, heading: Sequence[str] = ()) -> str:
-        """The text with ``heading`` as comments, and indented except for labels."""
+        """Return the assembly with ``heading`` as comments, and indented except for labels."""
         return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"
 
     def assembled(self) -> Assembled:
-        """The words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
+        """Return the words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
         return assemble(self.text(), TEXT_BASE)
 
 

@@ -1,4 +1,4 @@
-"""Directed programs of access faults, and of code and data far from where programs lie."""
+"""Directed programs of access faults, and of code and data at distant addresses."""
 
 from itertools import permutations
 
@@ -8,9 +8,9 @@ from xpulpnn_sim.reference.bare.program import Handlers
 from xpulpnn_sim.reference.directed.case import HANDLERS, Directed, directed, programs
 
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0x554, 0x2A8, 0xA58), strict=True))
-"""Address of the routine."""
+"""Addresses to which the routine is copied."""
 _FAULTS = tuple(base + offset for (base, _), offset in zip(FAR_FAILING, (0x14, 0x28, 0x3C), strict=True))
-"""Address that it cannot access."""
+"""Addresses with bus errors, one for each copy of the routine, which loads from there."""
 
 _UPPER = 0x12345
 _ROUTINE = f"""auipc a0, 0
@@ -32,12 +32,12 @@ _ROUTINE = f"""auipc a0, 0
     jalr zero, 0(ra)"""
 _RESULTS = ("a0!", "t1!", "a2!", "a6!", "a3!", "a4!", "s5!", "s6!", "s8!", "a5!", "a7!", "s7!")
 _DISTANCES = (1, 12, 34, (_UPPER << 12) + 38, 50, 54, 46, 58, 82)
-"""Offsets of the results up to s8 from the start of the routine."""
+"""Expected values of a0 to s8, as offsets from the start of the routine."""
 _COUNT, _FIRST_HALF = 15, 0x0517  # what the routine has counted, and its first half word
 
 
 def _visit(start: int, fault: int) -> str:
-    """Lines that copy the routine, run it there and store its results."""
+    """Emit lines that copy the routine to ``start``, run it there and check its results."""
     values = (*((start + distance) & WORD_MASK for distance in _DISTANCES), _COUNT, _FIRST_HALF, fault)
     return f"""
     li s4, 0x{start:x}; li s7, 0x{fault:x}
@@ -50,17 +50,18 @@ def _visit(start: int, fault: int) -> str:
 
 
 _PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4), strict=True))
-"""Addresses of the bodies of loops."""
+"""Addresses of the bodies of hardware loops."""
 
 
 def _shared_end(first: int, second: int) -> str:
-    """Lines that make the body of loop 0 begin at one address and that of loop 1 at another, and run both."""
+    """Emit lines that run two nested hardware loops with a common end; their bodies begin at ``first`` and
+    ``second``."""
     starts = f"li a3, 0x{first:x}; csrrw zero, lpstart0, a3; li a3, 0x{second:x}; csrrw zero, lpstart1, a3"
     return f"{starts}; jal ra, 2f; jal ra, 3f; "
 
 
 def _pointed(start: int) -> str:
-    """A line that moves a pointer from there on by two words."""
+    """Emit two Mac&Loads that increment a pointer from ``start`` by a word each."""
     moves = "; ".join(f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16))
     return f"li a0, 0x{start:x}; {moves} => a0! {start + 2 * WORD_BYTES}\n"
 
@@ -104,14 +105,15 @@ exception:
     csrrw zero, mepc, s8; mret
 interrupt:
 """
-"""Puts the state at the trap into s5 to s10 and goes to s8, wherever the trap was."""
+"""An exception handler that saves the state in s5 to s10 and continues at the address in s8."""
 
 _PASSES = 8
 _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
 def _behind(head: str, text: str, loops: str = "") -> Directed:
-    """``text`` right behind an access that fails, where it must do nothing, whenever the memory says so."""
+    """Return a program with ``text`` right after a load that fails. The instructions of ``text`` must have no effect,
+    however late the memory reports the error."""
     # interrupts were on: MPIE, not MIE, and MPP as always; while the division computes, all is fetched
     return directed(
         f"access faults: {head}",

@@ -15,7 +15,6 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 
 def _counted(word: int) -> int:
-    """Sum of the positions of the first and the last set bit of ``word`` and of their number."""
     ones = [place for place in range(XLEN) if word >> place & 1]
     return (ones[0] + ones[-1] if ones else 2 * XLEN) + len(ones)
 
@@ -26,7 +25,7 @@ _ONE_BIT_WORDS = tuple(
 
 
 def _counts(register: str) -> str:
-    """Lines that add the counts of a register to a5; other results are checked where they retire."""
+    """Emit p.ff1, p.fl1 and p.cnt of a register and add their results to a5; then emit p.clb."""
     added = "; ".join(f"p.{name} a2, {register}; add a5, a5, a2" for name in ("ff1", "fl1", "cnt"))
     return f"{added}; p.clb a2, {register}"
 
@@ -50,7 +49,7 @@ _REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
 
 
 def _retention(name: str, first: int) -> str:
-    """Lines that write a word, its complement and a loaded word to a register, and read it each time."""
+    """Emit lines that write a constant, its complement and a loaded word to a register and read it after each."""
     low = f"{WORD_BYTES * first}(zero)"
     values = (f"li {name}, {_WORD}", f"xori {name}, {name}, -1", f"sw {name}, {low}", f"lw {name}, {low}")
     return "; ".join(f"{value}; addi {name}, {name}, 0" for value in values)
@@ -102,7 +101,7 @@ _ROUNDS = 24
 
 
 def _rows(preset: str, *groups: Group) -> Iterable[str]:
-    """Instructions of all arithmetic rows of these groups in a configuration."""
+    """Yield an instruction of every row of the instruction table that is in one of these groups."""
     config = PRESETS[preset]
     draw = Draw(Random(1), config)
 
@@ -116,7 +115,8 @@ def _rows(preset: str, *groups: Group) -> Iterable[str]:
 
 
 def _repeated(head: str, rows: Iterable[str]) -> str:
-    """Program of a table that executes all rows several times, with other words in a0 and a1 each time."""
+    """Return the text of a program that executes the instructions several times, each time with new words in a0 and
+    a1."""
     return f"""
 == operands: {head}
     li s4, 0x2b7e1517; li s5, 1664525; li s3, {_ROUNDS}
@@ -137,7 +137,7 @@ _SHIFTING = [
 
 
 def _shifted(places: int) -> str:
-    """Lines of all products that are shifted by so many places."""
+    """Emit all multiplications whose product is shifted, each with a shift by ``places``."""
     products = "; ".join(f"{name} a2, a0, a1, {places}" for name in _SHIFTING)
     return f"p.ror a0, a0, a1; {products}; add a1, a1, a2"
 
@@ -174,7 +174,8 @@ _SP = ABI_NAMES[2]
 
 
 def _all_forms(name: str) -> str:
-    """Lines of all forms whose field can be any register but x0; the last one brings back what is in the slot."""
+    """Emit every compressed instruction with an unrestricted register field, for the register ``name``. At the end the
+    register has its first value again, which a stack slot holds meanwhile."""
     if name == _SP:
         return f"c.swsp {name}, {_SLOT}({_SP}); c.lwsp {name}, {_SLOT}({_SP})"
     return f"""
@@ -207,7 +208,7 @@ _RESERVED_WORDS = {
     "floating point": (0x2000, 0x6000, 0xA000, 0xE000, 0x2002, 0x6002, 0xA002, 0xE002),
     "the fifth group of quadrant 0": (0x8000, 0x9C7C),
 }
-"""16-bit words that are no instructions of RV32IMC, by what they would be."""
+"""16-bit words that are illegal in RV32IMC, grouped by the reason why they are."""
 
 _WORDS = [word for words in _RESERVED_WORDS.values() for word in words]
 _TRAPS = (f".half 0x{word:x}; csrrs a1, mcause, zero; add a0, a0, a1; csrrwi zero, mcause, 0\n" for word in _WORDS)

@@ -1,9 +1,10 @@
-"""Directed programs and their notation.
+"""Directed programs and the notation of their instructions and expected results.
 
-A line is one case: instructions, and after ``=>`` registers with their expected values at the end of the program:
-``sra a4, a0, a1 => a4 -1``. With ``a4!`` the register is stored at once and may be used again. Lines without results
-prepare a case; those that start with ``#`` are comments. The head of a program is ``NAME [NEEDS]``: fields of the
-configuration that must be true, and ``interrupts`` if they may occur. In a table it follows ``==``.
+In each line instructions are followed by ``=>`` and the values that registers must have at the end of the program:
+``sra a4, a0, a1 => a4 -1``. With ``a4!`` the register is stored at once and may be used again. A line without results
+prepares the next ones; a line that starts with ``#`` is a comment. The head of a program is ``NAME [NEEDS]``: fields of
+the configuration that must be true, and ``interrupts`` if they may occur. In a table of programs ``==`` precedes each
+head.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +22,8 @@ _DISABLE = ("csrrci zero, mstatus, 8",)
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """A program that stores its results, with its expected results. The usual handler skips instructions that trap, so
-    that `mcause` and `mepc` hold the cause afterwards."""
+    """A program that stores its results, with its expected results. The default exception handler skips instructions
+    that trap, so that `mcause` and `mepc` hold the cause and the address afterwards."""
 
     name: str  # group and content
     lines: tuple[str, ...]  # after the usual prologue
@@ -33,17 +34,15 @@ class Directed:
     first: tuple[str, ...]  # lines before any register is written
 
     def program(self) -> RandomProgram:
-        """The program for simulators."""
         enable, disable = (_ENABLE, _DISABLE) if self.interrupts else ((), ())
         body = (f"li s11, 0x{SIGNATURE:x}", *enable, *self.lines, *disable)
         return RandomProgram((ProgramBlock(self.name, body),), (), self.handlers, None, self.name, self.first)
 
     def runs_on(self, config: CoreConfig) -> bool:
-        """Return whether the configuration has everything that the program needs."""
         return all(getattr(config, name) for name in self.needs)
 
     def problems(self, read: Callable[[int, int], bytes]) -> list[str]:
-        """Reports of wrong results in the memory of a finished run."""
+        """Return a message for each wrong result in the memory of a finished run."""
         content = read(SIGNATURE, WORD_BYTES * len(self.expected))
         words = [int.from_bytes(content[at : at + WORD_BYTES], "little") for at in range(0, len(content), WORD_BYTES)]
         return [
@@ -54,7 +53,7 @@ class Directed:
 
 
 def directed(head: str, text: str, *, handlers: Handlers = HANDLERS, first: Sequence[str] = ()) -> Directed:
-    """The program of a head and its lines."""
+    """Build a program from its head and its lines in the notation of this module."""
     lines: list[str] = []
     final: dict[str, int] = {}
     expected: list[int] = []
@@ -84,13 +83,13 @@ def directed(head: str, text: str, *, handlers: Handlers = HANDLERS, first: Sequ
 
 
 def programs(table: str) -> tuple[Directed, ...]:
-    """The programs of a table."""
+    """Build all programs of a table, in which ``==`` precedes each head."""
     parts = (part.partition("\n") for part in table.split("\n== ")[1:])
     return tuple(directed(head, text) for head, _, text in parts)
 
 
 def words_at(address: int, words: Sequence[int]) -> str:
-    """Lines that store ``words`` from ``address`` on, using t1 and t2."""
+    """Emit lines that store ``words`` from ``address`` on and overwrite t1 and t2."""
     lines = [f"li t1, 0x{address:x}"]
     for at, word in enumerate(words):
         lines += [f"li t2, 0x{word & WORD_MASK:x}", f"sw t2, {WORD_BYTES * at}(t1)"]

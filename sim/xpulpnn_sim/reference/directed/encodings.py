@@ -1,4 +1,5 @@
-"""Directed programs of the words of instructions: every fixed bit of each, and every register in each field."""
+"""Directed programs of instruction words: illegal words that differ in one bit from an instruction, and instructions
+with every register in every register field."""
 
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ _MAC_LOAD = 0x77  # opcode of most Mac&Loads
 
 
 def _illegal() -> dict[int, None]:
-    """Words that differ in one bit from an instruction and are none."""
+    """Return all illegal words that differ in one fixed bit from an instruction."""
     decoder = Decoder(INSNS)
     words: dict[int, None] = {}
     for row in INSNS:
@@ -31,7 +32,7 @@ exception:
     mret
 interrupt:
 """
-"""Counts in s1 what has trapped."""
+"""An exception handler that counts exceptions in s1 and skips the instruction that trapped."""
 
 
 def _trapping(head: str, words: list[int]) -> Directed:
@@ -46,14 +47,15 @@ _OTHERS = [word for word in _ILLEGAL if word & 0x7F != _MAC_LOAD]
 
 
 def _turns() -> Iterator[tuple[str, str, str]]:
-    """A pointer, a result and a third register; each register is each of them once."""
+    """Yield triples of registers for a pointer, a result and a third operand; every register is each of them once."""
     names = ABI_NAMES[1:]
     for at, pointer in enumerate(names):
         yield pointer, names[(at + 10) % len(names)], names[(at + 21) % len(names)]
 
 
 def _every_register(*forms: str) -> str:
-    """Lines of instructions with all registers; at last the pointer is read, and the third one is 4 at first."""
+    """Emit the instructions ``forms`` for every triple of registers. The pointer is read after them, and the third
+    operand holds 4 before them."""
     lines = [
         f"li {p}, 0x{WINDOW:x}; li {s}, 4; {'; '.join(forms).format(p=p, d=d, s=s)}; sub {d}, {p}, {s}\n"
         for p, d, s in _turns()

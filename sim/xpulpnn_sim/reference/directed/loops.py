@@ -17,11 +17,12 @@ _SETUPS = {
     "csr": """la t1, {start}; csrrw zero, lpstart{number}, t1; la t1, {end}; csrrw zero, lpend{number}, t1
     li t1, {count}; csrrw zero, lpcount{number}, t1""",
 }
-"""Ways to set up a loop."""
+"""Instructions that set up a hardware loop, by name."""
 
 
 def _lengths(way: str, number: int) -> str:
-    """Every body length with every count, and with compressed instructions, as a program of a table."""
+    """Return a program whose loops have every body length and every count, with compressed and with 32-bit
+    instructions."""
     lines = [f"\n== hardware loops: {way}, loop {number} [xpulpv2]"]
     for serial, (body, count, step) in enumerate(product(_BODIES, _COUNTS, _STEPS), 1):
         start, end = f"s{serial}x", f"e{serial}x"
@@ -32,8 +33,8 @@ def _lengths(way: str, number: int) -> str:
     return "\n".join(lines)
 
 
-def _given_up(number: int) -> str:
-    """Lines of loops that end otherwise after all: what decides comes right before their last instruction."""
+def _changed_before_end(number: int) -> str:
+    """Emit loops whose count, start or end is changed by the instruction right before their last one."""
     return f"""
     lp.setupi {number}, 9, 1f
     c.addi a0, 1; lp.counti {number}, 1
@@ -64,7 +65,8 @@ def _given_up(number: int) -> str:
 
 
 def _bits(number: int) -> str:
-    """Each bit of a count, and ends that differ in one bit from an address that is executed."""
+    """Return a program that sets each bit of a loop count, and loop ends that differ in one bit from an executed
+    address."""
     # a loop leaves its body with a count of 0. An access that fails at the end gives its pass back
     # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
     return f"""
@@ -90,8 +92,9 @@ def _bits(number: int) -> str:
         6:"""
 
 
-def _late(number: int) -> str:
-    """Lines of loops whose last instruction counts when it leaves EX, alone, behind another and behind an inner end."""
+def _branch_or_csr_last(number: int) -> str:
+    """Emit loops whose last instruction is a branch or reads the loop count: single loops, successive and nested
+    ones."""
     return f"""
     li a0, 0; lp.setupi {number}, 5, 1f
     1: csrrs a0, lpcount{number}, zero => a0! 1
@@ -180,7 +183,7 @@ PROGRAMS = programs(f"""
     12: addi s8, s8, 16; jalr zero, 0(ra) => s8 17
     13: csrrs s9, lpcount0, zero => s9 4
 == hardware loops: branches and CSR accesses at the end, either loop [xpulpv2]
-    {"".join(map(_late, (0, 1)))}
+    {"".join(map(_branch_or_csr_last, (0, 1)))}
 == hardware loops: loads, stores, divisions and compressed instructions at the end [xpulpv2]
     li t1, 0x{WINDOW:x}; li a0, 0
     lp.setupi 0, 6, 1f
@@ -207,7 +210,7 @@ PROGRAMS = programs(f"""
     4: csrrs a3, lpcount0, zero => a3 1
 == hardware loops: start, count or end set right before the last instruction, by CSR writes too [xpulpv2]
     li a0, 0; li a1, 0
-    {_given_up(0)}
-    {_given_up(1)}
+    {_changed_before_end(0)}
+    {_changed_before_end(1)}
     => a0 {2 * (6 + 2 + 6 + 2)}, a1 {2 * 3 * 7}
 """)

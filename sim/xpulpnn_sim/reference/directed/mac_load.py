@@ -1,4 +1,4 @@
-"""Directed programs of dot products and of every form of Mac&Load: dependences that the pipeline must not show."""
+"""Directed programs of dot products and Mac&Load instructions: results despite dependences in the pipeline."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from xpulpnn_sim.reference.directed.case import programs, words_at
 WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  # Arbitrary words
 _FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
 _SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
-"""Suffixes of widths, and of whether weights and activations are signed."""
+"""Whether weights and activations are signed, by the suffix of the mnemonic."""
 ROWS = [(f"{name}.{letter}", width, signs) for width, letter in _FORMATS.items() for name, signs in _SIGNS.items()]
 
 
@@ -21,37 +21,37 @@ def _elements(word: int, width: int, *, signed: bool) -> list[int]:
 def dot(
     first: int, second: int, width: int, first_signed: bool, second_signed: bool, narrow: tuple[int, int] | None = None
 ) -> int:
-    """Sum of the products of the elements, not cut to a word; ``narrow``: bits of an element of the first word, and the
-    slice of it that is multiplied."""
+    """Return the sum of the products of the elements, not truncated to a word. ``narrow`` gives the width of the
+    elements of the first word and the number of the slice that is multiplied."""
     bits, part = narrow or (width, 0)
     seconds = _elements(second, width, signed=second_signed)
     firsts = _elements(first, bits, signed=first_signed)[part * len(seconds) : (part + 1) * len(seconds)]
     return sum(a * b for a, b in zip(firsts, seconds, strict=True))
 
 
-def sup(weight: int, activation: int, width: int = 8) -> int:
-    """Signed weight, unsigned activation."""
+def dot_sup(weight: int, activation: int, width: int = 8) -> int:
+    """Return the dot product of signed weights and unsigned activations."""
     return dot(weight, activation, width, True, False)
 
 
 _DATA = f"{words_at(WINDOW, WORDS)}; li t1, 0x{WINDOW:x}"
 FILL = f"{_DATA}; " + "; ".join(f"pv.mlsdotup.b zero, (t1!), {entry}" for entry in (8, 9, 16, 18, 20, 22))
-"""NN[0] to NN[5] are the first six words; t1 points to the seventh."""
+"""Instructions that load the first six words into NN[0] to NN[5]; then t1 points to the seventh word."""
 
-_SAME_TOTAL = sum(sup(weight, WORDS[0]) for weight in (WORDS[2], *WORDS[6:10]))
-_FIRST, _SECOND, _THIRD = sup(WORDS[2], WORDS[0], 4), sup(WORDS[3], WORDS[6], 4), sup(WORDS[3], WORDS[7], 4)
+_SAME_TOTAL = sum(dot_sup(weight, WORDS[0]) for weight in (WORDS[2], *WORDS[6:10]))
+_FIRST, _SECOND, _THIRD = dot_sup(WORDS[2], WORDS[0], 4), dot_sup(WORDS[3], WORDS[6], 4), dot_sup(WORDS[3], WORDS[7], 4)
 _MISALIGNED = (WORDS[6] >> 16 | WORDS[7] << 16) & WORD_MASK
 
-_SUM_1 = sup(WORDS[0], 0x01020304)
-_SUM_2 = _SUM_1 + sup(WORDS[1], _SUM_1 & WORD_MASK)
-_SUM_3 = _SUM_2 + sup(WORDS[2], WINDOW + 12)
+_SUM_1 = dot_sup(WORDS[0], 0x01020304)
+_SUM_2 = _SUM_1 + dot_sup(WORDS[1], _SUM_1 & WORD_MASK)
+_SUM_3 = _SUM_2 + dot_sup(WORDS[2], WINDOW + 12)
 
 
 def _in_a_loop() -> str:
-    """The inner loop of a MatMul, interrupted anywhere: nothing is lost."""
+    """Return a program with a loop of a single Mac&Load; interrupts may occur at any point."""
     rounds = 64
     words = [(0x61C88647 * (number + 7)) & WORD_MASK for number in range(rounds + 6)]
-    total = sum(sup(words[number + 2], words[0]) for number in range(rounds))
+    total = sum(dot_sup(words[number + 2], words[0]) for number in range(rounds))
     # beyond the words that fail
     begin = FAILING[0] + FAILING[1]
     return f"""
@@ -97,14 +97,14 @@ _MAC_LOAD = f"""
     {FILL}
     {words_at(0, (0x01020304,))}
     li t1, 0x{WINDOW + 24:x}
-    mv a0, t1; pv.mlsdotsup.b a0, (a0!), 16; sub a1, a0, t1 => a1 {sup(WORDS[2], WORDS[0])}
+    mv a0, t1; pv.mlsdotsup.b a0, (a0!), 16; sub a1, a0, t1 => a1 {dot_sup(WORDS[2], WORDS[0])}
     pv.mlsdotsup.b zero, (zero!), 16; mv a2, zero => a2 0
     li a3, 0; pv.mlsdotup.b a3, (t1!), 0 => a3 {dot(0x01020304, WORDS[0], 8, False, False)}
     addi t1, t1, 2; pv.mlsdotup.b zero, (t1!), 16; sub a4, t1, tp => a4 30
     li a5, 0; pv.mlsdotup.b a5, (t1!), 0 => a5 {dot(_MISALIGNED, WORDS[0], 8, False, False)}
 == Mac&Load: results used by loads, stores, branches and divisions [mac_load_nn]
     {FILL}
-    li a0, 0; pv.mlsdotsup.b a0, (t1!), 0 => a0! {sup(WORDS[2], WORDS[0])}
+    li a0, 0; pv.mlsdotsup.b a0, (t1!), 0 => a0! {dot_sup(WORDS[2], WORDS[0])}
     li a0, 0; pv.mlsdotsup.b a0, (t1!), 16; lw a1, 0(t1) => a1! {WORDS[7]}
     pv.mlsdotsup.b zero, (t1!), 16; p.lw a2, 4(t1!) => a2! {WORDS[8]}
     li a3, 5; li a4, 0x{WORD_MASK:x}; lw a5, -4(t1)
@@ -123,11 +123,12 @@ _MAC_LOAD = f"""
 
 
 def _sums(selectors: Iterable[tuple[int, int]], entries: list[int], words: Sequence[int], number: int) -> list[int]:
-    """``number`` sums of products, each by the number of its sum and its selector; loads take ``words`` in order."""
+    """Accumulate ``number`` sums; ``selectors`` holds the number of the sum and the selector of each Mac&Load. Each
+    load into the NN-RF takes the next of ``words``."""
     sums, coming = [0] * number, iter(words)
     for total, selector in selectors:
         activation, weight = selector % 2, 2 + selector // 2 % 4
-        sums[total] += sup(entries[weight], entries[activation])
+        sums[total] += dot_sup(entries[weight], entries[activation])
         if selector >= 24:
             entries[1 - activation] = next(coming)
         elif selector >= 16:
@@ -146,7 +147,7 @@ _FIRST_PRODUCTS = "\n".join(
     f"pv.sdotsp.b a0, a0, t1; pv.mldot{suffix} a0, (t1!), 7 => a0! {dot(WORDS[5], WORDS[1], width, *signs)}"
     for suffix, width, signs in ROWS
 )
-_ONCE, _AGAIN = sup(WORDS[2], WORDS[0]), sup(WORDS[6], WORDS[0])
+_ONCE, _AGAIN = dot_sup(WORDS[2], WORDS[0]), dot_sup(WORDS[6], WORDS[0])
 _TURN = (24, 17, 25, 18, 29, 22)  # selectors of one turn
 
 
@@ -155,7 +156,8 @@ def _turn(mnemonic: str) -> str:
 
 
 def _block() -> str:
-    """The loop of a 4x2 block with its first turn peeled, interrupted anywhere: no loads but those of the products."""
+    """Return a program with a loop of six Mac&Loads whose first iteration is peeled; interrupts may occur at any
+    point."""
     rounds = 16
     words = [(0x61C8_8647 * (number + 5)) & WORD_MASK for number in range(8 * rounds + 8)]
     sums = _sums([*enumerate(_TURN)] * (rounds + 1), [words[0], 0, *words[1:5]], words[5:], len(_TURN))
@@ -199,10 +201,10 @@ _FORMS = f"""
     pv.mldotsup.b a0, (t1!), 16; pv.mlsdotsup.b a0, (t1!), 0 => a0 {_ONCE + _AGAIN}
     lw a1, 0(tp); pv.mldotsup.b a1, (t1!), 0 => a1 {_AGAIN}
     pv.mldotsup.b a2, (t1!), 8; lw a2, 4(tp) => a2 {WORDS[1]}
-    addi a3, t1, 0; pv.mldotsup.b a3, (a3!), 8 => a3 {sup(WORDS[6], WORDS[7])}
+    addi a3, t1, 0; pv.mldotsup.b a3, (a3!), 8 => a3 {dot_sup(WORDS[6], WORDS[7])}
     li a4, 5; li a5, 0x{_FAILS:x}; pv.mldotsup.b a4, (a5!), 16 => a4 5
     pv.mldotsup.b zero, (t1!), 16; addi a6, zero, 0 => a6 0
-    pv.mldotsup.b a7, (t1!), 0 => a7 {sup(WORDS[8], WORDS[8])}
+    pv.mldotsup.b a7, (t1!), 0 => a7 {dot_sup(WORDS[8], WORDS[8])}
     sub t1, t1, tp => t1 36
 {_block()}
 """

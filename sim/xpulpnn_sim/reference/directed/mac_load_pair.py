@@ -1,4 +1,5 @@
-"""Directed programs of Mac&Load of two products: both sums, every entry, bases, faults, interrupts, illegal words."""
+"""Directed programs of Mac&Load of two products: sums, NN-RF entries, base registers, faults, interrupts, illegal
+words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,21 +7,22 @@ from xpulpnn.isa.machine import REGISTERS, WORD_MASK
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
 from xpulpnn_sim.reference.directed.case import programs, words_at
-from xpulpnn_sim.reference.directed.mac_load import FILL, ROWS, WORDS, dot, sup
+from xpulpnn_sim.reference.directed.mac_load import FILL, ROWS, WORDS, dot, dot_sup
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _ENTRIES = (0, 1, 2, 3, 4, 5, 8, 9)
 _BEGIN = FAILING[0] + FAILING[1]  # behind the words that fail
 _FAILS, _ = FAILING
 _FILL = f"{FILL}; pv.mlsduoup.b zero, (t1!), 0, 0, 8; pv.mlsduoup.b zero, (t1!), 0, 0, 9"
-"""NN[0] to NN[5], NN[8] and NN[9] are the first eight words; t1 points to the ninth."""
+"""Instructions that load the first eight words into NN[0] to NN[5], NN[8] and NN[9]; then t1 points to the ninth
+word."""
 _NN: dict[int, int] = dict(zip(_ENTRIES, WORDS, strict=False))
 
 _Step = tuple[int, int, int, int | None]  # number of its sums, weight, pair, entry that it loads
 
 
 def _both(weight: int, pair: int, suffix_of: tuple[int, bool, bool] = (8, True, False)) -> tuple[int, int]:
-    """Both products of entries as they are after the first fill."""
+    """Return the two products of a weight with a pair of activations in the NN-RF as ``_FILL`` leaves it."""
     first, second = (dot(_NN[2 + weight], _NN[8 * pair + number], *suffix_of) for number in range(2))
     return first, second
 
@@ -33,15 +35,17 @@ _JUMPS = "\n".join(
     3: addi zero, zero, 0"""
     for first, second in _PAIRS
 )
-"""Jumps to either sum of pairs of registers, where the products are 4; an old sum leads to the instruction before."""
+"""Jumps to addresses that Mac&Load of two products has just computed, in each pair of registers. A jump to the address
+before the addition of the product would execute an extra instruction, which counts in t0."""
 
 _NARROW = {"h": "b0 b1 n0 n1 n2 n3", "b": "n0 n1 c0 c1 c2 c3", "n": "c0 c1"}
-"""Slices of a word of narrower weights, by the format of the activations."""
+"""Mnemonic suffixes for slices of narrower weights, by the format of the activations."""
 _BITS = {"b": 8, "n": 4, "c": 2}
 
 
 def _narrower() -> Iterator[str]:
-    """Every slice, all signs, in all forms; an entry is loaded by a product of its old word and used by the next."""
+    """Yield cases with every slice of narrower weights in all formats and signs. Each Mac&Load that loads replaces an
+    entry that it multiplies; the next instruction uses the new word."""
     entries = dict(_NN)
     rows = [(row, name) for row in ROWS for name in _NARROW.get(row[0][-1], "").split()]
     for number, ((suffix, width, (first, second)), name) in enumerate(rows):
@@ -65,19 +69,20 @@ def _narrower() -> Iterator[str]:
 
 
 def _sums(steps: Iterable[_Step], entries: dict[int, int], words: Sequence[int]) -> dict[int, list[int]]:
-    """Both sums of every number; loads take ``words`` in order."""
+    """Return the two sums for each number in ``steps``. Each load into the NN-RF takes the next of ``words``."""
     sums: dict[int, list[int]] = {}
     coming = iter(words)
     for total, weight, pair, loaded in steps:
         old = sums.get(total, [0, 0])
-        sums[total] = [old[number] + sup(entries[2 + weight], entries[8 * pair + number]) for number in range(2)]
+        sums[total] = [old[number] + dot_sup(entries[2 + weight], entries[8 * pair + number]) for number in range(2)]
         if loaded is not None:
             entries[loaded] = next(coming)
     return sums
 
 
 def _formats() -> Iterator[str]:
-    """Every format and signs, added and alone, with weights and pairs in turn."""
+    """Yield cases with every format and sign, with and without accumulation, and with all weights and pairs of
+    activations."""
     for number, (suffix, width, signs) in enumerate(ROWS):
         weight, pair = number % 4, number // 4 % 2
         first, second = _both(weight, pair, (width, *signs))
@@ -88,7 +93,8 @@ def _formats() -> Iterator[str]:
 
 
 def _every_entry() -> Iterator[str]:
-    """Each entry loaded by a product that uses its old word, and multiplied by the next instruction."""
+    """Yield cases in which a Mac&Load multiplies an NN-RF entry and reloads it, and the next instruction multiplies the
+    new word."""
     entries = dict(_NN)
     for number, entry in enumerate(_ENTRIES):
         weight, pair = (entry - 2, 1) if 2 <= entry <= 5 else (number % 4, entry // 8)
@@ -106,12 +112,11 @@ _LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
 
 
 def _second(register: str) -> str:
-    """The register behind an even one."""
     return register[0] + str(int(register[1:]) + 1)
 
 
 def _block() -> str:
-    """The loop of a block of four channels and four pixels, interrupted anywhere."""
+    """Return a program with the loop of a block of four channels and four pixels; interrupts may occur at any point."""
     rounds = 12
     words = [(0x61C8_8647 * (number + 11)) & WORD_MASK for number in range(8 * rounds + 8)]
     turn: list[_Step] = [(slot, slot % 4, slot // 4, entry) for slot, entry in enumerate(_LOADS)]
@@ -137,7 +142,8 @@ def _block() -> str:
 
 
 def _one_instruction() -> str:
-    """A loop of one instruction, whose sums are those of the one before, interrupted anywhere."""
+    """Return a program with a loop of a single Mac&Load, which adds to its previous sums; interrupts may occur at any
+    point."""
     rounds = 24
     words = [(0x9E37_79B9 * (number + 5)) & WORD_MASK for number in range(rounds + 8)]
     steps: list[_Step] = [(0, 1, 1, 3)] * rounds
@@ -153,7 +159,8 @@ def _one_instruction() -> str:
 
 
 def _illegal() -> list[int]:
-    """Words that are no instructions: odd first registers, entries that no word loads, every other fixed bit."""
+    """Return illegal words close to Mac&Load of two products: odd destination registers, NN-RF entries that cannot be
+    loaded, inverted fixed bits."""
     values = {"rd": 10, "rs1": 11, "w": 1, "p": 0, "t": 2}
     chosen = {"pv.mlsduosup.b", "pv.mlduoup.c", "pv.mlsduousp.h.n2", "pv.mlduosp.n.c1"}
     words: set[int] = set()
@@ -249,11 +256,11 @@ PROGRAMS = programs(f"""
     addi t0, t0, 4 => t0 4
 == Mac&Load of two products: the other Mac&Loads around it [mac_load_pair]
     {_FILL}
-    pv.mlduosup.b a0, (t1!), 0, 0, 1; li a2, 0; pv.mlsdotsup.b a2, (t1!), 1 => a2 {sup(WORDS[2], WORDS[8])}
+    pv.mlduosup.b a0, (t1!), 0, 0, 1; li a2, 0; pv.mlsdotsup.b a2, (t1!), 1 => a2 {dot_sup(WORDS[2], WORDS[8])}
     pv.mlsdotsup.b zero, (t1!), 16; pv.mlduosup.b a4, 0, 0
-    => a0 {_FIRST}, a1 {_SECOND}, a4 {sup(WORDS[9], WORDS[0])}, a5 {sup(WORDS[9], WORDS[8])}
+    => a0 {_FIRST}, a1 {_SECOND}, a4 {dot_sup(WORDS[9], WORDS[0])}, a5 {dot_sup(WORDS[9], WORDS[8])}
     pv.mlduosup.b a6, 0, 0; pv.mlsdotsup.b a7, (t1!), 2
-    => a6 {sup(WORDS[9], WORDS[0])}, a7 {sup(WORDS[9], WORDS[8]) + sup(WORDS[3], WORDS[0])}
+    => a6 {dot_sup(WORDS[9], WORDS[0])}, a7 {dot_sup(WORDS[9], WORDS[8]) + dot_sup(WORDS[3], WORDS[0])}
     sub s2, t1, tp => s2 40
 {_block()}
 {_one_instruction()}

@@ -1,4 +1,4 @@
-"""All directed programs."""
+"""Tuples of all directed programs, and the selection of those that a configuration can run."""
 
 from functools import cache
 
@@ -21,17 +21,17 @@ from xpulpnn_sim.reference.programs.exits import Reason
 
 _MODULES = (base, encodings, loops, mac_load, mac_load_pair, system, access_faults, quantisation, requantisation)
 DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
-"""Every program, by group."""
+"""Directed programs by group."""
 
 
 def programs_of(config: CoreConfig) -> list[Directed]:
-    """The programs a configuration can run."""
+    """Return the directed programs that a configuration can run."""
     return [case for case in DIRECTED if case.runs_on(config)]
 
 
 @cache
 def short_programs(config: CoreConfig, limit: int) -> list[Directed]:
-    """The programs that end within ``limit`` instructions, or wait for an interrupt."""
+    """Return the directed programs that end within ``limit`` instructions, or wait for an interrupt."""
     return [case for case in programs_of(config) if len(case.lines) < limit and not _is_long(case, config, limit)]
 
 

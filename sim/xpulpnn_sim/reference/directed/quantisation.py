@@ -11,7 +11,7 @@ _LOAD_FAULT = 5
 
 
 def _table(width: int, first: int, step: int) -> list[int]:
-    """Thresholds of a pixel, with an unused last entry."""
+    """Return evenly spaced thresholds for codes of ``width`` bits, and an unused last entry."""
     return [first + step * number for number in range((1 << width) - 1)] + [0]
 
 
@@ -20,7 +20,6 @@ def _words(halves: Sequence[int]) -> list[int]:
 
 
 def _code(pixel: int, table: Sequence[int], width: int) -> int:
-    """Number of thresholds below a pixel minus half the number of codes, modulo that number."""
     return (sum(threshold < pixel for threshold in table[:-1]) - (1 << (width - 1))) % (1 << width)
 
 
@@ -55,7 +54,7 @@ _MOVED = _code(_HIGH, _SECOND, _NIBBLES) << _NIBBLES | _code(_LOW, [*_FIRST[:11]
 
 
 def _search(pixel: int, table: Sequence[int], place: int) -> int:
-    """The code that the binary search returns, also for a table that is not sorted."""
+    """Return the code that the binary search finds from the index ``place`` on, also in a table that is not sorted."""
     code = 0
     for step in (4, 2, 1, 0):
         above = table[place] < pixel

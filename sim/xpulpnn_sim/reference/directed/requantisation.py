@@ -1,4 +1,5 @@
-"""Directed programs of pv.rqld, pv.rq* and pv.rqx*: bounds, lanes, dependences, faults, interrupts, illegal words."""
+"""Directed programs of pv.rqld, pv.rq* and pv.rqx*: clipping bounds, lanes, dependences, faults, interrupts, illegal
+words."""
 
 import re
 from collections.abc import Iterator
@@ -16,14 +17,12 @@ _OLD = 0xA5C3_96E1  # in rd before
 
 
 def _number(word: int, bits: int = XLEN) -> int:
-    """The signed number of the low bits of a word."""
+    """Interpret the low ``bits`` bits of a word as a signed number."""
     word %= 1 << bits
     return word - (word >> bits - 1 << bits)
 
 
 class _Case(NamedTuple):
-    """One requantisation and its operands."""
-
     width: int
     signed: bool
     kappa: int
@@ -35,12 +34,11 @@ class _Case(NamedTuple):
 
     @property
     def mnemonic(self) -> str:
-        """Name of the instruction."""
         return f"pv.rq{'x' if self.exact else ''}{'s' if self.signed else 'u'}.{_SUFFIX[self.width]}"
 
     @property
     def code(self) -> int:
-        """The clipped value, before it is cut to its bits."""
+        """The result, clipped to the range of ``width`` bits, as a number with its sign."""
         if self.exact:
             places, total = self.shift % 64, _number(self.accumulator + self.lam) * _number(self.kappa)
             # twice the quotient, rounded down, and one more is twice the rounded one, or one more than that
@@ -52,7 +50,7 @@ class _Case(NamedTuple):
         return sorted((low, value, low + (1 << self.width) - 1))[1]
 
     def lines(self) -> str:
-        """Both parameters, accumulator, shift and old value made, then the instruction, into a5."""
+        """Emit instructions that load the operands and compute the result in a5, and the expected value of a5."""
         digits = [_OLD // (1 << at) % (1 << self.width) for at in range(0, XLEN, self.width)]
         digits[self.lane] = self.code % (1 << self.width)
         result = sum(digit << at * self.width for at, digit in enumerate(digits))
@@ -65,7 +63,8 @@ class _Case(NamedTuple):
 
 
 def _bounds() -> Iterator[_Case]:
-    """Sums at both bounds of every format and one beyond, what is shifted out all zeros and all ones."""
+    """Yield cases whose results before clipping are at, just inside and just outside both bounds of every format. The
+    bits that are shifted out are all zeros or all ones."""
     for width, signed in product(_SUFFIX, (False, True)):
         low = -(1 << width - 1) if signed else 0
         high = low + (1 << width) - 1
@@ -78,7 +77,8 @@ def _bounds() -> Iterator[_Case]:
 
 
 def _exact_bounds() -> Iterator[_Case]:
-    """Products that are the least or the greatest to become a bound or one beyond, with all kinds of zero points."""
+    """Yield cases of pv.rqx* with the least and the greatest product that is rounded to a bound or to a number next to
+    it, with several zero points."""
     cases = product(_SUFFIX, (False, True), enumerate(((0, 1), (30, 40), (30, 44), (30, 51))))
     for width, signed, (number, (scale, shift)) in cases:
         low = -(1 << width - 1) if signed else 0
@@ -109,7 +109,7 @@ _EXTREMES = [
     _Case(8, True, 0x4000_0000, 0, 2, 24, 0),
     _Case(8, True, 0x4000_0000, -1, 2, 24, 0),
 ]
-"""Shifts of 0 and 31 and of more bits than count, sums that wrap, the largest factors."""
+"""Cases of pv.rq*: shifts of 0 and 31 and of more than 31 bits, sums that wrap, the largest factors."""
 
 
 def _far(top: int) -> tuple[int, int]:
@@ -138,24 +138,25 @@ _EXACT_EXTREMES = [
         *((8, True, 1 << places, 0, far, places, 0) for places in range(31) for far in _far(11 + places % 20)),
     )
 ]
-"""Factors, sums and products at their ends, sums that wrap, shifts of 0, 1, 62 and 63, halves of both signs, and
-products far above and below the bounds whose low bits do not show it."""
+"""Cases of pv.rqx*: operands at the ends of their ranges, sums that wrap, shifts of 0, 1, 62 and 63, rounding of
+positive and negative halves, and products far out of bounds whose low bits are those of a number within the bounds."""
 
 _LAMBDA = {False: -40, True: -10}  # of both forms, with kappa = 3
 
 
 def _parameters(exact: bool) -> str:
-    """kappa = 3, lambda, a shift of 1 in a1."""
+    """Emit instructions that load kappa = 3 and the lambda of the instruction, and set the shift in a1 to 1."""
     return f"{words_at(WINDOW, (3, _LAMBDA[exact]))}; pv.rqld 0, (t1!); pv.rqld 1, (t1!); li a1, 1"
 
 
 def _code_of(accumulator: int, width: int = 8, signed: bool = False, shift: int = 1, *, exact: bool) -> int:
-    """The result for an accumulator, with :func:`_parameters`, cut to its bits."""
+    """Return the result for an accumulator with the operands of :func:`_parameters`, as an unsigned number of ``width``
+    bits."""
     return _Case(width, signed, 3, _LAMBDA[exact], accumulator, shift, exact=exact).code % (1 << width)
 
 
 def _every_lane(exact: bool) -> str:
-    """A register filled lane by lane, each instruction on the result of the one before."""
+    """Emit instructions that fill registers lane by lane; each depends on the result of the previous one."""
     lines = [_parameters(exact), "li a0, 20; li a2, 32; li a3, 5"]
     registers = {"a0": 20, "a2": 32, "a3": 5}
     for number, (width, signed) in enumerate(product(_SUFFIX, (False, True))):
@@ -180,7 +181,8 @@ _FAILS, _ = FAILING
 
 
 def _in_loops(exact: bool) -> str:
-    """First, last and only instruction of loops, interrupts at any point."""
+    """Return a program with requantisations as first, last and only instruction of hardware loops; interrupts may occur
+    at any point."""
     rounds = 60
     total = value = 0
     code_of = partial(_code_of, exact=exact)
@@ -209,7 +211,7 @@ def _in_loops(exact: bool) -> str:
 
 
 def _illegal() -> list[int]:
-    """Words that are no instructions: lanes that a format does not have, and every other bit that must be as it is."""
+    """Return illegal words close to requantisations: lanes that a format does not have, and inverted fixed bits."""
     registers = {"rd": 10, "rs1": 11, "rs2": 12, "lane": 0, "uimm1": 0}
     words: set[int] = set()
     for row in (row for row in INSNS if row.requantises or row.loads_parameter):
@@ -227,7 +229,7 @@ _EVERY_FORM = "; ".join(f"pv.rq{s}.{w} s2, {n}, a1, 0" for s in "us" for w in _S
 
 
 def _table(exact: bool) -> str:
-    """The programs of a form, told for pv.rq*."""
+    """Return the programs of pv.rq* or, if ``exact``, the corresponding programs of pv.rqx*."""
     code_of = partial(_code_of, exact=exact)
     code = code_of(33)  # the result of most cases
     lanes_of_s3 = _lanes(code, code, 0, code)

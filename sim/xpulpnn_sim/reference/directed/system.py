@@ -9,7 +9,7 @@ from xpulpnn_sim.reference.directed.case import HANDLERS, directed, programs
 _NUMBER_BITS = 12
 _EXISTING = {csr.address for csr in CSRS}
 _NUMBERS = sorted(_EXISTING | {number ^ 1 << place for number in _EXISTING for place in range(_NUMBER_BITS)})
-"""Every number of a CSR, and every one that differs from such a number in one bit."""
+"""Addresses of all CSRs, and all addresses that differ from one of them in one bit."""
 
 _SKIPS_PAIRS = """
 exception:
@@ -17,7 +17,8 @@ exception:
     csrrw zero, mepc, t6; mret
 interrupt:
 """
-"""Skips the rest of a pair of instructions, counted from s2 on, of which one has trapped."""
+"""An exception handler that continues after the pair of instructions in which one has trapped; s2 holds the address of
+the first pair."""
 
 _READ_ONLY = "mhartid"
 _BITS = [1 << place for place in range(5)]
@@ -48,7 +49,7 @@ _WRITTEN = [csr.name for csr in CSRS if csr.access is not CsrAccess.RO and csr.g
 
 
 def _writes(name: str) -> str:
-    """Lines that write a register, the last time with a value that no other has, and then look at all."""
+    """Emit writes of ones, zeros and a new value to a CSR, then a call of the code that reads all CSRs."""
     reads = f"csrrs a0, {name}, zero; csrrs a0, {name}, zero"
     return f"csrrw zero, {name}, s4; {reads}; csrrw zero, {name}, zero; csrrw a0, {name}, a1; jal ra, 2f"
 
@@ -86,7 +87,8 @@ _NOPS = "c.nop; "
 
 
 def _from(start: str) -> str:
-    """Lines that let both counters run from a1 on, and note in a5 where the upper half of the cycles is wrong."""
+    """Emit a write of a1 to mcycle and minstret, and set bits in a5 if the upper half of mcycle is wrong afterwards.
+    ``start`` precedes these instructions."""
     # it counts if the lower one goes through 0; whether it has, is not known if that happens between the reads
     return f"""{start}
     csrrw zero, minstreth, a6; csrrw zero, minstret, a1
@@ -192,7 +194,8 @@ _KEPT = (("a1", "a2"), ("a3", "a4"), ("a5", "a6"), ("a7", "s3"))
 
 
 def _runs_into(skipped: int) -> str:
-    """Lines that go to one of four words before those that cannot be fetched, and keep mscratch and mcause."""
+    """Emit a jump to one of four words before an address that cannot be fetched, and save mscratch and mcause after the
+    exception."""
     address, cause = _KEPT[skipped]
     return f"""
     csrrwi zero, mscratch, 0; csrrwi zero, mcause, 0; li a0, -1

@@ -1,1 +1,1 @@
-"""Programs and what comes of them: ELF files, symbols, traces, exits."""
+"""Programs and their results: ELF files, symbols, traces, exits."""

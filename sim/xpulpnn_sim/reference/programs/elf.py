@@ -29,7 +29,8 @@ Window = tuple[int, int]  # First address and size of a piece of memory
 _HEADER_BYTES = 52
 _EXECUTABLE_SECTION = 0x4
 _ENTRY = Struct("<IIIBBH")
-"""Entry of a symbol table: offset of the name, value, size, binding and kind, visibility, number of the section."""
+"""Layout of an entry of a symbol table: offset of the name, value, size, type and binding, visibility, section
+number."""
 _KIND = 0xF
 _UNTYPED, _FUNCTION, _SECTION, _FILE = 0, 2, 3, 4
 _KINDS = {
@@ -44,12 +45,12 @@ _STACK_BOTTOMS, _STACK_REACH = ("__stack_bottom", "__stacks_bottom"), 1 << 20
 
 
 class ElfError(InputError):
-    """A file that is no program for RV32."""
+    """A file cannot be loaded as an RV32 program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of the program in memory."""
+    """A contiguous part of the program in memory."""
 
     address: int
     data: bytes  # initial content
@@ -57,28 +58,26 @@ class Segment:
 
 
 class FunctionSymbol(NamedTuple):
-    """Code or data of a symbol."""
+    """The address range of a symbol."""
 
     address: int
     size: int  # bytes; for a label without a size up to the next symbol or the end of the section
     name: str
 
     def name_at(self, address: int) -> str:
-        """``main+0x12``, or ``main`` at its start."""
+        """Return an address as ``main+0x12``, or ``main`` if it is the start of the function."""
         offset = address - self.address
         return f"{self.name}+0x{offset:x}" if offset else self.name
 
 
 def symbol_before(symbols: Sequence[FunctionSymbol], address: int) -> FunctionSymbol | None:
-    """The last of some sorted symbols that starts at or before ``address``."""
+    """Return the last of some sorted symbols that starts at or before ``address``."""
     position = bisect_right(symbols, address, key=lambda symbol: symbol.address)
     return symbols[position - 1] if position else None
 
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A program."""
-
     path: Path
     entry: int  # address of the first instruction
     segments: tuple[Segment, ...]  # by address, disjoint
@@ -90,7 +89,7 @@ class Executable:
     cluster: ClusterNote | None = None  # note on the cluster, if it was compiled for one
 
     def words(self) -> dict[int, int]:
-        """The content of memory by aligned address."""
+        """The contents of memory by aligned address."""
         return {
             segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
             for segment in self.segments
@@ -98,12 +97,13 @@ class Executable:
         }
 
     def function_at(self, address: int) -> FunctionSymbol | None:
-        """The function at ``address``."""
+        """Return the function that contains ``address``."""
         function = symbol_before(self.functions, address)
         return function if function is not None and address < function.address + max(function.size, 1) else None
 
     def symbol_at(self, address: int) -> str:
-        """``main+0x12``, ``main`` at its start, ``__stack_bottom-0x4`` below the stack, else empty."""
+        """Return ``main+0x12``, ``main`` at its start, ``__stack_bottom-0x4`` below the stack, and else an empty
+        string."""
         function = self.function_at(address)
         if function is not None:
             return function.name_at(address)
@@ -144,7 +144,8 @@ def parse_ram(text: str) -> Window:
 
 
 def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
-    """The memory of a run: segments, rounded to words, and ``ram``, by address, with adjacent pieces joined."""
+    """Return the memory ranges of a run in order of addresses: segments, rounded to words, and ``ram``. Adjacent ranges
+    are joined."""
     pieces = list(ram)
     for segment in executable.segments:
         first = segment.address // WORD_BYTES * WORD_BYTES
@@ -160,7 +161,7 @@ def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window,
 
 
 def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
-    """The program in the file ``path``; raises :class:`ElfError`."""
+    """Load the program in the file ``path``; raises :class:`ElfError`."""
     content = content_of(path)
     _check_header(path, content)
     with well_formed(path):
@@ -174,7 +175,7 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
 
 
 def content_of(path: Path) -> bytes:
-    """The bytes of a file; raises :class:`ElfError` if it cannot be read."""
+    """Read a file; raises :class:`ElfError` if that fails."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -193,7 +194,7 @@ def well_formed(title: Path | str) -> Generator[None]:
 
 
 def _check_header(path: Path, content: bytes) -> None:
-    """Raise :class:`ElfError` for a file that is no ELF file, with its kind."""
+    """Raise :class:`ElfError` unless the file is an ELF file; the message says what kind of file it is."""
     if not content.startswith(MAGIC):
         raise ElfError(f"{path} must be an ELF file, not {described(path, content)}")
     if len(content) < _HEADER_BYTES:
@@ -201,7 +202,7 @@ def _check_header(path: Path, content: bytes) -> None:
 
 
 def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
-    """Raise :class:`ElfError` for a file that ends before the parts that its headers list."""
+    """Raise :class:`ElfError` if a segment, section or table in the headers extends past the end of the file."""
     header = elf.header
     parts = [
         ("before its program headers", header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]),
@@ -267,7 +268,8 @@ def _placed(segment: ElfSegment) -> Iterator[Segment]:
 
 
 def symbols_of(elf: ELFFile) -> list[ElfSymbol]:
-    """The definitions of the symbol tables, unpacked at once since some compilers write ten thousand labels."""
+    """Return all definitions in the symbol tables. They are unpacked together, since some compilers emit ten thousand
+    labels."""
     symbols: list[ElfSymbol] = []
     for section in elf.iter_sections("SHT_SYMTAB"):
         names = elf.get_section(section["sh_link"]).data()
@@ -295,7 +297,7 @@ def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
 
 
 def _functions(symbols: Iterable[ElfSymbol], code: Mapping[int, Window]) -> Iterator[FunctionSymbol]:
-    """Sized functions, and labels of assembly code outside them, each up to the next."""
+    """Yield symbols with a size, and for assembly code without sizes its labels, each up to the next one."""
     labels = [
         symbol
         for symbol in symbols
@@ -321,7 +323,7 @@ def _functions(symbols: Iterable[ElfSymbol], code: Mapping[int, Window]) -> Iter
 
 
 def functions_of(labels: Mapping[str, int], end: int) -> tuple[FunctionSymbol, ...]:
-    """Functions from each label to the next one, or to ``end``."""
+    """Return a function for each label, which ends at the next label or at ``end``."""
     starts = [*sorted((address, name) for name, address in labels.items()), (end, "")]
     return tuple(FunctionSymbol(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
 
@@ -341,17 +343,17 @@ _SPACES = {
     TCDM_BASE | 1 << TEST_SET_BIT: "the test&set view of the TCDM",
     CONTROL: "the peripherals of the cluster",
 }
-"""Addresses of a cluster to which nothing can be loaded."""
+"""Address ranges of a cluster into which programs cannot be loaded."""
 
 
 def memory_of(config: CoreConfig | ClusterConfig) -> tuple[Window, ...]:
-    """Memory that is part of the design."""
+    """Return the address ranges of memory inside the design."""
     return ((TCDM_BASE, config.tcdm_bytes),) if isinstance(config, ClusterConfig) else ()
 
 
 def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> None:
     """Raise :class:`InputError` if a program needs another number of cores or a larger TCDM than ``config`` has, or if
-    it or ``ram`` is at addresses to which nothing can be loaded."""
+    the program or ``ram`` uses addresses into which nothing can be loaded."""
     path, needed = executable.path, executable.cluster
     if isinstance(config, CoreConfig):
         if needed is not None:
@@ -396,7 +398,7 @@ def _overlap(base: int, size: int, space: int) -> bool:
 
 def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
     """Load a program for a core or a cluster, with memory ``ram`` in addition to its segments. Raises
-    :class:`InputError` if the file is no program, or one for another number of cores."""
+    :class:`InputError` if the file is no program, or a program for another number of cores."""
     executable = load(path, ram=[*ram, *memory_of(config)])
     require_fitting(executable, config)
     return executable

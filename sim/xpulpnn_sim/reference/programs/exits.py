@@ -1,10 +1,11 @@
-"""Ends of a program's run, and its output channel, for designs and simulator alike.
+"""Reasons why a program's run ends, and the program's output channel, for designs and simulator alike.
 
-A program communicates through the word at its symbol ``tohost`` (the host-target interface of the RISC-V tests):
+A program communicates through the word at its symbol ``tohost`` (the host-target interface of the RISC-V tests). The
+word is one of:
 
-* 1: done and correct; another odd value: failed with code ``value >> 1``;
+* 1 for success, or another odd value for a failure with code ``value >> 1``;
 * the 8-byte aligned address of a block of four 64-bit little-endian words {64, fd, buffer, length}: print the bytes;
-* any other even value but 0: failed with code ``value >> 1``.
+* any other even value but 0 for a failure with code ``value >> 1``.
 """
 
 import struct
@@ -29,7 +30,7 @@ _TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
 
 
 def waits_for(address: int) -> str:
-    """What a core waits for, such as ``waits for barrier 0``, from the address of its load."""
+    """Say what a core waits for, such as ``waits for barrier 0``, from the address of the load that waits."""
     if address in (PRIVATE_DMA + Dma.COMMAND, DMA + Dma.COMMAND):
         return "waits for an identifier of the DMA engine"
     offset = address - PRIVATE_EVENT_UNIT
@@ -59,8 +60,6 @@ NameOf = Callable[[int], str]  # symbol and offset of an address, empty if there
 
 
 class Reason(StrEnum):
-    """Reason why a run ended."""
-
     PASS = "pass"
     FAIL = "fail"
     MAX_CYCLES = "max-cycles"
@@ -76,7 +75,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The end of a run."""
+    """The end of a run: its reason, and the report to the user."""
 
     reason: Reason
     code: int  # code that the program reported for FAIL, else 0
@@ -91,7 +90,7 @@ class Exit:
 
 
 class DifferenceError(Exception):
-    """A difference between a design and its reference: report, and number, cycle and field of the retirement, if
+    """A difference between a design and its reference: a report, and the number, cycle and field of the retirement, if
     any."""
 
     def __init__(
@@ -104,20 +103,20 @@ class DifferenceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Bytes a program prints."""
+    """The bytes that a program prints."""
 
     descriptor: int  # STDOUT or STDERR
     data: bytes
 
 
 def place(pc: int, name_of: NameOf) -> str:
-    """``0x1c000080 (main+0x12)``, or only the address without a symbol."""
+    """Format an address with its symbol, such as ``0x1c000080 (main+0x12)``."""
     name = name_of(pc)
     return f"0x{pc:08x} ({name})" if name else f"0x{pc:08x}"
 
 
 def reported(value: int, pc: int, name_of: NameOf) -> Exit:
-    """End of a program that wrote a final ``value`` to ``tohost``."""
+    """Return the end of a program that wrote a final ``value`` to ``tohost``."""
     if value == TOHOST_PASS:
         return Exit(Reason.PASS, 0, pc, None, "pass")
     code = value >> 1
@@ -125,24 +124,24 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
 
 
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
-    """End of a program that was still running after ``limit`` ``unit`` ("cycles", "instructions")."""
+    """Return the end of a program that was still running after ``limit`` ``unit`` ("cycles", "instructions")."""
     text = f"not finished after {limit} {unit}, at {place(pc, name_of)}"
     return Exit(Reason.MAX_CYCLES, 0, pc, None, text)
 
 
 def trap_loop(pc: int, cause: int, name_of: NameOf) -> Exit:
-    """End of a program whose exception handler, at ``pc``, traps at its first instruction."""
+    """Return the end of a program whose exception handler, at ``pc``, traps at its first instruction."""
     text = f"trap loop: the exception handler at {place(pc, name_of)} traps at its first instruction (mcause {cause})"
     return Exit(Reason.TRAP_LOOP, 0, pc, None, text)
 
 
 def endless_loop(pc: int, name_of: NameOf) -> Exit:
-    """End of a program in an endless loop of one instruction, or in a wfi that nothing ends."""
+    """Return the end of a program in an endless loop of one instruction, or in a wfi that nothing ends."""
     return Exit(Reason.ENDLESS_LOOP, 0, pc, None, f"endless loop at {place(pc, name_of)}, no interrupt can end it")
 
 
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
-    """End of a program by a ``kind`` ("load", "store") of ``size`` bytes outside memory."""
+    """Return the end of a program that makes a ``kind`` ("load", "store") of ``size`` bytes outside memory."""
     below = name_of(address)
     what = f"stack overflow: {kind} of {size} bytes" if below else f"{kind} of {size} bytes outside memory"
     where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
@@ -151,19 +150,20 @@ def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> 
 
 
 def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
-    """End of a program whose DMA engine accesses eight bytes outside memory; ``pc`` is that of a core at this time."""
+    """Return the end of a program whose DMA engine accesses eight bytes outside memory; ``pc`` is that of a core at
+    this time."""
     text = f"the DMA engine {'writes' if writes else 'reads'} outside memory: address 0x{address:08x}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
 
 def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
-    """End of a program that continues outside memory at ``pc``, after the instruction at ``previous``."""
+    """Return the end of a program that continues outside memory at ``pc``, after the instruction at ``previous``."""
     came = "" if previous is None else f", coming from {place(previous, name_of)}"
     return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}")
 
 
 def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
-    """End of a program whose cores all wait with nothing pending that could end it."""
+    """Return the end of a program whose cores all wait for events of which none is pending."""
     places: dict[tuple[int, str], list[int]] = {}
     for core, pc, what in waiting:
         places.setdefault((pc, what), []).append(core)
@@ -177,7 +177,7 @@ def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: 
 
 
 def difference(pc: int, name_of: NameOf) -> Exit:
-    """End of a run in which design and reference differ at the instruction at ``pc``."""
+    """Return the end of a run in which design and reference differ at the instruction at ``pc``."""
     return Exit(Reason.DIFFERENCE, 0, pc, None, f"difference from the reference at {place(pc, name_of)}")
 
 
@@ -186,7 +186,8 @@ def host_call(
     read_memory: Callable[[int, int], bytes],
     inside: Callable[[int, int], bool],
 ) -> Output | None:
-    """Output for a ``value`` written to ``tohost``; None if it is not the address of a valid call."""
+    """Return the bytes to print for a ``value`` written to ``tohost``; None if it is not the address of a valid
+    call."""
     if value == 0 or value % CALL_ALIGNMENT or not inside(value, CALL.size):
         return None
     call, descriptor, buffer, length = CALL.unpack(read_memory(value, CALL.size))
@@ -207,7 +208,7 @@ class Trapped:
 
 
 def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
-    """The instruction at ``pc``; 0 outside memory."""
+    """Return the instruction word at ``pc``; 0 outside memory."""
     try:
         low = int.from_bytes(read(pc, HALF_BYTES), "little")
         if low & LENGTH_MASK != LENGTH_MASK:
@@ -218,7 +219,8 @@ def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
 
 
 def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -> str:
-    """One line: cause, place, instruction, and the feature that the core, called ``core``, lacks for it."""
+    """Describe the exception in one line: cause, address, instruction, and the feature that the core lacks for it.
+    ``core`` is the name of the core in the text."""
     what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
     text = f"{what} at {place(trapped.pc, name_of)}"
     if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
@@ -229,7 +231,7 @@ def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -
 
 
 def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
-    """Record of the exception for JSON."""
+    """Return the JSON record of the exception."""
     return {
         "pc": trapped.pc,
         "symbol": name_of(trapped.pc),
@@ -241,13 +243,13 @@ def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
 
 
 def instruction(word: int) -> str:
-    """The instruction in assembly, or the word if no core has it."""
+    """Return the instruction in assembly, or the word in hexadecimal if no core has it."""
     insn = decode(word)
     return f"0x{digits_of(word)}" if insn is None else render(insn, word)
 
 
 def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
-    """Feature that a core lacks for a word; empty for other reasons."""
+    """Return the feature that a core lacks for a word; an empty string if the word is illegal for other reasons."""
     insn = decode(word)
     if insn is not None and insn.size == HALF_BYTES:
         word = expand_compressed(word)

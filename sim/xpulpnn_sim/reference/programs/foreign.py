@@ -11,7 +11,7 @@ _BY_SUFFIX = {
 
 
 def described(path: Path | str, content: bytes) -> str:
-    """Kind of a file that is no ELF file."""
+    """Return what kind of file this is, for a file that is not an ELF file."""
     if not content:
         return "empty"
     if MAGIC.startswith(content):

@@ -31,7 +31,7 @@ _ENTRY_BYTES, _ENTRY_END = 60, b"`\n"
 _EXECUTABLE, _ALLOCATED = 0x4, 0x2
 _MAPPING = re.compile(r"\$[dx]")
 _SPACING = 1 << 24
-"""Distance of artificial base addresses of the sections of an object, which all start at 0."""
+"""Distance between the artificial base addresses of the sections of an object file, which all start at 0."""
 
 _NAMES_IN_ORDER = {
     1: "32",
@@ -40,7 +40,7 @@ _NAMES_IN_ORDER = {
     44: "RVC_BRANCH RVC_JUMP",
 }
 _RELOCATION_NAMES = dict(item for start, names in _NAMES_IN_ORDER.items() for item in enumerate(names.split(), start))
-"""Names of relocations of code; others, such as the permission to relax, are not listed."""
+"""Names of the relocations of code that listings show."""
 
 _SET, _ADD, _SUB = "set", "add", "sub"
 _IN_DATA: Mapping[int, tuple[str, int, int]] = {
@@ -57,7 +57,7 @@ _IN_DATA: Mapping[int, tuple[str, int, int]] = {
     55: (_SET, 2, 16),
     56: (_SET, 4, 32),
 }
-"""Relocations of debug information: operation, bytes, bits that change."""
+"""Relocations of debug information: operation, number of bytes, mask of the bits that change."""
 
 
 class SourceLine(NamedTuple):
@@ -79,7 +79,7 @@ class CodeSection:
     lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # by first address
 
     def range_of(self, symbol: FunctionSymbol) -> tuple[int, int]:
-        """Start and end (exclusive) of a symbol; without a size it ends at the next symbol."""
+        """Return start and end (exclusive) of a symbol; a symbol without a size ends at the next symbol."""
         if symbol.size:
             return symbol.address, symbol.address + symbol.size
         ends = (other.address for other in self.symbols if other.address > symbol.address)
@@ -90,12 +90,11 @@ class CodeSection:
         return any(first <= address < last for first, last in self.data_ranges)
 
     def name_of(self, address: int) -> str:
-        """``main+0x12``, or empty before the first symbol and outside the section."""
+        """Return an address as ``main+0x12``; empty before the first symbol and outside the section."""
         symbol = symbol_before(self.symbols, address)
         return "" if symbol is None or not self.holds(address) else symbol.name_at(address)
 
     def holds(self, address: int) -> bool:
-        """Return whether ``address`` is in the section."""
         return 0 <= address - self.address < len(self.data)
 
 
@@ -109,7 +108,8 @@ class ObjectFile:
     cores: tuple[CoreNote, ...]  # notes on the cores that it was compiled for
 
     def name_of(self, address: int, section: CodeSection) -> str:
-        """Symbol and offset of an address used in ``section``; in a program it may be in another section."""
+        """Return an address used in ``section`` as symbol and offset; in a program the address may be in another
+        section."""
         places = (section, *self.sections) if self.kind == PROGRAM else (section,)
         return next((name for place in places if (name := place.name_of(address))), "")
 
@@ -195,7 +195,8 @@ class _Reader:
         return symbols, marks
 
     def _relocations(self) -> Iterator[tuple[int, int, int, str, int, int]]:
-        """Section, offset, type, name of the symbol, its section, its value with the addend."""
+        """Yield for each relocation its section, offset, type and symbol name, the section of the symbol, and its value
+        with the addend."""
         for section in self._sections:
             if not isinstance(section, RelocationSection) or not self._is_object:
                 continue
@@ -217,7 +218,7 @@ class _Reader:
         return relocations
 
     def _relocated(self) -> bytes:
-        """The file with debug information relocated to the artificial base addresses."""
+        """Return the file with debug information relocated to the artificial base addresses."""
         content = bytearray(self._content)
         for number, offset, kind, _name, where, value in self._relocations():
             section = self._sections[number]
@@ -253,7 +254,8 @@ class _Reader:
 
 
 def _path(header: Any, folder: str, number: int) -> str:
-    """Path of a file of a line program; up to DWARF 4 files are numbered from 1, and directory 0 is the unit's."""
+    """Return the path of a file in a line program. Files are numbered from 1 up to DWARF 4, and directory 0 is that of
+    the unit."""
     entries, directories = header["file_entry"], [item.decode(errors="replace") for item in header["include_directory"]]
     if header["version"] < _NUMBERED_FROM_ZERO:
         number, directories = number - 1, [folder, *directories]
@@ -268,7 +270,7 @@ _NUMBERED_FROM_ZERO = 5  # first version of DWARF that numbers files from 0
 
 
 def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int], ...]:
-    """Ranges from each mark of data to the next mark."""
+    """Return the address ranges that start at a mapping symbol of data and end at the next mapping symbol."""
     starts = [address for address, _mark in marks] + [end]
     return tuple((start, starts[index + 1]) for index, (start, mark) in enumerate(marks) if mark == "$d")
 
@@ -285,7 +287,7 @@ class SourceLines:
         return [section for item in files for section in item.sections if section.is_code]
 
     def at(self, pc: int) -> str:
-        """``main.c:12``; empty without debug information."""
+        """Return file and line of an address, such as ``main.c:12``; empty without debug information."""
         lines = next((section.lines for section in self._sections if section.holds(pc)), {})
         before = [address for address in lines if address <= pc]
         return f"{Path(lines[max(before)].path).name}:{lines[max(before)].line}" if before else ""

@@ -14,13 +14,14 @@ from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 WIDE_FIELDS = (*(field.name for field in RETIREMENT_FIELDS if field.width == ORDER_BITS), CYCLE.name)
-"""64-bit fields: number and clock cycle of the retirement."""
+"""Names of 64-bit fields: number and clock cycle of the retirement."""
 
 WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < ORDER_BITS)
-"""32-bit fields; narrower ports are zero-extended."""
+"""Names of 32-bit fields; narrower ports are zero-extended."""
 
 RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
-"""A retirement: the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in order, without padding."""
+"""Data type of a retirement: the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in order, without
+padding."""
 
 Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
 
@@ -30,7 +31,7 @@ TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effect
 HEADER_OF_CORES = f"core {TRACE_HEADER}"
 
 EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
-"""Names of the causes of exceptions."""
+"""Names of exceptions by cause."""
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
@@ -42,25 +43,26 @@ _decoder = Decoder(INSNS)
 
 
 def decode(raw: int) -> Insn | None:
-    """The row of a raw word; None if it is illegal in all configurations."""
+    """Decode a raw word; None if it is illegal in all configurations."""
     return _decoder.decode(raw)
 
 
 @lru_cache(maxsize=1 << 16)
 def text_of(raw: int, pc: int) -> str:
-    """The instruction in assembly, with its target if it jumps."""
+    """Return the instruction in assembly, with the target address of a jump or branch."""
     insn = decode(raw)
     return "illegal" if insn is None else render(insn, raw, pc)
 
 
 def digits_of(raw: int) -> str:
-    """The raw word in hexadecimal, with four digits if compressed."""
+    """Return the raw word in hexadecimal, with four digits if it is compressed."""
     compressed = raw & LENGTH_MASK != LENGTH_MASK and raw <= HALF_MASK
     return f"{raw:0{_COMPRESSED_DIGITS if compressed else _WORD_DIGITS}x}"
 
 
 def effects_of(record: dict[str, int]) -> str:
-    """Effects of a retirement: registers, NN-RF, memory, traps; ``record`` holds fields of :data:`RETIREMENT`."""
+    """List the effects of a retirement on registers, NN-RF and memory, and traps; ``record`` has the type
+    :data:`RETIREMENT`."""
     parts: list[str] = []
     cause = record["cause"]
     if record["intr"]:
@@ -85,20 +87,21 @@ def effects_of(record: dict[str, int]) -> str:
 
 
 def line_of(record: dict[str, int]) -> str:
-    """Cycle, pc, raw word, disassembly and effects of one retirement."""
+    """Format cycle, pc, raw word, disassembly and effects of one retirement."""
     pc, raw = record["pc_rdata"], record["insn"]
     head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc):<{_TEXT_COLUMNS}} "
     return (head + effects_of(record)).rstrip()
 
 
 def lines(records: Records) -> Iterator[str]:
-    """One line for each record."""
+    """Yield a line for each record."""
     for values in records.tolist():
         yield line_of(dict(zip(RECORD_FIELDS, values, strict=True)))
 
 
 def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
-    """One line for each record of several cores, in order of cycles, starting with the number of the core."""
+    """Yield a line for each record of several cores in order of cycles; each line starts with the number of the
+    core."""
     rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
     for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
         yield f"{core:>4} {line_of(dict(zip(RECORD_FIELDS, record.tolist(), strict=True)))}"

@@ -1,8 +1,8 @@
-"""Compiles rows of the instruction table to Python.
+"""Compiles instructions of the instruction table to Python.
 
-The statements of a row become a function that takes the registers, the memory and the fields of an instruction word,
-and returns an operation: a function without arguments that executes the instruction. So a row is compiled once, and an
-instruction is executed by a call, without decoding.
+The statements of an instruction become a function that takes the registers, the memory and the fields of an instruction
+word, and returns an operation: a function without arguments that executes the instruction. So the statements are
+compiled once, and each word is executed by a call, without decoding.
 """
 
 import ast
@@ -48,12 +48,12 @@ def _names(insn: Insn) -> frozenset[str]:
 
 
 def is_slow(insn: Insn) -> bool:
-    """Return whether a row uses CSRs, traps or sleep."""
+    """Return whether an instruction uses CSRs, traps or sleep."""
     return not _SLOW.isdisjoint(_names(insn))
 
 
 def leads(insn: Insn) -> bool:
-    """Return whether the operation of a row handles the end of a hardware loop itself."""
+    """Return whether the operation of an instruction itself handles the end of a hardware loop."""
     return not _LEADING.isdisjoint(_names(insn))
 
 
@@ -61,7 +61,7 @@ def leads(insn: Insn) -> bool:
 def maker(
     insn: Insn, zeros: frozenset[str], selector: int | None, errors: tuple[type[Exception], ...], *, products: bool
 ) -> Callable[..., HartOperation]:
-    """Return the function that makes operations of a row.
+    """Return the function that makes operations of an instruction.
 
     ``zeros`` are the register fields that hold x0, ``selector`` is the immediate of a Mac&Load, ``errors`` are the
     exceptions of a store without effect. Without ``products`` a dot product only increments its base. The arguments of
@@ -127,7 +127,8 @@ def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -
 
 
 def _stores(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
-    """Store last, so that watchers of the memory see the state after the instruction; a store that fails undoes it."""
+    """Emit the stores after all other effects, so that watchers of the memory see the state after the instruction. If a
+    store fails, the writes of registers are undone."""
     moved = [_number(name) for name, _, _ in effects.registers if name not in zeros]
     lines: list[str] = []
     for _, address, size, word in effects.stores:
@@ -147,7 +148,8 @@ def _return(texts: PythonArithmetic, effects: _Effects) -> str:
 
 
 def _number(name: str) -> str:
-    """Expression of a register's number: a field of the instruction, or a fixed register such as ``x2``."""
+    """Return Python source for the number of a register, which is a field of the instruction or fixed, such as
+    ``x2``."""
     if name == "rd1":
         return "rd + 1"
     return name[1:] if re.fullmatch(r"x\d+", name) else name
@@ -157,7 +159,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
-    """Return the lines that compute written values, and all that read memory, which may fail."""
+    """Return those lines that compute written values or read memory, since a read may fail."""
     used = set(_WORD.findall("\n".join(written)))
     needed: list[str] = []
     for line in reversed(lines):
@@ -170,7 +172,7 @@ def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _SymbolicState:
-    """The state before an instruction, as expressions in the arguments of the maker."""
+    """The state before an instruction, as Python source in the arguments of the function from :func:`maker`."""
 
     insn: Insn
     texts: PythonArithmetic
@@ -224,11 +226,12 @@ class Hart:
     loops: dict[str, int] = field(default_factory=dict[str, int])  # written registers of hardware loops
 
     def execute(self, insn: Insn, word: int) -> None:
-        """Execute an instruction word of a row, without ends of hardware loops."""
+        """Execute an instruction word; hardware loops do not end."""
         self.pc = self.following(insn, insn.decode(word), (self.pc + insn.size) & WORD_MASK)
 
     def following(self, insn: Insn, fields: Mapping[str, int], otherwise: int) -> int:
-        """Execute an instruction with these field values; returns the target of a taken branch or ``otherwise``."""
+        """Execute an instruction with these field values. Return the target of a taken branch or jump, else
+        ``otherwise``."""
         zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
         make = maker(insn, zeros, fields.get("nnimm5"), (), products=True)
         return make(self.regs, self.nn, self._load, self._store, self, self.pc, insn.size, otherwise, **fields)()
@@ -241,7 +244,7 @@ class Hart:
             self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & BYTE_MASK
 
     def behind(self, pc: int, following: int) -> int:
-        """Address of the next instruction, without hardware loops."""
+        """Return ``following``, since no hardware loop ends; the compiled operations require this method."""
         return following
 
     def __setitem__(self, name: str, value: int) -> None:

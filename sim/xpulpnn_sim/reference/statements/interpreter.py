@@ -1,4 +1,4 @@
-"""Executes statements of the notation over values of any kind.
+"""Executes the statements of instructions over any representation of values: Python source, numbers or gates.
 
 All state is read as it was before the instruction. The effects are collected in :class:`StatementEffects`, each with
 its condition, in the order of the statements.

@@ -1,7 +1,7 @@
-"""Values as Python expressions with bounds: the arithmetic of the compiled simulator.
+"""Values as Python source with bounds: the arithmetic of the compiled simulator.
 
-Bounds avoid masks and sign extensions without effect. Values that are the same in every execution of an instruction
-word are computed once for the word.
+Because bounds are known, masks and sign extensions without effect are left out. Values that are the same in every
+execution of an instruction word are computed once for the word.
 """
 
 import ast
@@ -16,17 +16,16 @@ from xpulpnn.isa.machine import WORD_MASK, XLEN
 
 
 def _quotient(a: int, b: int) -> int:
-    """Return the quotient rounded toward zero."""
     return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
 
 
 def zx(value: int, width: int) -> int:
-    """Return the low ``width`` bits as an unsigned integer."""
+    """Zero-extend the low ``width`` bits."""
     return value & ((1 << width) - 1)
 
 
 def sx(value: int, width: int) -> int:
-    """Return the low ``width`` bits as a signed integer."""
+    """Sign-extend the low ``width`` bits."""
     low = zx(value, width)
     return low - (1 << width) if low >> (width - 1) else low
 
@@ -40,7 +39,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sx": sx,
     "zx": zx,
 }
-"""Functions of the notation."""
+"""Functions of the notation by name."""
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -73,7 +72,7 @@ def _name(width: int, *, is_signed: bool) -> str:
 
 
 def unpacking(word: str, width: int, *, is_signed: bool) -> str:
-    """Return the expression of the elements of a word."""
+    """Return Python source that splits a word into its elements."""
     name = _name(width, is_signed=is_signed)
     if (width, is_signed) in _LAYOUTS:
         return f"{name}({word}.to_bytes(4, 'little'))"
@@ -93,7 +92,7 @@ ELEMENT_NAMES: dict[str, Any] = {
     for width in (4, 2)
     for is_signed in (False, True)
 }
-"""Names in the expressions: functions for half-words and bytes, tables by byte for smaller elements."""
+"""Functions and tables that split a word into its elements, by their name in the generated source."""
 
 
 _SIGN = 1 << XLEN - 1
@@ -102,14 +101,14 @@ _MANY = 4  # elements from which on they are unpacked together
 _LONGEST_SHIFT = 2 * XLEN
 
 _NEUTRAL = (ast.Add, ast.Sub, ast.LShift, ast.RShift, ast.BitOr, ast.BitXor)
-"""Operators without effect if the right operand is 0."""
+"""Operators that return their left operand if the right one is 0."""
 
 _ATOM = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class WordElement:
-    """Source of an element of a word."""
+    """An element of a word: the name of the word in the source, and the lane."""
 
     word: str  # name of the word
     lane: int
@@ -119,7 +118,7 @@ class WordElement:
 
 @dataclass(frozen=True, slots=True)
 class PythonValue:
-    """A value: an expression and its bounds."""
+    """A value as Python source, with its bounds."""
 
     text: str
     low: int
@@ -131,28 +130,29 @@ class PythonValue:
 
     @property
     def known(self) -> int | None:
-        """The only possible value, None if there are several."""
+        """The value if its bounds are equal, else None."""
         return self.low if self.low == self.high else None
 
     @property
     def unpacked(self) -> str | None:
-        """Name of the unpacked elements to which it belongs, None if it is not unpacked with others."""
+        """The name of the sequence of elements that contains this element; None if it is not part of one."""
         return None if self.element is None else self.element.elements
 
 
 def literal_value(value: int) -> PythonValue:
-    """Return a known value."""
+    """Return an integer constant as a :class:`PythonValue`."""
     return PythonValue(str(value) if value >= 0 else f"({value})", value, value, is_static=True)
 
 
 def undecided(text: str, *, is_static: bool = False) -> PythonValue:
-    """Return a condition that is only known at run time."""
+    """Return a condition, given as Python source, that is only known at run time."""
     return PythonValue(text, 0, 1, is_static)
 
 
 @dataclass(slots=True)
 class PythonArithmetic:
-    """Arithmetic that writes the lines of a function, and the lines that compute its constants."""
+    """Operations on :class:`PythonValue`. ``lines`` collects the assignments of the function under construction,
+    ``constants`` those that are executed once per instruction word."""
 
     lines: list[str] = field(default_factory=list[str])
     constants: list[str] = field(default_factory=list[str])
@@ -161,7 +161,7 @@ class PythonArithmetic:
     number = staticmethod(literal_value)
 
     def named(self, value: PythonValue) -> PythonValue:
-        """Return the value under a name, bound once."""
+        """Assign the value to a variable unless this is done already, and return the variable."""
         if _ATOM.fullmatch(value.text) or value.unpacked or value.known is not None:
             return value
         name = self.bound.get(value.text)
@@ -172,16 +172,15 @@ class PythonArithmetic:
         return replace(value, text=name, factors=None, biased=None)
 
     def expression(self, value: PythonValue) -> str:
-        """Return the expression of a value in the function; constants of the word have names."""
+        """Return the source of a value for use in the function; values of the instruction word become variables."""
         return (self.named(value) if value.is_static else value).text
 
     def _operands(self, *values: PythonValue) -> tuple[list[str], bool]:
-        """Expressions of operands, and whether all are constants of the word; other expressions use names for these."""
+        """Return the source of all operands, and whether all are constants of the instruction word."""
         is_static = all(value.is_static for value in values)
         return [(value if is_static or not value.is_static else self.named(value)).text for value in values], is_static
 
     def unary(self, op: ast.unaryop, x: PythonValue) -> PythonValue:
-        """Return ``-x`` or ``~x``."""
         (text,), is_static = self._operands(x)
         if x.known is not None:
             return literal_value(-x.known if isinstance(op, ast.USub) else ~x.known)
@@ -189,7 +188,7 @@ class PythonArithmetic:
         return PythonValue(f"({sign}{text})", -x.high - more, -x.low - more, is_static)
 
     def binary(self, op: ast.operator, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return an operation, folded if its operands are known."""
+        """Return a binary operation, evaluated at once if both operands are constants."""
         if x.known is not None and y.known is not None:
             return literal_value(_OPERATORS[type(op)](x.known, y.known))
         if y.known == 0 and isinstance(op, _NEUTRAL):
@@ -202,7 +201,8 @@ class PythonArithmetic:
         return PythonValue(text, *_bounds(op, x, y), is_static, factors=factors)
 
     def call(self, name: str, arguments: Sequence[PythonValue]) -> PythonValue:
-        """Return a call; extensions by a known width and extremes are written out."""
+        """Return a call of a function of the notation. Zero and sign extensions of constant width, ``min`` and ``max``
+        become operators."""
         if all(argument.known is not None for argument in arguments):
             return literal_value(FUNCTIONS[name](*(argument.known for argument in arguments)))
         match name, arguments:
@@ -245,7 +245,7 @@ class PythonArithmetic:
         return PythonValue(f"({first} if {first} {'<' if name == 'min' else '>'} {second} else {second})", low, high)
 
     def total(self, terms: Sequence[PythonValue]) -> PythonValue:
-        """Return a sum; counts of bits and sums of products use functions of Python."""
+        """Return a sum. A sum of all bits of a word and a sum of products become calls of fast Python functions."""
         elements = [term.element for term in terms]
         low, high = sum(term.low for term in terms), sum(term.high for term in terms)
         if all(element is not None and element.width == 1 for element in elements) and len(terms) == XLEN:
@@ -254,7 +254,8 @@ class PythonArithmetic:
         return PythonValue(self._sum_of_products(terms) or f"({' + '.join(term.text for term in terms)})", low, high)
 
     def _sum_of_products(self, terms: Sequence[PythonValue]) -> str | None:
-        """The sum of products of elements, with each other or with one factor."""
+        """Return source for a sum of products of the elements of two words, or of one word with a common factor; None
+        for other sums."""
         pairs = [term.factors for term in terms if term.factors is not None]
         if len(pairs) != len(terms):
             return None
@@ -264,7 +265,7 @@ class PythonArithmetic:
         return f"({self.named(second).text} * sum({first.unpacked}))" if first.unpacked else None
 
     def chosen(self, name: str, terms: Sequence[tuple[PythonValue, int]], default: PythonValue) -> PythonValue:
-        """Return a chain of conditional expressions."""
+        """Return a chain of conditional expressions that tests the conditions in order."""
         ordered = terms if name == "min" else terms[::-1]
         chain = " else ".join(f"{number} if {test.text}" for test, number in ordered)
         numbers = [number for _, number in terms]
@@ -272,7 +273,7 @@ class PythonArithmetic:
         return PythonValue(f"({chain} else {default.text})", low, high)
 
     def compare(self, op: ast.cmpop, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return a comparison; signed words are compared with their bias."""
+        """Return a comparison. Signed words are compared as unsigned numbers after adding 2**31 to both."""
         if x.known is not None and y.known is not None:
             return literal_value(int(_COMPARISONS[type(op)](x.known, y.known)))
         if x.biased and (y.biased or y.is_static):
@@ -285,13 +286,13 @@ class PythonArithmetic:
         )
 
     def holds(self, value: PythonValue) -> PythonValue:
-        """Return a value as a condition."""
+        """Return the condition that a value is not 0."""
         if value.known is not None:
             return literal_value(int(value.known != 0))
         return undecided(value.text, is_static=value.is_static)
 
     def both(self, first: PythonValue, second: PythonValue) -> PythonValue:
-        """Return a conjunction."""
+        """Return the conjunction of two conditions."""
         if first.known is not None:
             return second if first.known else first
         if second.known is not None:
@@ -299,11 +300,11 @@ class PythonArithmetic:
         return undecided(f"({first.text} and {second.text})", is_static=first.is_static and second.is_static)
 
     def decided(self, condition: PythonValue) -> bool | None:
-        """Return what is known of a condition."""
+        """Return the constant truth value of a condition, or None if it is only known at run time."""
         return None if condition.known is None else bool(condition.known)
 
     def truth(self, condition: PythonValue) -> PythonValue:
-        """Return 1 or 0."""
+        """Convert a condition to the number 1 or 0."""
         if condition.known is not None:
             return condition
         return PythonValue(f"(1 if {condition.text} else 0)", 0, 1, condition.is_static)
@@ -318,12 +319,12 @@ class PythonArithmetic:
         return self._unsigned(value, XLEN)
 
     def bits(self, value: PythonValue, high: int, lowest: int) -> PythonValue:
-        """Return a field of a word."""
+        """Return the bits ``high`` to ``lowest`` of a value."""
         shifted = self.binary(ast.RShift(), value, literal_value(lowest))
         return self._unsigned(shifted, high - lowest + 1)
 
     def element(self, word: PythonValue, index: PythonValue, width: int, *, turn: bool) -> PythonValue:
-        """Return an element; it is unpacked with all others if each is used in turn."""
+        """Return an element of a word. If every element is used in turn, all are unpacked together."""
         if index.known is None or word.known is not None:
             lsb = self.binary(ast.Mult(), index, literal_value(width))
             return self._unsigned(self.binary(ast.RShift(), word, lsb), width)
@@ -343,7 +344,7 @@ class PythonArithmetic:
         return PythonValue(f"{elements}[{element.lane}]", low, high, element=replace(element, elements=elements))
 
     def inserted(self, word: PythonValue, index: PythonValue, width: int, value: PythonValue) -> PythonValue:
-        """Return the word with a lane masked and replaced."""
+        """Return the word with an element replaced."""
         lsb = self.named(self.binary(ast.Mult(), index, literal_value(width)))
         mask = self.binary(ast.LShift(), literal_value((1 << width) - 1), lsb)
         others = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
@@ -351,7 +352,7 @@ class PythonArithmetic:
         return self.word(self.binary(ast.BitOr(), others, placed))
 
     def joined(self, elements: Sequence[PythonValue], width: int) -> PythonValue:
-        """Return the word of the elements."""
+        """Return the word that consists of the elements."""
         parts = [self._unsigned(element, width) for element in elements]
         placed = [
             self.binary(ast.LShift(), part, literal_value(lane * width)).text
