@@ -1,4 +1,4 @@
-"""Layers with added channels: results of the channels they had do not change."""
+"""Adds channels to layers; the results of the original channels do not change."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,10 +35,11 @@ class ChannelPadding:
 
 
 def pad_channels(stage: Stage, padding: ChannelPadding) -> Stage:
-    """The layer with channels added behind its own.
+    """Add channels to a layer, after its original ones.
 
-    Weights of added input channels are 0; weights of one bit become crumbs for that. With inputs of one bit, added
-    weights alternate between 1 and -1, so that products of pairs cancel; the bias compensates an odd one.
+    Weights of added input channels are 0; weights of one bit, which cannot be 0, become crumbs. If the inputs have one
+    bit too, added weights alternate between 1 and -1, so that the products of two added channels cancel; the bias
+    compensates the product of an odd one.
     """
     own = stage.tensors
     if isinstance(stage.layer, DepthwiseLayer):
@@ -50,7 +51,7 @@ def pad_channels(stage: Stage, padding: ChannelPadding) -> Stage:
 
 
 def padding_value(stage: Stage, filling: int | None) -> int | None:
-    """Return the value in added output channels if added input channels hold ``filling``; None: an unknown one."""
+    """Return the value of a layer's added results if its added input channels hold ``filling``; None: unknown."""
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
         case LayerTensors(requantisation=ExactRequantisation(zero=zero)):
@@ -80,7 +81,6 @@ def _resized(layer: Any, **sizes: int) -> Any:
 
 
 def _placeholder(values: Ints, channels: int) -> Ints:
-    """A placeholder map with ``channels`` channels."""
     return np.zeros((*values.shape[:-1], channels), np.int64)
 
 
@@ -111,7 +111,7 @@ def _more_inputs(stage: Stage, padding: ChannelPadding) -> Stage:
 
 
 def _uniform_value(stage: Stage, filling: int | None) -> int:
-    """Return the value of added input channels, which must be the same in the map and in its padding."""
+    """Return ``filling``; raise :class:`LayerError` if it is unknown, or differs from the padding around the map."""
     around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
     if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
         raise LayerError(f"channels that {stage.name} reads must be even with its value around the map, not odd")
@@ -145,13 +145,13 @@ def _more_results(stage: Stage, written: int) -> Stage:
 
 
 def _sum_bound(stage: Stage) -> int:
-    """Upper bound of the magnitude of a sum with weights of one bit."""
+    """Return an upper bound of the magnitude of the sums of a layer whose weights have one bit."""
     bits, signed = stage.precision.x, stage.precision.x_signed
     return stage.tensors.weights[0].size << (bits - 1 if signed or bits == SIGN_BITS else bits)
 
 
 def _extended(after: Any, stage: Stage, added: int) -> Any:
-    """The requantisation with ``added`` channels, whose result is 0, the least one or the zero point."""
+    """Return a requantisation with ``added`` more channels, whose results are 0, the least value or the zero point."""
     match after:
         case Requantisation() | WideRequantisation():
             channels = len(after.kappa) + added

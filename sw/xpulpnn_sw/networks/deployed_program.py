@@ -1,4 +1,4 @@
-"""A network as a program of a cluster: core 0 programs the DMA engine, all cores share every layer."""
+"""Program that computes a network on a cluster: core 0 programs the DMA engine, the cores compute layers together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ _START = (
     sw t1, {trigger}(gp)
 """
 )
-"""Start code of all cores. The barrier counts arrivals even before core 0 has set its masks."""
+"""Start code of all cores. The barrier also counts cores that arrive before core 0 has set its masks."""
 
 _STEP = """
 step{number}:
@@ -73,8 +73,8 @@ arrived{number}:
     sw t1, 12(s5)
     {advance}
 """
-"""A step between two barriers. Core 0 reports the results of the layer before to the host, which reads them at once,
-starts DMA transfers, computes its share, and waits for the transfers."""
+"""Code of a step between two barriers. Core 0 reports the results of the previous layer to the host, which reads them
+at once, starts DMA transfers, computes its part of the layer, and waits for the transfers."""
 
 _CALL_KERNEL = """
     li a0, {arguments}
@@ -88,7 +88,7 @@ _SOME_CORES = """
     {work}
 idle{number}:
 """
-"""A call by the first ``cores`` cores only."""
+"""Code with which only the first ``cores`` cores call a kernel."""
 
 _WAIT = """
     li t0, 1
@@ -119,7 +119,7 @@ sleep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeployedProgram(BareProgram):
-    """Memory contents and addresses of a network's program; ``cycles`` is the address of the reports."""
+    """Memory contents and addresses of a network's program; the cores write the times of each step to ``cycles``."""
 
     deployment: Deployment
     outside: Image  # main memory: operands, results, the words of the host
@@ -132,7 +132,7 @@ class DeployedProgram(BareProgram):
     cores: int
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Reports of the steps, ``[step][core][time]`` in the order of ``TIMES``, from both memories after a run."""
+        """Return the times of all steps, ``[step][core][time]`` in the order of ``TIMES``, from both memories."""
         steps, slots, size = len(self.deployment.steps), self.deployment.report_slots, self.cores * REPORT_BYTES
         first = self.cycles - self.data_base
         reports = inside[first : first + slots * size]
@@ -142,7 +142,7 @@ class DeployedProgram(BareProgram):
         return reports.view("<u4").astype(np.int64).reshape(steps, self.cores, len(TIMES))
 
     def results(self, stdout: bytes) -> list[NDArray[np.int64]]:
-        """Results of all layers but the last from what a run wrote to ``stdout``; zeros where that is short."""
+        """Return the results of all layers but the last, which a run wrote to ``stdout``; missing bytes count as 0."""
         results: list[NDArray[np.int64]] = []
         for run, output in zip(self.deployment.runs[:-1], self.outputs, strict=False):
             size = run.length(OUTPUT)
@@ -151,7 +151,7 @@ class DeployedProgram(BareProgram):
         return results
 
     def final(self, stored: bytes) -> NDArray[np.int64]:
-        """Results of the last layer from main memory."""
+        """Return the results of the last layer from the contents of main memory."""
         return _decoded(self.outputs[-1], stored)
 
 
@@ -163,7 +163,7 @@ def _decoded(output: OutputLayout, content: bytes) -> NDArray[np.int64]:
 def deployed_program(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int
 ) -> DeployedProgram:
-    """The program in which ``cores`` cores compute a network with ``memory`` bytes of TCDM.
+    """Build the program with which ``cores`` cores compute a network in ``memory`` bytes of TCDM.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not match.
     """
@@ -201,7 +201,7 @@ def deployed_program(
 
 
 class _Memory:
-    """Contents of main memory, addresses in TCDM, and the transfers between them."""
+    """Contents of main memory, addresses in TCDM, and the DMA transfers between these memories."""
 
     def __init__(self, plan: Deployment, report_bytes: int) -> None:
         network, runs = plan.network, plan.runs
@@ -283,7 +283,7 @@ class _Memory:
         return self.outside.place(f"{self._plan.network.stages[layer].name}.call", np.array(block, "<u8").tobytes())
 
     def arguments(self, step: DeployedStep) -> int:
-        """Address of the argument structure of a step."""
+        """Return the address of the argument structure for the layer or tile of a step."""
         assert step.layer is not None
         tile = self._plan.tile_step(step)
         if tile is None or tile.work is None:
@@ -303,7 +303,7 @@ class _Memory:
             yield DmaTransfer(inside=self.inside[name], outside=at.address, line=at.length, inwards=inwards)
 
     def upkeep(self, number: int, step: DeployedStep) -> Iterator[DmaTransfer]:
-        """DMA transfers of the previous step's report and of the next tile's arguments."""
+        """Yield the DMA transfers of the previous step's report and of the arguments for the next tile."""
         if number and self._stores_reports:
             outside = self.outside.symbols[REPORTS].address + (number - 1) * self._report_bytes
             yield DmaTransfer(inside=self.report(number - 1), outside=outside, line=self._report_bytes, inwards=False)
@@ -321,7 +321,7 @@ class _Memory:
                 )
 
     def report(self, step: int) -> int:
-        """Address of the reports of a step in TCDM."""
+        """Return the address in TCDM of the reports of all cores on a step."""
         return self.inside[REPORTS] + step % self._plan.report_slots * self._report_bytes
 
 

@@ -21,7 +21,7 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A piece of data with its size and lifetime."""
+    """Data such as a map or the weights of a layer, which occupy memory from a first to a last step."""
 
     name: str  # unique
     size: int
@@ -29,22 +29,19 @@ class Piece:
     last: int  # last step that needs it
 
     def overlaps(self, other: "Piece") -> bool:
-        """Return whether the lifetimes overlap."""
+        """Return whether a step needs both pieces."""
         return self.first <= other.last and other.first <= self.last
 
 
 def results_name(layer: str) -> str:
-    """Name of the piece with the results of a layer."""
     return f"{layer}.output"
 
 
 def buffer_name(layer: str) -> str:
-    """Name of the piece with the buffers of a layer."""
     return f"{layer}.buffer"
 
 
 def weights_name(layer: str) -> str:
-    """Name of the piece with the weights and parameters of a layer."""
     return f"{layer}.weights"
 
 
@@ -60,30 +57,30 @@ _ORDERS: tuple[Order, ...] = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedMemory:
-    """Pieces and their offsets in a memory."""
+    """Pieces of data and their offsets in a memory."""
 
     pieces: tuple[Piece, ...] = ()
     offsets: dict[str, int] = field(default_factory=dict[str, int])  # offsets in bytes
 
     @property
     def extent(self) -> int:
-        """Bytes up to the end of the last piece."""
+        """Size in bytes of a memory that holds all pieces at their offsets."""
         return max((self.offsets[piece.name] + aligned(piece.size) for piece in self.pieces), default=0)
 
     def demand(self, step: int) -> int:
-        """Bytes of the pieces that are alive in a step."""
+        """Return how many bytes of data a step needs in memory."""
         return sum(aligned(piece.size) for piece in self.pieces if piece.first <= step <= piece.last)
 
 
 def arrange(pieces: Iterable[Piece]) -> PlannedMemory:
-    """Place pieces so that no two alive in one step overlap; the smallest of several arrangements."""
+    """Place data so that no two pieces overlap that one step needs; return the smallest of several arrangements."""
     own = tuple(pieces)
     arrangements = (PlannedMemory(pieces=own, offsets=_placed(sorted(own, key=order))) for order in _ORDERS)
     return min(arrangements, key=lambda memory: memory.extent)
 
 
 def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Place each piece in turn in the smallest gap that fits (best fit)."""
+    """Return an offset for each piece of data: each in turn goes into the smallest gap that holds it (best fit)."""
     places: dict[str, int] = {}
     done: list[Piece] = []
     for piece in pieces:
@@ -107,7 +104,7 @@ Spills = Collection[tuple[str, int]]
 
 @dataclass(slots=True, kw_only=True)
 class Residence:
-    """A stay of a map in TCDM."""
+    """A period in which a map is in TCDM."""
 
     name: str  # of the piece of memory
     content: str  # name of the map in main memory
@@ -117,7 +114,7 @@ class Residence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPlacement:
-    """Where the maps of a network are."""
+    """Where the maps of a network are: in TCDM, in main memory, or in both."""
 
     residences: tuple[Residence, ...]  # sorted by map, then by time
     stored: frozenset[str]  # results in TCDM that are stored to main memory
@@ -126,7 +123,7 @@ class MapPlacement:
 
 
 def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[int], spilled: Spills) -> MapPlacement:
-    """Where maps are if the layers ``tiled`` use main memory and the maps ``spilled`` are fetched again."""
+    """Decide where maps are if the layers ``tiled`` use main memory and the maps ``spilled`` are fetched again."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     # edges to the readers of each map, the network's inputs first
     maps = {name: readers for name, (_, readers) in input_pieces(network, runs).items()} | {
@@ -167,7 +164,7 @@ CALL_SLOTS = 2
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledLayer:
-    """A tiled layer."""
+    """A layer that the cores compute in tiles."""
 
     name: str
     plan: TilePlan
@@ -181,20 +178,20 @@ class TiledLayer:
 
     @property
     def shared(self) -> str | None:
-        """Name of the piece with the buffer of its kernel."""
+        """Name in the memory plan of the kernel's buffer; None if the kernel needs none."""
         symbol = self.plan.division.run.buffer
         return None if symbol is None else f"{self.name}.{symbol}"
 
     def buffer(self, operand: TileOperand, slot: int) -> str:
-        """Name of the piece with a buffer of an operand."""
+        """Return the name in the memory plan of a buffer for an operand."""
         return f"{self.name}.{operand.value}{slot}"
 
     def call(self, slot: int) -> str:
-        """Name of the piece with an argument structure."""
+        """Return the name in the memory plan of an argument structure."""
         return f"{self.name}.{CALLS}{slot}"
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Names and sizes of its pieces."""
+        """Yield the name and the size of each buffer and argument structure that the layer needs in TCDM."""
         for operand, (count, size) in self.plan.buffers.items():
             yield from ((self.buffer(operand, slot), size) for slot in range(count))
         yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
@@ -203,7 +200,7 @@ class TiledLayer:
 
 
 def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
-    """Tile a layer for ``cores`` cores within ``memory`` bytes, of which ``always`` are taken.
+    """Tile a layer for ``cores`` cores within ``memory`` bytes, of which ``always`` bytes are already taken.
 
     Raises :class:`LayerError`, which names the layer, if it cannot be tiled, or no tile is small enough.
     """
@@ -223,7 +220,7 @@ def _call_bytes(run: KernelRun) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedStep:
-    """Computation and DMA transfers between two barriers."""
+    """What a cluster does between two barriers: the cores compute a layer or tile, the DMA engine moves data."""
 
     layer: int | None = None  # number of the layer that is computed, or whose tiles are only moved
     loads: tuple[str, ...] = ()  # pieces that are fetched from main memory
@@ -233,7 +230,7 @@ class DeployedStep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment(PlannedMemory):
-    """A plan of steps and memory for a network."""
+    """A plan of the steps in which a cluster computes a network, and of its memory."""
 
     network: Network
     runs: tuple[KernelRun, ...]
@@ -242,7 +239,7 @@ class Deployment(PlannedMemory):
     steps: tuple[DeployedStep, ...]
 
     def tile_step(self, step: DeployedStep) -> TileStep | None:
-        """The step of a tiled layer; None for other steps."""
+        """Return the entry of a tiled layer's schedule for a step; None if the step belongs to no tiled layer."""
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
 
     def computes(self, step: DeployedStep) -> bool:
@@ -252,20 +249,17 @@ class Deployment(PlannedMemory):
 
     @property
     def report_slots(self) -> int:
-        """Number of slots for reports of steps."""
         return report_slots(len(self.steps), is_tiled=bool(self.tiled))
 
 
 def report_slots(steps: int, *, is_tiled: bool) -> int:
-    """Number of slots for reports: one for each step, or with tiles two, which are stored alternately."""
+    """Return how many reports TCDM holds: one for each step, or two, used alternately, if layers are tiled."""
     return min(steps, 2) if is_tiled else steps
 
 
 def first_step(steps: Sequence[DeployedStep], layer: int) -> int:
-    """Number of the first step of a layer."""
     return next(number for number, step in enumerate(steps) if step.layer == layer)
 
 
 def last_step(steps: Sequence[DeployedStep], layer: int) -> int:
-    """Number of the last step of a layer."""
     return max(number for number, step in enumerate(steps) if step.layer == layer)

@@ -1,4 +1,4 @@
-"""Kernels of a network's layers: whether their layouts match, their memory, and all of them as one function."""
+"""Builds the kernels of a network's layers, checks that their layouts match, and joins them to one function."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,10 +34,11 @@ class Edge:
 def kernels(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, specialise: bool = True
 ) -> tuple[KernelRun, ...]:
-    """The kernels of the layers, each in its variant, with buffers for ``cores`` cores.
+    """Build the kernel of each layer in its variant, with buffers for ``cores`` cores.
 
     ``image`` is the input of the network. With ``specialise`` functions have the sizes of their layer built in. Raises
-    :class:`LayerError` for layers that do not match, or read a map in another layout than it has.
+    :class:`LayerError` for layers that do not match, or that read a map in another layout than that in which it is
+    written.
     """
     check_network(network)
     assert len(variants) == len(network.stages)
@@ -54,7 +55,7 @@ def kernels(
 def _built(
     network: Network, number: int, image: Ints, variant: str, cores: int, *, specialise: bool = True
 ) -> KernelRun:
-    """The kernel of layer ``number``, with ``image`` where it reads the network's input."""
+    """Build the kernel of layer ``number``; ``image`` is the input of the network."""
     stage = network.stages[number]
     operands = stage.with_inputs(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
     try:
@@ -64,19 +65,19 @@ def _built(
 
 
 def input_type(stage: Stage, run: KernelRun, symbol: str) -> MapType:
-    """The map that a kernel calls ``symbol``."""
+    """Return shape and elements of the map that a kernel calls ``symbol``."""
     return stage.inputs[run.inputs.index(symbol)]
 
 
 def edges(network: Network, runs: Runs) -> Iterator[Edge]:
-    """The maps that layers read, in the order of these layers."""
+    """Yield an edge for each map that a layer reads, in the order of the layers."""
     for number, run in runs.items() if isinstance(runs, Mapping) else enumerate(runs):
         for source, symbol in zip(network.sources(number), run.inputs, strict=True):
             yield Edge(source=source, reader=number, symbol=symbol)
 
 
 def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
-    """Bytes of the results of each layer, with what its readers read beyond the end."""
+    """Return the size in bytes of each layer's results, including words after their end that kernels read ahead."""
     needed = {stage.name: run.length(OUTPUT) for stage, run in zip(network.stages, runs, strict=True)}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
@@ -85,7 +86,7 @@ def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
 
 
 def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
-    """The words of :func:`input_pieces` for another input; builds only kernels that read it."""
+    """Pack another input as :func:`input_pieces` does; only kernels that read it are built."""
     readers = {
         number: _built(network, number, image, variants[number], cores)
         for number in range(len(network.stages))
@@ -95,9 +96,9 @@ def packed_input(network: Network, image: Ints, variants: Sequence[str], *, core
 
 
 def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Edge]]]:
-    """The words of the network's input and their readers, by name.
+    """Return the words of the network's input, and the edges to the layers that read them, by name.
 
-    There is a copy for each layout in which layers read the input; the first is called :data:`INPUT`.
+    There is a copy for each layout in which layers read the input; the first copy is called :data:`INPUT`.
     """
     pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
     for edge in edges(network, runs):
@@ -138,7 +139,7 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
 
 
 def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
-    """A key of the layout in which a layer reads a map: layers with equal keys share a copy."""
+    """Return a key of the layout in which a layer reads a map: layers with equal keys can read the same copy."""
     layer = stage.layer
     if isinstance(layer, ImageConvLayer):
         return "image", layer.padding, layer.outside
@@ -150,7 +151,7 @@ def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]
 
 
 def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
-    """Bytes from one pixel to the next of a map as a kernel reads it."""
+    """Return the distance in bytes between neighbouring pixels of a map as a kernel reads it."""
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]
@@ -167,8 +168,6 @@ _MOST_DATA = MAX_DATA - (1 << 20)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChainedLayer:
-    """A layer of a chain."""
-
     stage: Stage
     run: KernelRun
     results: OutputLayout
@@ -176,14 +175,14 @@ class ChainedLayer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chain:
-    """A network as one function."""
+    """A network as one function that calls the kernels of all layers."""
 
     function: Function
     steps: tuple[ChainedLayer, ...]
 
 
 def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
-    """The function that computes a network on one core, each layer in its variant; results of all layers remain.
+    """Build the function that computes a network on one core; the results of all layers stay in memory.
 
     Raises :class:`LayerError` for layers that do not match, or do not fit into memory.
     """
@@ -236,7 +235,7 @@ def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
 
 
 def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequence[int]) -> Program:
-    """The function that calls the kernels, which follow it."""
+    """Return the code of the function that calls the kernels of all layers, followed by the kernels."""
     b = Builder(TEXT_BASE, xpulp=False)
     saved = (RA, *_SAVED.values())
     b("addi", SP, SP, -STACK_ALIGNMENT)

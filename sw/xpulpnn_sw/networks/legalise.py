@@ -34,11 +34,11 @@ Shape = tuple[int, ...]
 
 
 def pad_to_words(network: Network) -> Network:
-    """The network with channels added to maps where kernels need them to fill whole words.
+    """Add channels to maps where kernels need them to fill whole words.
 
-    Original channels come first and keep their values; layers keep their names. A last layer with filters over all
-    channels gets no more outputs. The input gets channels if a depthwise layer or a pooling that reads it needs them
-    (see :func:`padded_input`).
+    Original channels come first and keep their values; layers keep their names. If the last layer has filters over all
+    channels, it gets no more outputs. The input gets channels if a depthwise layer or a pooling that reads it needs
+    them (see :func:`padded_input`).
     """
     maps = _Maps(network)
     stages: list[Stage] = []
@@ -58,7 +58,7 @@ def pad_to_words(network: Network) -> Network:
 
 
 def padded_input(image: Ints, network: Network) -> Ints:
-    """An input of the original network, ``[...][channel]``, with the channels that :func:`pad_to_words` added."""
+    """Add to an input, ``[...][channel]``, the channels that :func:`pad_to_words` added to the network's input."""
     for number in range(len(network.stages)):
         for source, form in network.reads(number):
             if source == NETWORK_INPUT and prod(form.shape) > image.size:
@@ -73,7 +73,7 @@ def _input_padding_value(bits: int) -> int:
 
 
 def _splits(stage: Stage, written: Shape) -> bool:
-    """Return whether a layer reads a row as a map of several pixels."""
+    """Return whether a layer reads a vector as a map of several pixels."""
     shape = stage.inputs[0].shape
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
@@ -83,7 +83,7 @@ def _unit(bits: int) -> int:
 
 
 def _read_units(stage: Stage) -> set[int]:
-    """Return the multiples of channels that kernels accept in a map that ``stage`` reads."""
+    """Return numbers of which the channels of a map must be a multiple if kernels are to read it in ``stage``."""
     own = stage.precision
     if isinstance(stage.layer, DepthwiseLayer):
         return {_unit(own.x)}
@@ -102,7 +102,7 @@ def _written_unit(stage: Stage) -> int:
 
 
 class _Maps:
-    """The maps of a network, and how many channels they need."""
+    """The maps of a network, and the numbers of channels that kernels need in them."""
 
     def __init__(self, network: Network) -> None:
         self.shapes: dict[str, Shape] = {}
@@ -149,7 +149,7 @@ class _Maps:
             self._same[self._first(stage.name)] = self._first(source)
 
     def _first(self, name: str) -> str:
-        """The representative of the maps with as many channels."""
+        """Return the representative of all maps that must have as many channels as this map (union-find)."""
         while self._same[name] != name:
             name = self._same[name]
         return name
@@ -167,16 +167,16 @@ class _Maps:
         return len(in_memory) > 1 and name != NETWORK_INPUT
 
     def channels(self, name: str) -> int:
-        """Channels of a map before padding."""
+        """Return the number of channels of a map before padding."""
         return self.shapes[name][-1]
 
     def required_channels(self, name: str) -> int:
-        """Channels of a map after padding."""
+        """Return the number of channels of a map after padding."""
         unit = self._unit[name] if name in self._wider else 1
         return -(-self.channels(name) // unit) * unit
 
     def check_split(self, stage: Stage, source: str) -> None:
-        """Raise :class:`LayerError` if a row that is read as a map would need added channels."""
+        """Raise :class:`LayerError` if a vector that a layer reads as a map would need added channels."""
         channels = stage.inputs[0].shape[-1]
         is_whole = all(channels % unit == 0 for unit in _read_units(stage))
         is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.required_channels(stage.name) == channels
@@ -185,7 +185,7 @@ class _Maps:
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """The network in which a convolution folds columns of its results if only a pooling reads it and accepts that.
+    """Let convolutions fold columns of their results where only a pooling reads these and accepts folded columns.
 
     ``variants`` names the variant of each layer.
     """
@@ -202,7 +202,7 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
 
 
 def _fold(stage: Stage, variant: str) -> bool:
-    """Return whether a convolution can fold its results: blocks must not span rows."""
+    """Return whether a layer is a convolution that can fold columns of its results."""
     layer = stage.layer
     if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
         return False
@@ -213,9 +213,9 @@ _ENDING = "planes"
 
 
 def _in_planes(network: Network) -> Network:
-    """The network with a transposition to planes, ``NAME.planes``, of each map that depthwise convolutions read.
+    """Insert transpositions to planes, ``NAME.planes``, after maps that depthwise convolutions read.
 
-    The network's input and results of transpositions need none.
+    The network's input and the results of other transpositions need none.
     """
     stages: list[Stage] = []
     planes: dict[str, str] = {}
@@ -248,7 +248,7 @@ def _transposed(stage: Stage, source: str, name: str) -> Stage:
 
 
 def legalise(network: Network, extensions: Collection[Extension]) -> Network:
-    """The network that kernels of a core with these extensions can compute.
+    """Rewrite a network so that kernels of a core with these extensions can compute it.
 
     Layers keep their names, and original channels come first in their maps. :func:`pad_to_words` adds channels;
     transpositions, ``NAME.planes``, are inserted before depthwise convolutions.

@@ -38,7 +38,7 @@ class MapType:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stage:
-    """A layer of a network."""
+    """A layer of a network, with its precision and operands."""
 
     name: str  # unique in a network
     layer: Layer
@@ -49,29 +49,29 @@ class Stage:
 
     @property
     def pad(self) -> int:
-        """The value of its padding; for inputs of one bit, which have no 0, 0 means -1."""
+        """Value of the padding around the input; for inputs of one bit, which cannot be 0, 0 stands for -1."""
         return getattr(self.layer, "outside", 0)
 
     @property
     def maps(self) -> tuple[Ints, ...]:
-        """The input maps among its operands."""
+        """The input maps among the operands of the layer."""
         return tuple(getattr(self.tensors, name) for name in self.map_names)
 
     @property
     def map_names(self) -> tuple[str, ...]:
-        """Names of the input maps among the operands: two of an addition, else one."""
+        """Names of the input maps among the operands: two for an addition, one for other layers."""
         return ("activations",) if hasattr(self.tensors, "activations") else ("first", "second")
 
     @property
     def inputs(self) -> tuple[MapType, ...]:
-        """Shapes and elements of its input maps."""
+        """Shapes and elements of the input maps of the layer."""
         read = self.precision
         elements = zip(self.maps, (read.x, read.w), (read.x_signed, read.w_signed), strict=False)
         return tuple(MapType(shape=values.shape, bits=bits, signed=signed) for values, bits, signed in elements)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of its results, channels last."""
+        """Shape of the results of the layer, channels last."""
         return (*self.layer.out_shape, self.layer.out_channels)
 
     @property
@@ -80,11 +80,11 @@ class Stage:
 
     @property
     def multiplies(self) -> bool:
-        """Return whether it has weights."""
+        """Whether the layer has weights."""
         return hasattr(self.tensors, "weights")
 
     def with_inputs(self, *maps: Ints | None) -> Any:
-        """The operands with these input maps (None: unchanged); raises :class:`LayerError` for another size."""
+        """Return the operands with other input maps (None: unchanged); raises :class:`LayerError` for wrong sizes."""
         given: dict[str, Ints] = {}
         for name, form, values in zip(self.map_names, self.inputs, maps, strict=True):
             if values is None:
@@ -95,7 +95,7 @@ class Stage:
         return replace(self.tensors, **given)
 
     def fastest_variant(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
-        """The fastest variant of the kernel for a core with these extensions and widths of products.
+        """Return the fastest variant of the kernel for a core with these extensions and widths of products.
 
         Raises :class:`LayerError` if there is none.
         """
@@ -113,35 +113,35 @@ class Stage:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Network:
-    """A graph of layers in topological order; the results of the last are those of the network."""
+    """A graph of layers in topological order; the results of the last layer are those of the network."""
 
     name: str
     stages: tuple[Stage, ...]
 
     def sources(self, number: int) -> tuple[str, ...]:
-        """Names of the layers that layer ``number`` reads, or :data:`NETWORK_INPUT`."""
+        """Return the names of the layers that layer ``number`` reads; :data:`NETWORK_INPUT` is the network's input."""
         if self.stages[number].sources:
             return self.stages[number].sources
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)
 
     def reads(self, number: int) -> Iterator[tuple[str, MapType]]:
-        """The maps that layer ``number`` reads, each with its source, one of :meth:`sources`."""
+        """Yield the source, and shape and elements, of each map that layer ``number`` reads."""
         return zip(self.sources(number), self.stages[number].inputs, strict=True)
 
     @property
     def macs(self) -> int:
-        """Multiplications of convolutions and fully connected layers."""
+        """Number of multiplications in convolutions and fully connected layers."""
         return sum(stage.layer.macs for stage in self.stages if stage.multiplies)
 
 
 def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
-    """Numbers by colour as :class:`Scaling` holds them: a single number if all are equal."""
+    """Return numbers by colour as :class:`Scaling` holds them: a single number if all are equal."""
     return numbers[0] if len({*numbers}) == 1 else tuple(numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Inputs of a network from samples of an image: ``((sample - subtract) * multiply + add) >> shift``, clipped."""
+    """How the samples of an image become inputs: ``((sample - subtract) * multiply + add) >> shift``, clipped."""
 
     subtract: tuple[int, ...] = ()  # by colour; empty: 0
     multiply: int | tuple[int, ...] = 1  # for all colours or by colour
@@ -149,9 +149,9 @@ class Scaling:
     shift: int = 0
 
     def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
-        """``subtract``, ``multiply`` and ``add`` of each colour.
+        """Return ``subtract``, ``multiply`` and ``add`` of each colour.
 
-        Raises :class:`LayerError` unless there is one number for all, or one for each.
+        Raises :class:`LayerError` unless there is one number for all colours, or one for each.
         """
         given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
         columns = {name: (own,) * colours if isinstance(own, int) else own for name, own in given.items()}
@@ -161,7 +161,7 @@ class Scaling:
         return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns.values(), strict=True)]
 
     def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:
-        """The samples, channels last, as inputs of ``bits`` bits; one bit is the sign, -1 or 1."""
+        """Convert image samples, channels last, to inputs of ``bits`` bits; a single bit is the sign, -1 or 1."""
         differences = samples.astype(np.int64) - (np.array(self.subtract) if self.subtract else 0)
         values = (differences * np.array(self.multiply) + np.array(self.add)) >> self.shift
         if bits == SIGN_BITS:
@@ -185,26 +185,23 @@ class NetworkModel:
 
     @property
     def _input_type(self) -> MapType:
-        """Shape and elements of the input for the first layer that reads it."""
+        """Shape and elements of the input as the first layer that reads it expects them."""
         read = (edge for number in range(len(self.network.stages)) for edge in self.network.reads(number))
         return next(form for source, form in read if source == NETWORK_INPUT)
 
     def random_input(self, seed: int) -> Ints:
-        """A random input over the range of its elements."""
+        """Return a random input over the range of its elements."""
         form, rng = self._input_type, np.random.default_rng(seed)
         if form.bits == SIGN_BITS:
             return rng.choice(np.array([-1, 1]), form.shape)
         return rng.integers(form.least, form.least + (1 << form.bits), form.shape)
 
     def inputs(self, samples: Ints) -> Ints:
-        """The input for an image; raises :class:`LayerError` for another size."""
+        """Convert an image to an input of the network; raises :class:`LayerError` for an image of another size."""
         return self.batch(samples[np.newaxis])[0]
 
     def batch(self, samples: Ints) -> Ints:
-        """The inputs for images, ``[image][row][column][colour]`` or ``[image][row][column]``.
-
-        Raises :class:`LayerError` for another size than that of the network's input.
-        """
+        """Convert images, ``[image][row][column]...``, to inputs; raises :class:`LayerError` for another size."""
         shape, image = self._input_type.shape, samples.shape[1:]
         flat = prod(shape) == prod(image) and 1 in (len(shape), len(image))
         grey = image == shape[:-1] and shape[-1] == 1
@@ -217,10 +214,10 @@ class NetworkModel:
 
 
 def check_network(network: Network) -> None:
-    """Raise :class:`LayerError`, which names a layer, unless the layers match.
+    """Raise :class:`LayerError`, which names a layer, unless the layers of a network fit together.
 
-    Names must be unique, sources be earlier layers, maps be read with the shape and elements with which they are
-    written, and all layers but the last be read. Fully connected layers read and write maps of any shape.
+    Names must be unique, sources must be earlier layers, and all layers but the last must be read. Maps must be read
+    with the shape and elements with which they are written; fully connected layers read and write maps of any shape.
     """
     known: dict[str, MapType] = {}
     read: set[str] = set()
@@ -261,5 +258,5 @@ def _check_source(stage: Stage, source: str, taken: MapType, known: dict[str, Ma
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without dimensions of 1 other than the channels, equal for sequences, rows and columns."""
+    """Return a shape without dimensions of 1 except the channels; it is equal for sequences, rows and columns."""
     return (*(size for size in shape[:-1] if size > 1), shape[-1])

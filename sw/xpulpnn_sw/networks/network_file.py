@@ -46,7 +46,7 @@ _MOST_ELEMENTS = 1 << 26  # of a map
 
 
 def _check_size(layer: Layer) -> None:
-    """Raise :class:`LayerError` for maps beyond any memory."""
+    """Raise :class:`LayerError` for maps that are too large for any memory."""
     before = [getattr(layer, name, 1) for name in ("height", "width", "length", "channels", "inputs")]
     for elements in (prod(before), prod(layer.out_shape) * layer.out_channels):
         if elements > _MOST_ELEMENTS:
@@ -54,7 +54,7 @@ def _check_size(layer: Layer) -> None:
 
 
 def _with_pad(layer: Any, pad: int) -> Any:
-    """The layer padded with ``pad``, which its text may repeat but not contradict."""
+    """Return a layer padded with the value ``pad``; raise :class:`LayerError` if its text has another value."""
     if pad and not hasattr(layer, "outside"):
         raise LayerError(f"pad must be left out with {kernel_of(layer).name}, not {pad}")
     if pad and layer.outside not in (0, pad):
@@ -63,7 +63,7 @@ def _with_pad(layer: Any, pad: int) -> Any:
 
 
 def _check_precision(computing: Kernel, precision: Precision) -> None:
-    """Raise :class:`LayerError` unless some variant of the kernel computes with it."""
+    """Raise :class:`LayerError` unless a variant of the kernel computes with the precision."""
     refused: LayerError | None = None
     for level in computing.variants.values():
         try:
@@ -85,7 +85,7 @@ def _tensors(computing: Kernel, layer: Any, precision: Precision, arrays: Arrays
 
 @dataclass(eq=False)
 class NetworkBuilder:
-    """A network under construction."""
+    """Builds a network layer by layer."""
 
     name: str
     stages: list[Stage] = field(default_factory=list[Stage], init=False)
@@ -102,7 +102,7 @@ class NetworkBuilder:
         sources: Sequence[str] = (),
         pad: int = 0,
     ) -> Stage:
-        """Append a layer; raises :class:`InputError`, which names it, unless it is valid."""
+        """Append a layer; raises :class:`InputError`, which names the layer, if it is not valid."""
         if kernel not in NETWORK_KERNELS:
             raise InputError(f"kernel of {name} must be one of {', '.join(NETWORK_KERNELS)}, not {kernel}")
         if requantise not in NETWORK_RULES:
@@ -122,7 +122,7 @@ class NetworkBuilder:
         return self.stages[-1]
 
     def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> NetworkModel:
-        """The network; raises :class:`LayerError` unless its layers fit together."""
+        """Return the network; raises :class:`LayerError` unless its layers fit together."""
         if not self.stages:
             raise LayerError("layers must be one at least, not none")
         network = Network(name=self.name, stages=tuple(self.stages))
@@ -179,7 +179,7 @@ _OPTIONAL = ("requantise", "input", *_NEWER, *_INPUT)
 
 
 def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bool = False) -> dict[str, Any]:
-    """The entries of an object; raises :class:`InputError` for unknown or missing ones and invalid values."""
+    """Return the entries of a JSON object; raise :class:`InputError` for unknown, missing or invalid entries."""
     known = [name for name in rules if not (is_first and name in _NEWER)]
     if not isinstance(content, dict):
         raise InputError(f"{what} must be an object with {', '.join(known)}, not something else")
@@ -196,7 +196,10 @@ def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bo
 
 
 def read_network(path: Path) -> NetworkModel:
-    """The network in a JSON file with its npz file; raises :class:`InputError` or :class:`LayerError` for another."""
+    """Read a network from its JSON file and the npz file named there.
+
+    Raises :class:`InputError` or :class:`LayerError` for invalid files.
+    """
     try:
         content = json.loads(path.read_text())
     except OSError as error:
@@ -230,7 +233,7 @@ def read_network(path: Path) -> NetworkModel:
 
 
 def serialised(described: NetworkModel, arrays: str) -> tuple[str, bytes]:
-    """The contents of both files of a network; ``arrays`` is the name of the npz file."""
+    """Return the contents of the JSON file and the npz file of a network; ``arrays`` is the npz file's name."""
     network, layers = described.network, list[dict[str, Any]]()
     for stage in network.stages:
         layer: Any = stage.layer
@@ -250,7 +253,7 @@ def serialised(described: NetworkModel, arrays: str) -> tuple[str, bytes]:
 
 
 def arrays_of(network: Network) -> dict[str, Ints]:
-    """The arrays of the npz file of a network."""
+    """Return the arrays for the npz file of a network."""
     arrays: dict[str, Ints] = {}
     for stage in network.stages:
         own = layer_arrays(stage.layer, stage.tensors)

@@ -28,7 +28,7 @@ class Range:
         return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
 
     def scaled(self, factor: int, summand: int) -> "Range":
-        """The range of ``factor * x + summand``."""
+        """Return the range of ``factor * x + summand`` for ``x`` in this range."""
         ends = (self.low * factor + summand, self.high * factor + summand)
         return Range(min(ends), max(ends))
 
@@ -42,14 +42,14 @@ def check_sums(least: Sequence[int], most: Sequence[int], bias: Sequence[int]) -
 
 
 def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
-    """Arrays of the exact rule for ``factor * x + zero`` with TFLite's factors: a 31-bit mantissa and a shift each."""
+    """Return the arrays of the exact rule for ``factor * x + zero``; as in TFLite, a factor has a 31-bit mantissa."""
     pairs = [mantissa(factor) for factor in factors]
     mantissas, shifts = (np.array(values, np.int64) for values in zip(*pairs, strict=True))
     return {"factors": mantissas, "shifts": shifts, "zero": np.array(zero)}
 
 
 def mantissa(factor: float) -> tuple[int, int]:
-    """The mantissa and the shift of a real factor in the exact rule."""
+    """Return a real factor as the mantissa and the shift of the exact rule."""
     fraction, exponent = frexp(factor)
     shift = ACCUMULATOR_BITS - 1 - exponent
     if shift < 1:
@@ -63,7 +63,7 @@ def mantissa(factor: float) -> tuple[int, int]:
 
 
 def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], bias: Sequence[int]) -> dict[str, Ints]:
-    """``(kappa * x + lambda) >> shift`` in place of ``factor * (x + bias) + offset``, rounded to the nearest.
+    """Return the arrays with which ``(kappa*x + lambda) >> shift`` rounds ``factor*(x + bias) + offset``.
 
     The shift is the largest that does not overflow 32 bits. ``lambda`` includes the bias, which then counts even where
     ``kappa`` rounds to 0.
@@ -88,9 +88,9 @@ def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], 
 
 
 def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int, area: int = 1) -> dict[str, Any]:
-    """``(k1 * x1 / area + k2 * x2 / area + summand) >> shift`` within 32 bits, for one or several maps.
+    """Return the parameters of ``(k1 * x1 / area + k2 * x2 / area + summand) >> shift`` for a scaled sum of maps.
 
-    ``maps`` holds the range, of sums over windows of ``area`` elements, and the zero point of each; ``zero`` is the
+    ``maps`` holds the range, of sums over windows of ``area`` elements, and the zero point of each map; ``zero`` is the
     zero point of the result.
     """
     for shift in reversed(range(_MAX_MAP_SHIFT)):
@@ -113,14 +113,14 @@ _LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 
 
 def largest_sums(weights: Ints, least: int, most: int) -> Ints:
-    """The largest magnitude of the sums of each output channel, ``[out]``."""
+    """Return the largest magnitude of the sums of each output channel for inputs ``least..most``."""
     rows = weights.reshape(len(weights), -1).astype(np.int64)
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     return np.maximum(positive * most + negative * least, -(positive * least + negative * most))
 
 
 def normalised(factor: NDArray[np.float64], offset: NDArray[np.float64], sums: Ints) -> dict[str, Ints]:
-    """``kappa``, ``lambda`` and ``shift`` with which ``(kappa*sum + lambda) >> shift`` rounds ``factor*sum + offset``.
+    """Return the arrays with which ``(kappa*sum + lambda) >> shift`` rounds ``factor*sum + offset``.
 
     The shift is the largest that does not overflow 32 bits for any input.
     """

@@ -1,7 +1,7 @@
 """Planner of a network's deployment in the TCDM of a cluster.
 
-Where a step needs too much memory, filters and maps are fetched later; then maps that its layer does not need are
-spilled; then the layer is tiled, with smaller and smaller tiles.
+If a step needs too much memory, the planner first fetches filters and maps later, then spills maps that the step's
+layer does not need, then tiles the layer, with smaller and smaller tiles.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _SHRINKING = 7 / 8  # factor of the memory of tiles that find no room
 
 @dataclass(eq=False)
 class Planner:
-    """Plans a deployment, and relieves steps that need too much memory until it fits."""
+    """Plans a deployment, and changes steps that need too much memory until the plan fits into TCDM."""
 
     _network: Network
     _variants: Sequence[str]
@@ -66,7 +66,7 @@ class Planner:
         self._fetch_times = [SOONEST for _ in self._runs]
 
     def deploy(self) -> Deployment:
-        """The first plan that fits; raises :class:`LayerError` if there is none."""
+        """Return the first plan that fits into TCDM; raises :class:`LayerError` if there is none."""
         while True:
             plan = self._plan()
             if max(map(plan.demand, range(len(plan.steps)))) <= self._memory:
@@ -84,7 +84,7 @@ class Planner:
         return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces)
 
     def _relieve(self, plan: Deployment) -> bool:
-        """Reduce the memory of a step that needs too much; False if nothing is left to try."""
+        """Change the plan so that one of the largest steps needs less memory; return False if no change is left."""
         self._refused = None
         by_demand = sorted(range(len(plan.steps)), key=plan.demand, reverse=True)
         short = [step for step in by_demand if plan.demand(step) > self._memory] or by_demand
@@ -98,7 +98,7 @@ class Planner:
         return next((later.layer for later in plan.steps[step:] if later.layer is not None), None)
 
     def _own_bytes(self, plan: Deployment, step: int) -> int:
-        """Bytes that the layer of a step needs by itself."""
+        """Return the bytes that a step's layer needs in TCDM, without data of other layers."""
         layer = plan.steps[step].layer
         if layer is None or layer in plan.tiled:
             return 0
@@ -108,7 +108,7 @@ class Planner:
         return PlannedMemory(pieces=tuple(piece for piece in plan.pieces if piece.name in names | _ALWAYS)).demand(step)
 
     def _delay_fetch(self, plan: Deployment, step: int) -> bool:
-        """Fetch the largest piece that is in memory too early later."""
+        """Delay the fetch of the largest map or weights that a step holds for a later layer; return False if none."""
         pieces = {piece.name: piece for piece in plan.pieces}
         waiting: list[tuple[int, int, Residence | None]] = []
         for number, stage in enumerate(plan.network.stages):
@@ -130,7 +130,7 @@ class Planner:
         return True
 
     def _spill(self, plan: Deployment, step: int) -> bool:
-        """Spill the largest map that the layer does not need."""
+        """Spill the largest map that a step holds but its layer does not need; return False if there is none."""
         pieces = {piece.name: piece for piece in plan.pieces}
         current = self._layer(plan, step)
         candidates: list[tuple[int, Residence, int]] = []
@@ -151,7 +151,7 @@ class Planner:
         return True
 
     def _tile(self, plan: Deployment, step: int) -> bool:
-        """Tile the layer, or shrink its tiles."""
+        """Tile the layer of a step, or shrink its tiles; return False if that is impossible."""
         layer = self._layer(plan, step)
         if layer is None:
             return False
@@ -174,7 +174,7 @@ class Planner:
         return False
 
     def _kernel(self, layer: int, cores: int) -> KernelRun:
-        """The kernel of tiles of a layer, with buffers for ``cores`` cores."""
+        """Return the kernel that computes the tiles of a layer, with buffers for ``cores`` cores."""
         if (layer, cores) not in self._general:
             stage = self._network.stages[layer]
             self._general[layer, cores] = stage.kind.build(
@@ -183,7 +183,7 @@ class Planner:
         return self._general[layer, cores]
 
     def steps(self, maps: MapPlacement) -> tuple[DeployedStep, ...]:
-        """The steps of a plan; results are stored during the next step."""
+        """Return the steps of a plan; the results of a layer are stored to main memory during the step after it."""
         tiled, (during, between) = self._tiled, self._fetches(maps)
         contents = {residence.name: residence.content for residence in maps.residences}
         steps: list[DeployedStep] = []
@@ -215,7 +215,7 @@ class Planner:
         return tuple(steps)
 
     def _fetches(self, maps: MapPlacement) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-        """The pieces fetched during each layer (-1: before the first), and those fetched before each layer."""
+        """Return the data to fetch during each layer (-1: before all layers), and those to fetch right before it."""
         network, runs, tiled = self._network, self._runs, self._tiled
         during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
         between: dict[int, list[str]] = {number: [] for number in range(len(runs))}
@@ -247,7 +247,7 @@ class Planner:
         return during, between
 
     def pieces(self, maps: MapPlacement, steps: Sequence[DeployedStep]) -> tuple[Piece, ...]:
-        """The pieces of memory and the steps that need them."""
+        """Return all data in TCDM, each with the steps that need it."""
         network, runs, tiled, last = self._network, self._runs, self._tiled, len(steps) - 1
         loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
         stored = {name: number for number, step in enumerate(steps) for name in step.stores}
@@ -282,7 +282,7 @@ class Planner:
 
 
 def _memory_message(plan: Deployment, memory: int) -> str:
-    """The message for a network that does not fit, with the pieces of the largest step."""
+    """Return the error message for a network that does not fit; it lists the data of the largest step."""
     work = [number for number, step in enumerate(plan.steps) if step.layer is not None]
     most = max(work, key=plan.demand)
     layer = plan.steps[most].layer

@@ -85,7 +85,7 @@ class _Build:
         return [options.opt, *include, *define, *options.extra]
 
     def compile(self, source: Path, output: Path, stage: BuildStage, place: Path | None = None) -> str:
-        """Compile a source up to a stage; ``place`` is the final path of ``output``. Returns the warnings."""
+        """Compile a source up to a stage and return the warnings; ``place`` is where ``output`` is moved later."""
         chosen = self._chosen()
         if stage is BuildStage.PREPROCESSED:
             return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
@@ -104,7 +104,7 @@ class _Build:
         return printed + self._assemble(text, source, output)
 
     def _assembly(self, source: Path, output: Path, flags: Iterable[str]) -> tuple[str, str]:
-        """Untranslated assembly text of a source, and the messages of the compiler."""
+        """Return the assembly text of a source before translation, and the messages of the compiler."""
         if source.suffix == ".s":
             return f'# 1 "{source}"\n{_read(source)}', ""
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
@@ -133,12 +133,12 @@ class _Build:
             raise CompileError(places.in_messages(error.messages, written)) from None
 
     def _beside(self, output: Path, suffix: str) -> Path:
-        """A temporary file for a step toward ``output``."""
+        """Return the path of a temporary file next to ``output``."""
         output.parent.mkdir(exist_ok=True)
         return output.with_name(f"{output.name}{suffix}")
 
     def runtime_object(self, name: str) -> Path:
-        """The object file of a part of the runtime."""
+        """Return the path of the object file for a source of the runtime."""
         return self.folder / f"runtime.{name}.o"
 
     def start(self) -> str:
@@ -181,7 +181,7 @@ class _Build:
         return printed
 
     def each(self, tasks: Sequence[Callable[[], str]]) -> str:
-        """Run tasks in parallel; returns their output in order, and raises all errors together."""
+        """Run tasks in parallel and return their output in order; if some fail, raise one error with all messages."""
 
         def attempt(task: Callable[[], str]) -> tuple[str, bool]:
             try:
@@ -198,7 +198,7 @@ class _Build:
 
 
 def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The options split into those without and those for dependency files."""
+    """Split compiler options into those that do not and those that do concern dependency files."""
     others: list[str] = []
     dependencies: list[str] = []
     words = iter(flags)
@@ -223,7 +223,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _put(built: Path, output: Path) -> None:
-    """Move a built file to its place, where it appears complete or not at all."""
+    """Copy a built file to its destination, where it appears complete or not at all."""
     temporary = output.with_name(f".{output.name}.new")
     shutil.copyfile(built, temporary)
     temporary.replace(output)
@@ -265,7 +265,7 @@ def build(
 
 
 def _compiling(work: _Build, sources: Sequence[Path]) -> tuple[list[Path], list[Callable[[], str]]]:
-    """The objects to link, and the tasks that compile them."""
+    """Return the object files to link, and the tasks that compile them."""
     objects = [
         source if source.suffix in LINKED_SUFFIXES else work.folder / str(number) / f"{source.stem}.o"
         for number, source in enumerate(sources)
@@ -277,7 +277,7 @@ def _compiling(work: _Build, sources: Sequence[Path]) -> tuple[list[Path], list[
 def archive(
     sources: Sequence[Path], output: Path, *, compiler: str | None = None, options: Options | None = None
 ) -> str:
-    """Compile ``sources`` into the static library ``output``; otherwise as :func:`build`."""
+    """Compile ``sources`` into the static library ``output``; other arguments and errors are those of :func:`build`."""
     _check_sources(sources)
     with _working(compiler, options) as work:
         objects, tasks = _compiling(work, sources)
@@ -291,7 +291,7 @@ def compile_sources(
     compiler: str | None = None,
     options: Options | None = None,
 ) -> str:
-    """Compile ``files``, pairs of source and output, up to a stage; otherwise as :func:`build`."""
+    """Compile ``files``, pairs of source and output path, up to a stage; errors are those of :func:`build`."""
     _check_sources(source for source, _output in files)
     with _working(compiler, options) as work:
 

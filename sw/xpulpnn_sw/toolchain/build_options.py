@@ -33,7 +33,7 @@ _NOT_NEEDED = {CsrGroup.BASE, CsrGroup.HWLOOP, CsrGroup.DEBUG, CsrGroup.TRIGGER}
 
 @dataclass(frozen=True, slots=True)
 class CoreNote:
-    """The core that a part of a program was compiled for."""
+    """The core that a part of a program was compiled for, as a note in the ELF file states it."""
 
     name: str  # preset and settings
     extensions: frozenset[str]  # names of the extensions beyond RV32IMC
@@ -50,7 +50,7 @@ class CoreNote:
         )
 
     def lacks(self, needed: "CoreNote") -> list[str]:
-        """The features of ``needed`` that this core lacks, in words."""
+        """Return, in words, the features of the core ``needed`` that this core lacks."""
         lacking = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
         lacking += [f"elements of {width} bits" for width in sorted(needed.widths - self.widths, reverse=True)]
         missing = needed.groups - self.groups
@@ -62,14 +62,14 @@ class CoreNote:
 
 
 def core_name(config: CoreConfig) -> str:
-    """The preset with the features of ``config``, or ``a core of its own``."""
+    """Return the name of the preset with the features of ``config``, or ``a core of its own``."""
     required = CoreNote.of(config, "")
     names = (name for name, preset in PRESETS.items() if CoreNote.of(preset, "") == required)
     return next(names, "a core of its own")
 
 
 def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = None) -> str:
-    """The assembly text of the note for a core or a cluster."""
+    """Return the assembly text of the note for a core or a cluster."""
     note = CoreNote.of(config, name)
     values = (name, *(" ".join(map(str, sorted(part))) for part in (note.extensions, note.widths, note.groups)))
     line = "; ".join(f"{key} {value}".rstrip() for key, value in zip(_KEYS, values, strict=True))
@@ -79,7 +79,7 @@ def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = N
 
 
 def read_notes(section: bytes) -> tuple[CoreNote, ...]:
-    """The distinct notes of a program; other lines are skipped."""
+    """Return the notes on cores in the note section of an ELF file, each once; skip other lines."""
     notes: list[CoreNote] = []
     for line in dict.fromkeys(section.decode(errors="replace").strip("\0\n").split("\n")):
         parts = [part.partition(" ") for part in line.strip("\0").split("; ")]
@@ -97,14 +97,14 @@ _CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ClusterNote:
-    """The cluster that a program was compiled for."""
+    """The cluster that a program was compiled for, as a note in the ELF file states it."""
 
     cores: int
     tcdm_bytes: int
 
 
 def read_cluster_note(section: bytes) -> ClusterNote | None:
-    """The cluster that satisfies all parts of a program; None: it is for one core."""
+    """Return a cluster that satisfies all notes of an ELF file; None if the program is for a single core."""
     clusters = [tuple(map(int, match.groups())) for match in _CLUSTER.finditer(section)]
     if not clusters:
         return None
@@ -113,7 +113,7 @@ def read_cluster_note(section: bytes) -> ClusterNote | None:
 
 
 def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, name: str) -> None:
-    """Raise :class:`InputError` unless the core ``config``, called ``name``, has all that a program needs."""
+    """Raise :class:`InputError` unless the core ``config``, called ``name``, has all features that a program needs."""
     core = CoreNote.of(config, name)
     for note in notes:
         lacking = core.lacks(note)
@@ -125,7 +125,7 @@ def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, na
 
 
 def named_core(notes: Sequence[CoreNote]) -> str:
-    """The core, with its settings, that can run all parts of a program: that of a part if possible, else a preset."""
+    """Return the name of a core that can run all parts of a program: one in the notes if possible, else a preset."""
     presets = [CoreNote.of(PRESETS[name], name) for name in dict.fromkeys((DEFAULT_PRESET, *PRESETS))]
     named = [note for note in notes if note.name.partition(" ")[0] in (*PRESETS, *CLUSTER_PRESETS)]
     able = (candidate.name for candidate in (*named, *presets) if not any(candidate.lacks(note) for note in notes))
@@ -133,7 +133,7 @@ def named_core(notes: Sequence[CoreNote]) -> str:
 
 
 def presets_with(extension: str, width: int | None = None) -> list[str]:
-    """Names of the presets that have an extension, and the element width if one is given."""
+    """Return the names of the presets that have an extension, and the element width if one is given."""
     notes = (CoreNote.of(config, name) for name, config in PRESETS.items())
     return [note.name for note in notes if extension in note.extensions and (width is None or width in note.widths)]
 
@@ -217,7 +217,7 @@ class Options:
 
 
 def parse_size(text: str, what: str) -> int:
-    """Bytes of ``4096``, ``0x1000``, ``64K`` or ``1M``; raises :class:`InputError` naming ``what``."""
+    """Return the bytes of ``4096``, ``0x1000``, ``64K`` or ``1M``; raises :class:`InputError`, which names ``what``."""
     unit = {"K": KIB, "M": MIB}.get(text[-1:].upper(), 1)
     try:
         size = int(text if unit == 1 else text[:-1], 0) * unit
@@ -229,7 +229,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def link_script(options: Options) -> str:
-    """The linker script of the runtime."""
+    """Return the runtime's linker script for these options."""
     places = {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}", "ram": options.ram}
     if options.cluster is None:
         name, sizes = "link.ld", {"stack": options.stack, "rom": options.rom}

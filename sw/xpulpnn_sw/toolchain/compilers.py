@@ -98,7 +98,7 @@ class Compiler:
 
     @property
     def archiver(self) -> tuple[str, ...]:
-        """The command of its ``ar``."""
+        """The command of the ``ar`` that belongs to the compiler."""
         if self.kind == "zig":
             return (*self.command[:-1], "ar")
         return (self.command[0].removesuffix("gcc") + "ar",)
@@ -114,7 +114,7 @@ def _installed() -> Iterator[Compiler]:
 
 
 def find_compiler(kind: str | None = None) -> Compiler:
-    """The compiler called ``kind``, or the first that is installed; raises :class:`ToolError` with what to install."""
+    """Return the compiler ``kind``, or the first that is installed; raises :class:`ToolError` if there is none."""
     if kind is not None and kind not in COMPILERS:
         raise InputError(f"compiler must be one of {', '.join(COMPILERS)}, not {kind}")
     for compiler in _installed():
@@ -124,7 +124,7 @@ def find_compiler(kind: str | None = None) -> Compiler:
 
 
 def target_flags(kind: str) -> tuple[str, ...]:
-    """Options for target and linking of a kind of compiler."""
+    """Return the options that select the target; ``kind`` is ``gcc`` or ``zig``."""
     return (*TARGETS[kind], *_COMMON, *_COMPILING[kind])
 
 
@@ -181,7 +181,7 @@ _SOURCES = {
 
 
 def library_root() -> Path:
-    """Folder of the installed library."""
+    """Return the folder of the C library in its installed wheel."""
     spec = util.find_spec(_WHEEL.replace("-", "_"))
     if spec is None or spec.origin is None:
         raise ToolError(f"the C library must be installed (pip install {_WHEEL}), not missing")
@@ -189,12 +189,12 @@ def library_root() -> Path:
 
 
 def header_flags(root: Path | None = None) -> list[str]:
-    """Include options for the headers of the library, installed or copied to ``root``."""
+    """Return the include options for the headers of the C library, in its wheel or copied to ``root``."""
     return [f"-isystem{(root or library_root()) / folder}" for folder in _HEADERS]
 
 
 def source_flags(root: Path | None = None) -> list[str]:
-    """Options for the sources of the library, other than those for its headers."""
+    """Return the options for the sources of the C library, without those of :func:`header_flags`."""
     return ["-O2", "-fno-builtin", "-w", f"-I{(root or library_root()) / _PRIVATE_HEADERS}"]
 
 
@@ -205,7 +205,7 @@ def _sources() -> list[Path]:
 
 
 def library_files() -> tuple[list[Path], list[Path]]:
-    """Relative paths of the library's sources and of the files that these include."""
+    """Return the relative paths of the C library's sources, and of the files that these include."""
     root = library_root()
     patterns = (*_INCLUDED, *(f"{folder}/**/*.h" for folder in (*_HEADERS, *_SOURCES)))
     included = dict.fromkeys(path for pattern in patterns for path in sorted(root.glob(pattern)))
@@ -213,7 +213,7 @@ def library_files() -> tuple[list[Path], list[Path]]:
 
 
 def library_archive(compiler: Compiler, jobs: int) -> Path:
-    """Path of the compiled library, which is built unless it is in the cache."""
+    """Return the path of the compiled C library, which is built unless it is in the cache."""
     flags = [*target_flags(compiler.kind), *header_flags(), f"-isystem{RUNTIME / 'include'}", *source_flags()]
     configuration = (RUNTIME / "include/picolibc.h").read_text()
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))

@@ -1,7 +1,8 @@
 """Stack usage of a linked program: the sum of frames along the deepest path of calls.
 
-Frames are constant adjustments of the stack pointer. Indirect calls are not followed, except for work given to
-``xp_fork``; nor are recursion and functions that end the program. The result is thus a lower bound.
+Frames are constant adjustments of the stack pointer. Calls through pointers are not followed, except those of functions
+given to ``xp_fork``; nor are recursive calls, and calls of functions that end the program. The result is thus a lower
+bound.
 """
 
 from bisect import bisect_right
@@ -30,8 +31,6 @@ _DECODER = Decoder(INSNS)
 
 @dataclass(eq=False)
 class _Function:
-    """A function of a program."""
-
     name: str
     frame: int = 0  # bytes
     calls: set[int] = field(default_factory=set[int])  # targets of calls and jumps
@@ -40,7 +39,7 @@ class _Function:
 
 @dataclass(frozen=True, slots=True)
 class StackPath:
-    """A path of calls."""
+    """A path of calls, and the stack that its frames need."""
 
     size: int  # bytes
     names: tuple[str, ...]  # functions with the sizes of their frames, the outermost first
@@ -50,7 +49,7 @@ class StackPath:
 
 
 def stack_paths(content: bytes) -> tuple[StackPath, StackPath]:
-    """The deepest paths from ``main`` and from work that is forked; empty if there is none."""
+    """Return the deepest path of calls from ``main``, and that from functions given to ``xp_fork``; empty if none."""
     functions = _functions(content)
     names = {function.name: address for address, function in functions.items()}
     for name in _ENDS:
@@ -73,7 +72,7 @@ def stack_paths(content: bytes) -> tuple[StackPath, StackPath]:
 
 
 def check_stacks(content: bytes, options: Options) -> None:
-    """Raise :class:`InputError` if the paths of calls need larger stacks than the program has."""
+    """Raise :class:`InputError` if the deepest paths of calls need larger stacks than the program has."""
     layout = options.cluster
     sizes = (
         [("stack", options.stack)] if layout is None else [("stack", layout.stack), ("core stack", layout.core_stack)]
@@ -138,7 +137,7 @@ def _read(function: _Function, start: int, code: bytes) -> None:
 
 
 def _instructions(start: int, code: bytes) -> Iterator[tuple[int, str, dict[str, int]]]:
-    """Address, mnemonic and operands of each instruction, of a compressed one those of its expansion."""
+    """Yield address, mnemonic and operands of each instruction; compressed instructions are expanded."""
     at = 0
     while at + HALF_BYTES <= len(code):
         size = instruction_size(code[at])

@@ -1,8 +1,8 @@
 """Translation of assembly text for stock assemblers.
 
-Instructions beyond RV32IMC become ``.insn`` directives, names of CSRs of this core become numbers; all else is
-unchanged, line by line. A loop set-up becomes a data word with the distance to its end, and instructions up to there
-keep their length, since the linker may move code (relaxation).
+Instructions beyond RV32IMC become ``.insn`` directives, and names of this core's CSRs become numbers; all other text is
+unchanged, line by line. A loop set-up becomes a data word with the distance to the loop's end. Instructions up to this
+end keep their full length, since the linker may move code (relaxation).
 """
 
 import re
@@ -39,7 +39,7 @@ _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 
 
 class SourcePlaces:
-    """Maps lines of assembly to sources by line markers of the preprocessor and ``.loc`` directives."""
+    """Maps lines of assembly text to source lines by line markers of the preprocessor and ``.loc`` directives."""
 
     def __init__(self, text: str, source: Path) -> None:
         self._lines, self._source = text.split("\n"), source
@@ -50,7 +50,7 @@ class SourcePlaces:
         }
 
     def of(self, number: int) -> str:
-        """``file:line`` of line ``number``, counted from 1, or the file alone."""
+        """Return ``file:line`` in the sources for a line of the text, counted from 1, or the source file alone."""
         for index in range(min(number, len(self._lines)) - 1, -1, -1):
             line = self._lines[index]
             if match := _MARKER.match(line):
@@ -61,12 +61,12 @@ class SourcePlaces:
         return str(self._source)
 
     def _shown(self, path: str) -> str:
-        """The path, or the source as it was given if it is the same file."""
+        """Return a path as messages show it: the source as the user gave it, if ``path`` is the same file."""
         resolved = Path(path)
         return str(self._source) if resolved == self._source or resolved == self._source.absolute() else path
 
     def in_messages(self, messages: str, assembly: Path) -> str:
-        """Messages on the file ``assembly`` with locations in the sources."""
+        """Replace lines of the file ``assembly`` in messages by lines of the sources."""
         start = re.compile(rf"^{re.escape(str(assembly))}(?::(\d+)(?::\d+)?)?:", re.MULTILINE)
         return start.sub(lambda match: f"{self.of(int(match[1])) if match[1] else self._source}:", messages)
 
@@ -98,14 +98,14 @@ class TranslationProblem:
 
 
 def translate(text: str, config: CoreConfig) -> tuple[str, list[TranslationProblem]]:
-    """``text`` for a stock assembler, line by line, and its problems."""
+    """Translate assembly text for a stock assembler; return the new text, line by line, and problems."""
     if not any(_OURS.search(line) for line in text.splitlines()):
         return text, []
     return _Translation(text, config).result()
 
 
 def assembly_statements(line: str) -> list[str]:
-    """The statements of a line without comments."""
+    """Return the statements in a line of assembly text, without comments."""
     statements = [""]
     for piece in _PIECES.findall(line):
         if piece == ";":
@@ -118,7 +118,7 @@ def assembly_statements(line: str) -> list[str]:
 
 
 def _without_blocks(text: str) -> str:
-    """``text`` with block comments blanked."""
+    """Blank the block comments in assembly text."""
     if "/*" not in text:
         return text
     keep = r'"(?:\\.|[^"\\\n])*"?|#.*|//.*'
@@ -127,7 +127,7 @@ def _without_blocks(text: str) -> str:
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop set-up before its end."""
+    """A hardware loop whose end label the translation has not reached."""
 
     label: str
     line: int
@@ -137,7 +137,7 @@ class _Loop:
 
 
 class _Translation:
-    """A translation in progress."""
+    """State of the translation of an assembly text."""
 
     def __init__(self, text: str, config: CoreConfig) -> None:
         self._lines = _without_blocks(text).split("\n")
@@ -153,7 +153,7 @@ class _Translation:
         self._line = 0
 
     def result(self) -> tuple[str, list[TranslationProblem]]:
-        """The translated text and its problems."""
+        """Translate all lines; return the new text and the problems."""
         lines: list[str] = []
         for number, line in enumerate(self._lines, 1):
             self._line = number
@@ -260,7 +260,7 @@ class _Translation:
         return _symbolic(insn, values, written)
 
     def _value(self, token: Token, text: str) -> int | None:
-        """The value of an operand; None if only the assembler knows it."""
+        """Return the value of an operand, or None if only the assembler can compute it."""
         if "\\" in text:
             return None
         is_target = token.field.kind is FieldKind.TARGET
@@ -283,7 +283,7 @@ class _Translation:
 
 
 def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, ...]]:
-    """The row and its operands; arguments of an assembler macro are taken for registers if possible."""
+    """Return the instruction and its operands; arguments of an assembler macro count as registers if possible."""
     arguments = [match[0] for operand in operands for match in _MACRO_ARGUMENT.finditer(operand)]
     if not arguments:
         return select(mnemonic, operands), operands
@@ -300,7 +300,7 @@ def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, 
 
 
 def _symbolic(insn: Insn, values: Mapping[str, int], written: Mapping[str, str]) -> str:
-    """The directive of an instruction with symbolic operands: labels, symbols, macro arguments."""
+    """Return the ``.insn`` directive of an instruction with labels, symbols or macro arguments as operands."""
 
     def register(name: str) -> str:
         return written.get(name) or f"x{values[name]}"

@@ -31,7 +31,7 @@ _ANYTIME = -1  # weights are not loaded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """The computation and the load between two barriers."""
+    """A step between two barriers: the cores compute one layer while the weights of another are loaded."""
 
     layer: int | None = None  # number of the layer that is computed
     load: int | None = None  # number of the layer whose weights are loaded meanwhile
@@ -39,7 +39,7 @@ class PlanStep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MemoryPlan(PlannedMemory):
-    """A plan of steps and memory."""
+    """The steps in which a network is computed, and where its data are in memory."""
 
     steps: tuple[PlanStep, ...]
     outside: PlannedMemory = field(default_factory=PlannedMemory)  # maps and buffers in main memory for lack of room
@@ -76,7 +76,7 @@ def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
 
 
 def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
-    """The plan for layers with these kernels in ``memory`` bytes; None: all in one memory."""
+    """Plan where the data are: in ``memory`` bytes of TCDM, else in main memory; None: one memory holds all data."""
     outside: set[str] = set()
     weighted = [number for number, run in enumerate(runs) if run.weight_bytes]
     # weights are loaded during the previous layer with weights, those of the first before layer 0
@@ -99,9 +99,10 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
-    """A step for each layer; ``loads`` says during which layer its weights are loaded, or that they have an own step.
+    """Return the steps of a plan: one for each layer, and one before a layer whose weights are not loaded earlier.
 
-    If the input ``is_brought``, it is loaded in a step before all layers.
+    ``loads[n]`` is the layer during which the weights of layer ``n`` are loaded, or ``n`` itself if a step before it
+    loads them. If the input ``is_brought``, it is loaded in a step before all layers.
     """
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
@@ -135,7 +136,7 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
 
 
 def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
-    """The layer whose weights can be loaded later to relieve the largest step; None if there is none."""
+    """Return a layer whose weights can be loaded one step later, to use less memory; None if there is none."""
     pieces = {piece.name: piece for piece in plan.pieces}
     early = {
         number: pieces[weights_name(network.stages[number].name)]
@@ -150,10 +151,11 @@ def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | No
 
 
 def _least_used(plan: MemoryPlan, memory: int) -> str:
-    """The piece of the largest step to move to main memory.
+    """Choose the data to move to main memory, so that the largest step of a plan needs less TCDM; return their name.
 
-    Maps are accessed less than weights, and these less than buffers. Of the first kind with a piece that makes enough
-    room, the smallest such piece; else the largest one, a buffer only if there is nothing else.
+    The cores access maps less than weights, and weights less than buffers. The smallest map that frees enough memory is
+    chosen; if there is none, the smallest such weights; if there are none, the largest map or weights. A buffer is
+    chosen only if the step has neither.
     """
     most = max(range(len(plan.steps)), key=plan.demand)
     missing = max(plan.demand(most), plan.extent if plan.demand(most) <= memory else 0) - memory
@@ -172,7 +174,7 @@ def _least_used(plan: MemoryPlan, memory: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLayout:
-    """The layout of an input in memory for a layer; strides are in bits."""
+    """Layout in memory of a network's input as a layer reads it; distances between elements are in bits."""
 
     rows: int  # 1 for a row
     columns: int  # 1 for a row of channels
@@ -189,7 +191,7 @@ class InputLayout:
 
     @classmethod
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:
-        """The layout of the input ``symbol`` of a layer, which has ``channels`` channels without padding."""
+        """Return the layout in which a layer reads its input ``symbol`` with ``channels`` channels before padding."""
         form, layer = input_type(stage, run, symbol), stage.layer
         shape, bits = form.shape, form.bits
         known = cls(
@@ -223,7 +225,7 @@ class InputLayout:
 
     @property
     def description(self) -> str:
-        """A description for a comment."""
+        """The layout in words, for a comment in C."""
         elements = f"of {self.bits} bit{'s' if self.bits > 1 else ''}"
         if self.rows == self.columns == 1:
             return f"{self.channels} elements {elements}, the first in the lowest bits"
@@ -233,17 +235,17 @@ class InputLayout:
         return f"{text}, a row every {self.row_bits}{', within margins' if self.top or self.left else ''}"
 
     def bit(self, row: Any, column: Any, channel: Any) -> Any:
-        """The offset in bits of an element, or of each for arrays of positions."""
+        """Return the offset in bits of an element; row, column and channel may also be arrays."""
         return (self.top + row) * self.row_bits + (self.left + column) * self.pixel_bits + channel * self.channel_bits
 
 
 def identifier(name: str) -> str:
-    """The name with other characters than letters and digits replaced; it may begin with a digit."""
+    """Replace all characters other than letters and digits by underscores; the result may begin with a digit."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def c_identifiers(names: Iterable[str]) -> dict[str, str]:
-    """A unique identifier for each name."""
+    """Return a unique C identifier for each name."""
     identifiers: dict[str, str] = {}
     for name in names:
         chosen, number = identifier(name), 2
@@ -254,13 +256,13 @@ def c_identifiers(names: Iterable[str]) -> dict[str, str]:
 
 
 def comment_text(text: str) -> str:
-    """The text escaped for a comment."""
+    """Escape a text for a C comment."""
     shown = "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text)
     return shown.replace("*/", "* /").replace("/*", "/ *")
 
 
 def c_string(text: str) -> str:
-    """The text as a C string literal."""
+    """Return a text as a C string literal."""
     return json.dumps("".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text))
 
 
@@ -275,7 +277,7 @@ class CLayer:
 
     @property
     def macs(self) -> int:
-        """Multiplications with weights."""
+        """Number of multiplications by weights."""
         return self.stage.layer.macs if self.stage.multiplies else 0
 
 
@@ -300,7 +302,7 @@ class CNetwork:
 
     @cached_property
     def piece_names(self) -> dict[str, str]:
-        """The C identifiers of the pieces of memory."""
+        """C identifiers for the addresses of all data in memory, by the name of the data in the plan."""
         layers = {layer.stage.name: layer.name for layer in self.layers}
         identifiers: dict[str, str] = {}
         for piece in (*self.plan.pieces, *self.plan.outside.pieces):
@@ -309,13 +311,13 @@ class CNetwork:
         return identifiers
 
     def place(self, piece: str) -> str:
-        """The C expression for the address of a piece."""
+        """Return the C expression for the address of the data called ``piece`` in the plan."""
         name = self.piece_names[piece]
         return f"L2({name})" if piece in self.plan.outside.offsets else f"AT({name})"
 
     @property
     def outside(self) -> list[str]:
-        """Names and sizes of the pieces that do not fit into TCDM."""
+        """Names and sizes, as text, of the data that do not fit into TCDM."""
         left = [self.layers[number] for number in self.plan.weights_outside]
         weights = [(weights_name(layer.stage.name), layer.run.weight_bytes) for layer in left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
@@ -323,7 +325,7 @@ class CNetwork:
 
     @property
     def functions(self) -> list[KernelRun]:
-        """The kernels that it calls, each once."""
+        """The kernels that the network calls, each once."""
         functions: dict[str, KernelRun] = {}
         for layer in self.layers:
             known = functions.setdefault(layer.run.name, layer.run)
@@ -332,7 +334,7 @@ class CNetwork:
 
 
 def c_identifier(name: str) -> str:
-    """The C identifier of a network."""
+    """Return the C identifier of a network with this name."""
     chosen = identifier(name)
     return chosen if chosen[:1].isalpha() else f"net_{chosen}"
 
@@ -347,7 +349,7 @@ def c_network(
     memory: int | None = None,
     specialise: bool = False,
 ) -> CNetwork:
-    """The network with ``image`` as an example of its input, each layer in its variant."""
+    """Build the kernel of each layer in its variant, and plan the memory; ``image`` is an input of ``original``."""
     filled = padded_input(image, network)
     names = c_identifiers(stage.name for stage in network.stages)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)

@@ -45,7 +45,7 @@ font-family="sans-serif" font-size="{text}">
 
 
 def plan_picture(network: CNetwork) -> str:
-    """The memory plan as SVG: steps from left to right, addresses upwards."""
+    """Draw the memory plan as SVG: steps from left to right, addresses upwards."""
     plan = network.plan
     width, height = _LEFT + _STEP * len(plan.steps) + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     whole = max(plan.extent, 1)
@@ -116,7 +116,7 @@ _BYTES_PER_LINE = 20
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Example:
-    """An input with expected results."""
+    """An input of a network with the expected results."""
 
     # words by piece, or samples of an image, which the program converts
     input: Mapping[str, Words] | NDArray[np.uint8]
@@ -147,7 +147,7 @@ class ProgramTarget:
 def program_files(
     network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling
 ) -> dict[str, str]:
-    """Texts of the program's files, by path; ``examples`` have either all samples or all words."""
+    """Return the texts of a program's files by path; either all ``examples`` hold image samples, or all hold words."""
     made = isinstance(examples[0].input, np.ndarray)
     prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"
     texts = {
@@ -177,7 +177,7 @@ def program_files(
 
 
 def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
-    """The checksum that ``main.c`` computes of the results of a layer in memory."""
+    """Return the checksum that ``main.c`` computes over the results of a layer in memory."""
     if output.planes:
         results = results.transpose(2, 0, 1)
     rows = output.in_rows
@@ -190,7 +190,7 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
 
 
 def _cluster_words(network: CNetwork, target: ProgramTarget) -> str:
-    """Options of the compiler for a cluster."""
+    """Return the options of the compiler for a cluster; empty for a single core."""
     return "" if network.cores is None else f" --cluster --cores {network.cores} --tcdm {target.tcdm}"
 
 

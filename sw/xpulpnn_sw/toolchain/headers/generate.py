@@ -11,7 +11,7 @@ from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sw.toolchain.build_options import ClusterLayout
-from xpulpnn_sw.toolchain.headers.intrinsics import RS2, Intrinsic, intrinsics, piece
+from xpulpnn_sw.toolchain.headers.intrinsics import RS2, Intrinsic, insn_part, intrinsics
 from xpulpnn_sw.toolchain.headers.pulp import GENERATOR, pulp_header
 
 _MAP = """\
@@ -72,7 +72,7 @@ def _defines() -> Iterator[str]:
 
 
 def cluster_map() -> str:
-    """The text of ``xp_cluster_map.h``."""
+    """Return the text of ``xp_cluster_map.h``."""
     return _MAP.format(generator=GENERATOR, defines="\n".join(_defines()))
 
 
@@ -178,18 +178,18 @@ _PAIR_LOAD = """\
 
 
 def _entry_loads(items: list[Intrinsic]) -> str:
-    """The macro that loads an entry of the NN-RF by the first accumulating Mac&Load of ``items``."""
+    """Return the C macro that loads an entry of the NN-RF by the first accumulating Mac&Load of ``items``."""
     first = next((item.insn for item in items if item.insn.is_mac_load and item.insn.accumulates), None)
     # only equal widths are needed
     if first is None or first.wgt_fmt is not None:
         return ""
     if first.is_pair:
         return _PAIR_LOAD.format(product=next(item.name for item in items if not item.insn.accumulates))
-    opcode, funct3 = piece(first, OPCODE).constant, piece(first, FUNCT3).constant
-    funct7 = piece(first, FUNCT7).constant
+    opcode, funct3 = insn_part(first, OPCODE).constant, insn_part(first, FUNCT3).constant
+    funct7 = insn_part(first, FUNCT7).constant
     template = _NN_LOAD if first.entry is None else _CU_LOAD
     return template.format(
-        opcode=f"{opcode:#04x}", funct3=funct3, funct7=f"{funct7:#04x}", selector=piece(first, RS2).expression
+        opcode=f"{opcode:#04x}", funct3=funct3, funct7=f"{funct7:#04x}", selector=insn_part(first, RS2).expression
     )
 
 
@@ -197,7 +197,7 @@ _T0 = 5  # register t0
 
 
 def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> str:
-    """``xp_config.h``: extensions, element widths and counters of the core, and its cluster."""
+    """Return the text of ``xp_config.h``: extensions, element widths and counters of the core, and its cluster."""
     defines = [f"#define {macro} 1" for ext, macro in _MACROS.items() if ext in config.extensions]
     defines += [f"#define XP_HAVE_WIDTH_{width} 1" for width in sorted(config.widths, reverse=True)]
     if CsrGroup.PERFORMANCE in config.csr_groups:
@@ -216,7 +216,7 @@ def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> s
 
 
 def intrinsics_header(insns: Iterable[Insn]) -> str:
-    """``xpulpnn.h`` with the instructions of ``insns``."""
+    """Return the text of ``xpulpnn.h`` with the instructions ``insns``."""
     groups: dict[Extension, list[Intrinsic]] = {}
     for item in intrinsics(insns):
         groups.setdefault(item.insn.extension, []).append(item)
@@ -234,7 +234,7 @@ def intrinsics_header(insns: Iterable[Insn]) -> str:
 
 
 def headers(config: CoreConfig, cluster: ClusterLayout | None = None) -> dict[str, str]:
-    """Names and texts of the headers for a core, or for a cluster of it."""
+    """Return the texts of the generated headers, by file name, for a core or for a cluster of this core."""
     insns = enabled(config.extensions - STOCK_EXTENSIONS, config.widths, aliases=True)
     return {
         "xp_config.h": config_header(config, cluster),

@@ -1,8 +1,8 @@
 """C intrinsics, inline functions or macros, for all instructions beyond RV32IMC.
 
-Registers are arguments; an accumulator is both argument and result. Instructions with immediates are macros, since
-these must be constants, as are accesses that increment their base, which is passed by address:
-``xp_lw_post(&pointer, 4)``.
+The registers of an instruction are arguments; an accumulator is both argument and result. Instructions with immediates
+are macros, since immediates must be constants. So are accesses that increment their base register; the pointer is
+passed by address: ``xp_lw_post(&pointer, 4)``.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,24 +24,24 @@ class InsnPart:
     """An operand of an ``.insn`` directive."""
 
     operand: str = ""  # register operand, or empty
-    constant: int = 0  # fixed bits of the row
+    constant: int = 0  # fixed bits of the instruction
     names: tuple[str, ...] = ()  # immediate operands with bits here
     immediates: tuple[str, ...] = ()  # these bits as C expressions, to be or-ed
 
     @property
     def expression(self) -> str:
-        """The number as a C expression."""
+        """The value of the operand as a C expression."""
         parts = [*self.immediates, *([hex(self.constant)] if self.constant else [])]
         return " | ".join(parts) or "0"
 
 
 def immediate_fields(insn: Insn) -> list[Field]:
-    """The operands other than registers, in assembler order."""
+    """Return the fields of all operands other than registers, in assembler order."""
     return [token.field for token in insn.tokens if token.field.kind is not FieldKind.REGISTER]
 
 
 def _checked(field: Field, bits: str) -> str:
-    """C expression of ``bits``, or of an invalid number if the operand is out of range, so that the assembler fails."""
+    """Return the C expression ``bits`` with a check of the operand's range: outside it the assembler fails."""
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
     if field.only:
@@ -54,7 +54,7 @@ def _checked(field: Field, bits: str) -> str:
     return f"XP_CHECKED({rule}, {bits})"
 
 
-def _piece_of(field: Field, slot: Field) -> str | None:
+def _slot_bits(field: Field, slot: Field) -> str | None:
     ((slot_low, _, slot_width),) = slot.parts
     terms: list[str] = []
     for word_low, value_low, width in field.parts:
@@ -66,18 +66,18 @@ def _piece_of(field: Field, slot: Field) -> str | None:
     return _checked(field, " | ".join(terms)) if terms else None
 
 
-def piece(insn: Insn, slot: Field) -> InsnPart:
-    """The number in a field of ``.insn r`` for words of ``insn``."""
+def insn_part(insn: Insn, slot: Field) -> InsnPart:
+    """Return the operand that ``.insn r`` takes for the field ``slot`` of the instruction word."""
     for token in insn.tokens:
         if _REGISTER_SLOTS.get(token.field.name) == slot:
             return InsnPart(operand=token.field.name)
-    parts = {field.name: _piece_of(field, slot) for field in immediate_fields(insn)}
+    parts = {field.name: _slot_bits(field, slot) for field in immediate_fields(insn)}
     bits = {name: text for name, text in parts.items() if text is not None}
     return InsnPart(constant=slot.extract(insn.match), names=tuple(bits), immediates=tuple(bits.values()))
 
 
 def is_whole(field: Field) -> bool:
-    """Return whether an operand of ``.insn`` equals the value of the field, so that it may be a string."""
+    """Return whether ``.insn`` takes the immediate as a single operand, unshifted; then it may be a string."""
     if field.name in (LOAD_OFFSET, STORE_OFFSET):
         return True
     (low, value_low, width), *others = field.parts
@@ -86,8 +86,8 @@ def is_whole(field: Field) -> bool:
 
 
 def directive(insn: Insn, register: Callable[[str], str], number: Callable[[InsnPart], str]) -> str:
-    """The ``.insn`` directive of a row."""
-    start = f"{piece(insn, OPCODE).constant:#04x}, {piece(insn, FUNCT3).constant}"
+    """Return the ``.insn`` directive of an instruction; ``register`` and ``number`` format its operands."""
+    start = f"{insn_part(insn, OPCODE).constant:#04x}, {insn_part(insn, FUNCT3).constant}"
     fields = {field.name: field for field in immediate_fields(insn)}
     if BRANCH_OFFSET in fields:
         compared = next(field for name, field in fields.items() if name != BRANCH_OFFSET)
@@ -102,7 +102,7 @@ def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Insn
         return f".insn i {start}, {register('rd')}, {register('rs1')}, {offset}"
     slots: list[str] = []
     for slot, mark in ((FUNCT7, ""), (RD, "x"), (RS1, "x"), (RS2, "x")):
-        part = piece(insn, slot)
+        part = insn_part(insn, slot)
         if part.operand:
             slots.append(register(part.operand))
         elif part.immediates:
@@ -126,7 +126,7 @@ _SIGNED = frozenset(
 
 
 def c_name(insn: Insn) -> str:
-    """The C name: ``xp_``, the mnemonic without prefix and with underscores, and a suffix of loads and stores."""
+    """Return the C name: ``xp_``, the mnemonic without its prefix, and the addressing of loads and stores."""
     stem = insn.mnemonic
     for prefix in _PREFIXES:
         stem = stem.removeprefix(prefix)
@@ -149,7 +149,7 @@ def is_signed(insn: Insn) -> bool:
 
 
 _SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
-"""Variables of the two sums of a Mac&Load of two products, and their registers, an even one and the next."""
+"""C variables of the two sums of a Mac&Load of two products, and their registers: an even one and the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +168,23 @@ class Intrinsic:
 
     @property
     def is_volatile(self) -> bool:
-        """Return whether it has side effects, or depends on memory, NN-RF or loop registers."""
+        """Whether the asm statement has side effects, or depends on memory, NN-RF or loop registers."""
         insn = self.insn
         return insn.uses_nnrf or insn.insn_class in _VOLATILE
 
     @property
     def has_result(self) -> bool:
-        """Return whether it returns the value of rd."""
+        """Whether the intrinsic returns the value of rd."""
         return self.insn.writes_rd
 
     @property
     def accumulator(self) -> bool:
-        """Return whether rd is also an argument."""
+        """Whether rd is also an argument."""
         return any(token.updated and token.field.name == "rd" for token in self.insn.tokens)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the arguments in order."""
+        """Names of the intrinsic's arguments in order."""
         names = [token.field.name for token in self.insn.tokens if token.field.name != "rd"]
         if self.insn.is_load and self.insn.operands.startswith("rd,"):
             # the address of the base, then the offset
@@ -197,13 +197,13 @@ class Intrinsic:
 
     @property
     def _base(self) -> str:
-        """The incremented base register as an lvalue."""
+        """C expression for the base register that the access increments."""
         return "*xp_base" if self.insn.is_pair else "*(rs1)"
 
     def assembler_macro(self) -> list[str]:
-        """A macro for use inside asm statements, with strings as operands in assembler order.
+        """Return the C macro of the instruction for asm statements; operands are strings in assembler order.
 
-        There is none for branches, loops, and operands that are split over the word.
+        Branches, loops, and instructions with operands that are split over the word have none.
         """
         insn = self.insn
         if insn.insn_class is InsnClass.LOOP or not all(is_whole(field) for field in immediate_fields(insn)):
@@ -218,7 +218,7 @@ class Intrinsic:
         return [f'#define XP_ASM_{self.name.removeprefix("xp_")}({names}) "{text}\\n\\t"']
 
     def _asm(self) -> list[str]:
-        """The asm statement; registers are variables ``xp_<name>``."""
+        """Return the lines of the asm statement; the C variables of registers are called ``xp_<name>``."""
         insn = self.insn
         constants: list[tuple[str, str]] = []
 
@@ -255,7 +255,7 @@ class Intrinsic:
         return "int32_t" if is_signed(self.insn) else "uint32_t"
 
     def function(self) -> list[str]:
-        """An inline function, for operands in registers."""
+        """Return the lines of the intrinsic as an inline function, for an instruction without immediates."""
         arguments = ", ".join(f"{self._type if name == 'rd' else 'uint32_t'} xp_{name}" for name in self.parameters)
         result = self._type if self.has_result else "void"
         lines = [f"XP_INLINE {result} {self.name}({arguments}) {{"]
@@ -270,7 +270,7 @@ class Intrinsic:
         return lines
 
     def _sums(self) -> list[str]:
-        """Variables for two sums in a pair of registers, declared after any function call."""
+        """Return the declarations of the two sums as register variables; arguments are evaluated before them."""
         lines = ["__typeof__(rs1) xp_base = (rs1);"] if self.insn.writes_base else []
         if not self.accumulator:
             return [*lines, *(f'register int32_t {name} __asm__("{register}");' for name, register in _SUMS.items())]
@@ -299,11 +299,11 @@ class Intrinsic:
         return [f"{head} \\", f"    {opening} \\", *(f"        {line} \\" for line in body), f"    {closing}"]
 
     def lines(self) -> list[str]:
-        """The definition."""
+        """Return the lines of the intrinsic's C definition, and of its macro for asm statements."""
         is_macro = self._constants or self.insn.writes_base
         return [*(self.macro() if is_macro else self.function()), *self.assembler_macro()]
 
 
 def intrinsics(insns: Iterable[Insn]) -> list[Intrinsic]:
-    """Intrinsics of the instructions beyond RV32IMC; that of a Mac&Load accepts all selectors."""
+    """Return the intrinsics of the instructions beyond RV32IMC; a Mac&Load has one for all selectors."""
     return [Intrinsic(insn) for insn in insns if insn.extension not in STOCK_EXTENSIONS and not insn.reloads_other]

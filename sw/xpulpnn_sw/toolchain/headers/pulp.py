@@ -20,7 +20,7 @@ def _macro(signature: str, body: str) -> str:
 
 
 def _on_vectors(fmt: ElemFmt, name: str, vectors: Sequence[str], numbers: Sequence[str], body: str, result: str) -> str:
-    """An inline function of vectors and numbers, or a macro for formats without C vectors."""
+    """Return the C definition of a built-in function; it is a macro if C has no vectors of the element format."""
     if fmt.width < _NARROWEST_ELEMENT:
         return _macro(f"{name}({', '.join([*vectors, *numbers])})", f"(({result}){body})")
     arguments = [f"v{fmt.lanes}s {item}" for item in vectors] + [f"int32_t {item}" for item in numbers]
@@ -178,7 +178,7 @@ _HEADER = """\
 
 
 def pulp_header(insns: Iterable[Insn]) -> str:
-    """The text of the header for the instructions of ``insns``."""
+    """Return the text of ``pulp_builtins.h`` for the instructions ``insns``."""
     names = {c_name(insn) for insn in insns} | {"xp_nn_load" for insn in insns if insn.op == "pv.mlsdot"}
     helpers = {name: text for name, (need, text) in _HELPERS.items() if need in names}
     known = names | helpers.keys() | {"xp_hart_id"}
