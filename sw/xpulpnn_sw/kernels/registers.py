@@ -1,4 +1,4 @@
-"""Registers of kernels: the free ones, and an allocator for intermediate numbers."""
+"""Registers that kernels may use, and an allocator of registers for intermediate numbers."""
 
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.terms import Term
@@ -9,11 +9,11 @@ FREE = tuple(
         (*(f"a{n}" for n in range(8)), *(f"t{n}" for n in range(7)), *(f"s{n}" for n in range(12)), "ra"),
     )
 )
-"""Registers a kernel may use, callee-saved ones last; ``sp``, ``gp`` and ``tp`` are never touched."""
+"""Registers a kernel may use, callee-saved registers last; ``sp``, ``gp`` and ``tp`` are never written."""
 
 
 class FreeRegisters:
-    """The registers of :data:`FREE`, each handed out once."""
+    """The registers of :data:`FREE` that are still unused."""
 
     def __init__(self) -> None:
         self._free = list(FREE)
@@ -24,14 +24,14 @@ class FreeRegisters:
         return taken
 
     def take_pairs(self, count: int) -> list[int]:
-        """Take ``count`` pairs of an even register and its successor; return the even ones."""
+        """Take ``count`` pairs, each an even register and its successor; return the even registers."""
         first = [register for register in self._free if register % 2 == 0 and register + 1 in self._free][:count]
         assert len(first) == count
         self._free = [register for register in self._free if register & ~1 not in first]
         return first
 
     def give_back(self, registers: list[int]) -> None:
-        """Make these registers the next ones to be taken."""
+        """Put registers at the front of the list of free registers."""
         self._free = [*registers, *self._free]
 
     def take_one(self) -> int:
@@ -42,19 +42,19 @@ class FreeRegisters:
 
 
 class RegisterAllocator:
-    """Allocator of registers for intermediate numbers; knows the terms that registers still hold."""
+    """Allocator of registers for intermediate numbers, which also remembers the terms that registers hold."""
 
     def __init__(self, registers: list[int]) -> None:
         self.free, self._users = registers, dict.fromkeys(registers, 0)
         self.holds: dict[Term, int] = {}  # register that still holds each term
 
     def find(self, value: Term) -> int | None:
-        """Return the register that still holds a term, with one use more, or None."""
+        """Return the register that still holds a term, and count another use of it; return None if there is none."""
         register = self.holds.get(value)
         return None if register is None else self.use(register)
 
     def use(self, register: int) -> int:
-        """Count another use of a register and return it."""
+        """Count another use of a register and return the register."""
         if register in self._users:
             self._users[register] += 1
             if register in self.free:
@@ -62,7 +62,7 @@ class RegisterAllocator:
         return register
 
     def take(self, home: int | None = None) -> int:
-        """Return ``home`` or a free register to be written, preferably one that holds no term."""
+        """Return the register to write a result to: ``home``, or a free register, preferably one that holds no term."""
         if home is None:
             held = {*self.holds.values()}
             home = next((register for register in self.free if register not in held), self.free[0])
@@ -72,7 +72,7 @@ class RegisterAllocator:
         return home
 
     def spare(self, count: int) -> list[int]:
-        """Return free registers that may be overwritten at once."""
+        """Return free registers that the next instructions may overwrite."""
         registers = self.free[:count]
         assert len(registers) == count
         for register in registers:
@@ -80,13 +80,11 @@ class RegisterAllocator:
         return registers
 
     def give_back(self, register: int) -> None:
-        """End one use of a register."""
         if register in self._users:
             self._users[register] -= 1
             if not self._users[register]:
                 self.free.append(register)
 
     def forget(self, register: int) -> None:
-        """Forget the terms of a register that is overwritten."""
         for value in [value for value, holder in self.holds.items() if holder == register]:
             del self.holds[value]

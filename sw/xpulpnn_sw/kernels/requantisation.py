@@ -1,4 +1,4 @@
-"""Rules that turn accumulators into results: the parameters of each output channel and their layout in memory."""
+"""Rules that convert accumulators to results: the parameters of each output channel and their layout in memory."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -77,11 +77,11 @@ class WideRequantisation(_Normalising):
 
     @property
     def applied_shift(self) -> int:
-        """Shift of the upper word; the parameters compensate for shifts below 32."""
+        """Shift of the upper word of the sum; for shifts below 32 it is 0, and the parameters are scaled instead."""
         return max(self.shift - 32, 0)
 
     def channel_words(self) -> Ints:
-        """Return lambda and kappa of each channel, lower words first, scaled as if the shift were at least 32."""
+        """Return lambda and kappa of each channel, lower words first; for shifts below 32 they are scaled up."""
         missing = np.uint64(max(32 - self.shift, 0))
         words: list[NDArray[np.int64]] = []
         for values in (self.lam, self.kappa):
@@ -92,7 +92,7 @@ class WideRequantisation(_Normalising):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExactRequantisation:
-    """TFLite's arithmetic, rounded once: ``clip((factor*acc + 2**(shift - 1) >> shift) + zero)`` in 64 bits."""
+    """TFLite's requantisation, rounded once: ``clip((factor*acc + 2**(shift - 1) >> shift) + zero)`` in 64 bits."""
 
     factors: Ints  # factor of each channel, 32 bits
     shifts: Ints  # shift of each channel
@@ -102,7 +102,7 @@ class ExactRequantisation:
 
     @property
     def applied_shift(self) -> int:
-        """Shift and zero point of all channels together: none."""
+        """The shift argument of kernels: 0, as each channel has a shift in its parameters."""
         return 0
 
     def __post_init__(self) -> None:
@@ -112,18 +112,18 @@ class ExactRequantisation:
             raise LayerError(f"zero must be {-_ZERO_BOUND}..{_ZERO_BOUND - 1}, not {self.zero}")
 
     def _shift_words(self) -> Ints:
-        """Return shift and zero point of each channel as the operand of ``pv.rqx``."""
         return self.shifts.astype(np.int64) | (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
 
     def channel_words(self) -> Ints:
-        """Return shift with zero point, and factor of each channel, as ``[channel][word]``."""
+        """Return two words for each channel: the shift with the zero point, and the factor."""
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
-        """Return a rule with the same ``results`` and one shift for all channels, and its biases, or None.
+        """Return an equivalent rule with one shift for all channels, and its biases; return None if there is none.
 
-        Accumulators are up to ``reach`` from the bias of a channel. The shift is the longest one with factors of 32
-        bits; factors of channels with longer shifts are rounded.
+        Accumulators of a channel differ from its bias by at most ``reach``. The shift is the longest with which all
+        factors fit 32 bits; factors of channels with longer shifts are rounded. ``results`` is the range of the
+        results.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         bounds = results.start - self.zero, results.stop - 1 - self.zero
@@ -136,10 +136,10 @@ class ExactRequantisation:
         return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
-        """Return a rule with the same results in 64-bit sums, for accumulators up to ``reach`` from their biases.
+        """Return an equivalent rule with 64-bit sums; accumulators differ from their biases by at most ``reach``.
 
         The shift is the longest for which all sums and factors fit 64 bits; factors with longer shifts are rounded if
-        no result changes. Raise :class:`LayerError` if a result would change, or the shift would be below 32.
+        no result changes. Raise :class:`LayerError` if rounding would change a result or if the shift is below 32.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         most = max(abs(factor) * (abs(start) + far) >> shift for factor, shift, start, far in channels)
@@ -167,7 +167,7 @@ class ExactRequantisation:
         return (factor * accumulator + (1 << (shift - 1)) >> shift) + self.zero
 
     def _around_steps(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
-        """Yield accumulators up to ``far`` from ``start``: both ends, and both sides of each step of the results."""
+        """Yield the accumulators ``start - far`` and ``start + far``, and accumulators next to a step of the result."""
         ends = start - far, start + far
         yield from ends
         low, high = sorted(self._result(factor, shift, end) - self.zero for end in ends)
@@ -177,7 +177,7 @@ class ExactRequantisation:
 
 
 class OneShiftRequantisation(ExactRequantisation):
-    """TFLite's arithmetic with one shift for all channels, which a kernel keeps in a register."""
+    """TFLite's requantisation with one shift for all channels, which a kernel keeps in a register."""
 
     rule = Rule.EXACT_ONE_SHIFT
 
@@ -197,7 +197,7 @@ class OneShiftRequantisation(ExactRequantisation):
 def _at_shift(
     longest: int, bounds: tuple[int, int], factor: int, shift: int, bias: int, reach: int
 ) -> tuple[int, int] | None:
-    """Return factor and bias of a channel for the shift ``longest`` with the same results; None if there are none.
+    """Return a channel's factor and bias that give the same results with the shift ``longest``; None if there are none.
 
     Results are those before the zero point is added, clipped to ``bounds``. A result begins with the first sum that is
     not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor all begin later by the same number, which is
@@ -227,7 +227,7 @@ def _at_shift(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Multiplication(_Shifted):
-    """One factor for the whole layer: ``clip(int32(factor*acc) >> shift)``."""
+    """Requantisation with one factor for the whole layer: ``clip(int32(factor*acc) >> shift)``."""
 
     factor: int  # 32 bits; the product wraps
 
@@ -236,7 +236,7 @@ class Multiplication(_Shifted):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shifting(_Shifted):
-    """A shift alone: ``clip(acc >> shift)``."""
+    """Requantisation by a shift alone: ``clip(acc >> shift)``."""
 
     rule = Rule.SHIFT
     factor: ClassVar[int] = 1
@@ -244,7 +244,7 @@ class Shifting(_Shifted):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Thresholds:
-    """Rule whose result is the number of thresholds below the accumulator, less half the levels if signed."""
+    """Rule by which a result is the number of thresholds below the accumulator; signed results are centred around 0."""
 
     values: Ints  # `[channel][threshold]`, ascending, signed 16-bit
 
@@ -265,7 +265,7 @@ class Thresholds:
 
 
 class SearchedThresholds(Thresholds):
-    """Thresholds for ``pv.qnt``, which searches them for accumulators clipped to 16 bits."""
+    """Thresholds that the instruction ``pv.qnt`` searches; accumulators are clipped to 16 bits."""
 
     rule = Rule.QNT
 
@@ -277,7 +277,7 @@ class SearchedThresholds(Thresholds):
 
 
 def pair_bytes(bits: int) -> int:
-    """Return size and alignment in bytes of the thresholds of two channels for ``pv.qnt``."""
+    """Return the size and alignment in bytes of the thresholds that ``pv.qnt`` reads for two channels."""
     return SEARCHED_CHANNELS * HALF_BYTES << bits
 
 
@@ -286,12 +286,12 @@ def parameter_alignment(rule: Rule | None, bits: int) -> int:
 
 
 def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
-    """Return the bytes between the biases of a block of ``nch`` channels and the parameters of the rule."""
+    """Return the bytes between a block's biases and its parameters, which may need an alignment."""
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 
 def with_channel_factors(requantisation: "AnyRequantisation", channels: int) -> "AnyRequantisation":
-    """Return a rule with a single factor, or none, as a rule with this factor for each channel."""
+    """Return a rule with a factor for each channel that is equivalent to a rule with one factor or none."""
     if isinstance(requantisation, Multiplication | Shifting):
         kappa = np.full(channels, requantisation.factor, np.int64)
         return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=requantisation.shift)
@@ -307,7 +307,7 @@ BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {each.rule: each for each in _
 
 
 def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
-    """Return parameters by block of ``nch`` channels: each field has a word per block, or words for each channel."""
+    """Return parameters in blocks of ``nch`` channels; a field has a word for each block or words for each channel."""
     blocks = channels // nch
 
     def words(field: Ints | int) -> Ints:
@@ -320,7 +320,7 @@ def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
 
 
 def block_parameters(bias: Ints, requantisation: AnyRequantisation | None, channels: int, nch: int) -> Ints:
-    """Return parameters by block of ``nch`` channels, ``channels`` in all: the biases, then those of the rule."""
+    """Return parameters in blocks of ``nch`` channels: the biases, then the parameters of the rule; padding is 0."""
     fields: list[Ints | int] = [bias]
     if isinstance(requantisation, SearchedThresholds):
         bits = int(requantisation.values.shape[1]).bit_length()
@@ -343,12 +343,12 @@ ONE_FACTOR = frozenset({Rule.MULTIPLY, Rule.SHIFT})  # scaling rules with the sa
 def scaled_parameters(
     bias: Ints, requantisation: AnyRequantisation | None, channels: int, nch: int, *, start: bool = False
 ) -> Ints:
-    """Return parameters of ``pv.rq`` by block of ``nch`` channels, ``channels`` in all, padded with zeros.
+    """Return the parameters of ``pv.rq`` in blocks of ``nch`` channels, padded with zeros to ``channels``.
 
-    A block has kappa and lambda of each channel; by a rule of :data:`ONE_FACTOR`, kappa once and the lambdas; by an
-    exact rule, the bias and the words of each channel. Lambda includes what the ``bias`` adds to a result, modulo
-    ``2**32``; with ``start``, accumulators start with the bias instead, and the biases follow kappa and a lambda of 0.
-    The rule must be one of :data:`SCALING_RULES`.
+    A block has kappa and lambda of each channel; by a rule of :data:`ONE_FACTOR`, one kappa and the lambda of each
+    channel; by an exact rule, the bias and the words of each channel. Lambda includes the contribution of ``bias`` to
+    the result, modulo ``2**32``. With ``start``, accumulators start with the bias instead; a block then has kappa, a
+    lambda of 0 and the biases. The rule must be one of :data:`SCALING_RULES`.
     """
     if isinstance(requantisation, ExactRequantisation):
         return _by_block(channels, nch, np.column_stack([bias, requantisation.channel_words()]))

@@ -1,8 +1,9 @@
-"""Code generator of MatMul functions whose core requantises.
+"""Code generator of MatMul functions for cores that requantise in hardware.
 
-Sums begin with products that do not accumulate, and lambda includes the biases, so that a block needs no start. While
-kappa and lambda of its channels are loaded, the first words of the next block's rows are fetched. Results below a word
-collect in registers over several blocks, as far as registers and channels allow, and are stored as words.
+The first products of a block do not accumulate, and lambda includes the biases, so that accumulators need no initial
+value. While kappa and lambda of its channels are loaded, the first words of the next block's rows are fetched. Results
+narrower than a word are collected in registers over several blocks, as far as registers and channels allow, and are
+stored as words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +30,11 @@ _BETWEEN_PLANES = 2  # temporaries needed between the planes of a block
 
 @dataclass(eq=False)
 class RequantisedStore(BlockStore):
-    """Store code through ``pv.rq``.
+    """Code that stores the results of a block through ``pv.rq``.
 
-    Kappa and lambda of a channel are loaded once for all pixels of a block. A result directly after the loads would
-    stall, so that other work is placed between them if there is any. By the rule ``exact`` each channel's shift is
-    loaded too.
+    Kappa and lambda of a channel are loaded once for all pixels of a block. An instruction that requantises would stall
+    directly after these loads, so that other instructions are placed between them if possible. By the rule ``exact``
+    each channel's shift is loaded too.
     """
 
     # registers in which results of the pixels collect over blocks to words; if empty, results collect in an accumulator
@@ -47,7 +48,7 @@ class RequantisedStore(BlockStore):
         self._stored_bits = XLEN if self._words else self.blocking.stored_bits
 
     def begin(self, shift: int, channel: int = 0) -> None:
-        """Load lambda of a channel, and kappa unless one for all channels is loaded; ``shift`` is a register."""
+        """Load lambda and, unless loaded for all channels, kappa; by the rule ``exact`` load the ``shift`` too."""
         if self._is_exact:
             # the summand is needed first
             self.b("pv.rqld", 1, self.parameters)
@@ -59,10 +60,11 @@ class RequantisedStore(BlockStore):
             self.b("pv.rqld", number, self.parameters)
 
     def emit(self, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
-        """Store a block after :meth:`begin`.
+        """Requantise and store a block, for whose first channel :meth:`begin` was called.
 
-        ``shift`` is the register given to :meth:`begin`. ``meanwhile`` are writers of independent instructions, called
-        in order after the first channel. ``first_channel`` is the number of the block's first channel within a store.
+        ``shift`` is the register given to :meth:`begin`. The functions ``meanwhile`` write independent instructions;
+        they are called in order, from the second channel on. ``first_channel`` is the number of the block's first
+        channel within a store.
         """
         waiting, per_store = list(meanwhile), self._stored_bits // self.bits
         for channel in range(self.channels):
@@ -143,7 +145,7 @@ class RequantisedCode(KernelCode):
         return terms
 
     def _begin_blocks(self) -> None:
-        """Fetch the first words of filter rows, alternating with words of activations to avoid stalls."""
+        """Fetch the first words of the filter rows and of the activations, alternately to avoid stalls."""
         inner = self._inner
         # loaded early to avoid a load-use stall
         self._count = self._frame.value("word_steps" if self._words else "steps", self._temporaries[0])
@@ -201,7 +203,7 @@ class RequantisedCode(KernelCode):
     def _one_ended_block(
         self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
     ) -> None:
-        """Compute a block with its last products, and the next block's first, during the loads of kappa and lambda."""
+        """Compute a block and the next block's first product; the last products fill the loads of kappa and lambda."""
         frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
         count, written = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
         load_row = partial(frame.load, "row0", inner.activations[0])
@@ -229,7 +231,7 @@ class RequantisedCode(KernelCode):
 
 
 class OneFactorCode(KernelCode):
-    """:class:`KernelCode` for the rules ``multiply`` and ``shift``."""
+    """Code of a MatMul function for the rules ``multiply`` and ``shift``."""
 
     def _channels(self) -> None:
         b, counter = self._b, self._temporaries[0]
@@ -242,7 +244,7 @@ class OneFactorCode(KernelCode):
                 self._results(self._frame.register("shift", counter))
 
     def _results(self, shift: int) -> None:
-        """Requantise and store a block, in two halves if they are whole bytes, so that lanes of a word are apart."""
+        """Requantise and store a block; its halves alternate, if they are whole bytes, to avoid stalls."""
         b, precision, (accumulators,) = self._b, self._blocking.precision, self._inner.acc
         halves = 2 if len(accumulators) * precision.y % (2 * BYTE_BITS) == 0 else 1
         lanes = len(accumulators) // halves
@@ -266,8 +268,8 @@ def product_program(
 ) -> Program:
     """Return the function with the ``known`` arguments as constants.
 
-    ``inside`` fields never reach beyond the input. ``parts`` are the parts of the channels that cores share in addition
-    to the pixels, and the number of cores.
+    If ``inside``, all receptive fields lie within the input. ``parts`` are the number of parts into which cores split
+    the channels in addition to the pixels, and the number of cores.
     """
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

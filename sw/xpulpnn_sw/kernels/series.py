@@ -1,4 +1,4 @@
-"""Many kernels as one function, which calls each of them for the shares of all its cores, one after the other."""
+"""Many kernels as one function for a single core, which computes the parts of all cores one after the other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _ALIGNMENT = 256  # largest alignment of an operand in bytes
 
 
 def with_functions(b: Builder, names: Sequence[str], labels: Sequence[Label], functions: Sequence[Program]) -> Program:
-    """Return the code of ``b`` followed by the functions, each at its label and with its name as region."""
+    """Return the code of ``b`` followed by the functions, each at its label and in the region of its name."""
     position = b.position
     for label, function in zip(labels, functions, strict=True):
         label.position = position
@@ -37,7 +37,7 @@ class Series:
 
 
 def series(runs: Sequence[KernelRun], cores: Sequence[int]) -> Series:
-    """Return the function that calls each kernel for each of its ``cores``; all code must be in reach of a jump."""
+    """Return a function that calls each kernel once for each of its ``cores``; all code must be in reach of a jump."""
     memory, addresses = ImageBuilder(), list[int]()
     b = Builder(TEXT_BASE, xpulp=False)
     b("addi", SP, SP, -STACK_ALIGNMENT)

@@ -53,18 +53,18 @@ class LayerTensors:
 
     @property
     def rule(self) -> Rule | None:
-        """Rule of the results; None if they are the accumulators."""
+        """Rule of the results; None if the results are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
 
     def in_software(self, precision: Precision) -> "LayerTensors":
-        """Return operands for a kernel without instructions for the exact rule, which then uses 64-bit sums."""
+        """Replace the exact rule by an equivalent rule with 64-bit sums, for kernels that cannot use ``pv.rqx``."""
         requantisation = self.requantisation
         if not isinstance(requantisation, ExactRequantisation):
             return self
         return replace(self, requantisation=requantisation.in_software(*self._sums(precision)))
 
     def with_one_shift(self, precision: Precision) -> "LayerTensors":
-        """Return operands with one shift for all channels and the same results by the exact rule, if there are any."""
+        """Replace the exact rule by an equivalent rule with one shift for all channels, if there is one."""
         requantisation = self.requantisation
         if not isinstance(requantisation, ExactRequantisation):
             return self
@@ -74,7 +74,6 @@ class LayerTensors:
         return self if one_shift is None else replace(self, requantisation=one_shift[0], bias=one_shift[1])
 
     def _sums(self, precision: Precision) -> tuple[Ints, Ints]:
-        """Return the biases, and the largest distance of each channel's accumulators from its bias."""
         rows = self.weights.reshape(len(self.weights), -1).astype(np.int64)
         bias = np.zeros(len(rows), np.int64) if self.bias is None else self.bias
         return bias, np.abs(rows).sum(axis=1) << precision.x
@@ -89,7 +88,7 @@ class LayerTensors:
         check_shape("weights", self.weights, weights)
 
     def check(self, layer: FilterLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
-        """Raise :class:`LayerError` unless operands suit ``layer``; ``activations`` overrides their shape."""
+        """Raise :class:`LayerError` unless the operands fit ``layer``; ``activations`` replaces the layer's shape."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         shape, filters = _shapes(layer)
@@ -111,7 +110,7 @@ class LayerTensors:
 
 
 def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
-    """Return the operands of a kernel for a core that may lack the exact rule's instruction."""
+    """Return the operands of a kernel for a core that may lack the instruction of the exact rule."""
     is_able = Extension.XPULPRQ_EXACT in extensions or not isinstance(tensors, LayerTensors)
     return tensors if is_able else tensors.in_software(precision)
 
@@ -132,7 +131,7 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _inside_fractions(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
-    """Return the fractions of filter taps that lie inside the input, by weight (axis 0) or by pixel (axis 1)."""
+    """Return the fractions of filter taps inside the input, for each weight (axis 0) or each pixel (axis 1)."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     top, _, left, _ = layer.padding
@@ -154,7 +153,7 @@ def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *
 def random_tensors(
     layer: ProductLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True, rule: Rule = Rule.BN32
 ) -> LayerTensors:
-    """Return uniform operands of the whole range, and parameters with which results use their whole range.
+    """Return uniform operands over their whole range, and parameters that spread the results over their whole range.
 
     Weights are narrower where the sums would wrap, which only happens with inputs of 16 bits. Results of one bit have a
     threshold, whatever the rule. Kappa is positive and at most 8 bits wide, as in the PULP-NN libraries, less if
@@ -211,7 +210,7 @@ class Spreading:
         return 0 if self.precision.y_signed else 1 << (self.precision.y - 1)
 
     def _shift(self, factor_bits: int, most: int) -> int:
-        """Return the shift with which two standard deviations on each side fill the range."""
+        """Return the shift after which the range of results covers two standard deviations on each side of the mean."""
         return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
 
     def normalising(self, rule: Rule) -> AnyRequantisation:
@@ -224,7 +223,7 @@ class Spreading:
         return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
 
     def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int | Ints]:
-        """Return a rule without an offset for each channel, and the mean of the accumulators that it centres."""
+        """Return a rule without an offset for each channel, and the accumulator of the middle result."""
         match rule:
             case Rule.MULTIPLY:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))

@@ -1,9 +1,9 @@
-"""Numbers that a kernel derives from its arguments, as expressions over their names; the shares of cores.
+"""Numbers that a kernel derives from its arguments, as expressions over their names; the work of each core.
 
-Work of equal cost, such as rows in memory, is divided into one piece per core. In a convolution the groups at the
-border of the input take longer, so the cores take turns, and each turn begins one core later, so that no core gets the
-same border in every row: group ``g`` is computed by core ``(g + g // cores) % cores``. A single core takes all groups
-in one turn.
+Work of equal cost, such as rows in memory, is divided into consecutive parts, one for each core. In a convolution,
+groups of pixels at the border of the input take longer. They are therefore dealt to the cores so that no core gets the
+same border in every row: core ``(g + g // cores) % cores`` computes group ``g``. A single core computes all groups at
+once.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Term:
-    """A whole number made of arguments and constants, with 32-bit arithmetic."""
+    """A whole number computed from arguments and constants with 32-bit arithmetic."""
 
     def __add__(self, other: "Term | int") -> "Term":
         return Combination("add", self, term(other))
@@ -41,7 +41,7 @@ class Argument(Term):
 
 @dataclass(frozen=True, slots=True)
 class Name(Term):
-    """A number defined earlier in the same frame."""
+    """Reference to a number that the same frame defines earlier."""
 
     name: str
 
@@ -50,8 +50,8 @@ class Name(Term):
 class Combination(Term):
     """An operation of two terms.
 
-    ``mnemonic`` is a register instruction, or ``max0``: the left side if positive, else 0; ``min``: the lesser side;
-    ``share``: the left side divided by the right one, which is likely a power of two.
+    ``mnemonic`` is that of a register instruction, or one of these: ``max0`` is the left term if it is positive, else
+    0. ``min`` is the lesser term. ``share`` is the left term divided by the right one, which is likely a power of two.
     """
 
     mnemonic: str
@@ -60,7 +60,7 @@ class Combination(Term):
 
 
 def given(*names: str) -> dict[str, Term]:
-    """Return arguments as numbers of the same names."""
+    """Return arguments of these names as terms of the same names."""
     return {name: Argument(name) for name in names}
 
 
@@ -74,7 +74,7 @@ def per_core(value: Term) -> Term:
 
 
 def quotient(value: Term, divisor: Term) -> Term:
-    """Return the value divided by a likely power of two, rounded down; with XpulpV2 powers of two become shifts."""
+    """Return ``value // divisor``; with XpulpV2, division is by a shift if ``divisor`` is a power of two."""
     return Combination("share", value, divisor)
 
 
@@ -84,7 +84,6 @@ def minimum(left: Term, right: Term) -> Term:
 
 
 def positive(value: Term) -> Term:
-    """Return the value if it is positive, else 0."""
     return Combination("max0", value, Number(0))
 
 
@@ -109,21 +108,21 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "max0": lambda a, b: max(a, 0),
     "min": min,
 }
-"""Functions of the operations, by mnemonic."""
+"""Functions that compute each operation, by mnemonic."""
 
 
 def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:
-    """Return first group and number of groups of a core, which takes consecutive ones out of ``groups``."""
+    """Return the first group of a core and its number of groups, which are consecutive."""
     groups = Name("groups")
     end = quotient(groups * (core + 1), cores)
     return {"first_group": quotient(groups * core, cores), "group": end - Name("first_group")}
 
 
 def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
-    """Return the core's share of the groups and of the channels, if there are ``all_cores`` cores.
+    """Return the groups and the channels that a core computes if there are ``all_cores`` cores.
 
-    Consecutive cores share the same groups in ``parts`` parts, each of ``steps`` channel steps from ``first_step`` on,
-    out of ``all_steps``. With another number of cores there is one part.
+    ``parts`` consecutive cores compute the same groups; each of them computes ``steps`` of ``all_steps`` channel steps,
+    beginning with ``first_step``. With any other number of cores the channels are not split.
     """
     apart = Argument("cores") - all_cores
     return {
@@ -137,13 +136,16 @@ def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
 
 
 def even_share(total: Term) -> dict[str, Term]:
-    """Return ``begin`` and ``count`` of the core's share of ``total`` items; the last cores may have fewer or none."""
+    """Return ``begin`` and ``count`` of a core's part of ``total`` items; the last cores may have fewer items."""
     core, cores, size, begin = Argument("core"), Argument("cores"), Name("piece"), Name("begin")
     return {"piece": per_core(total + cores - 1), "begin": core * size, "count": minimum(size, positive(total - begin))}
 
 
 def group_turns() -> dict[str, Term]:
-    """Return a core's first group and how many follow at once; for later turns the groups ``left`` and ``turn``."""
+    """Return the terms of a core's groups in a convolution, which are not consecutive if there are several cores.
+
+    From ``first_group`` on, ``group`` groups are consecutive; ``left`` and ``turn`` serve to find the following groups.
+    """
     core, cores, count = Argument("core"), Argument("cores"), Name("count")
     are_several = Number(1) - positive(Number(2) - cores)
     return {

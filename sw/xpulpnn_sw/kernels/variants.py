@@ -14,7 +14,7 @@ CHANNELS_PER_BLOCK = 4
 
 
 class LoopStyle(Enum):
-    """Source of the operands of the products; each style has an inner loop."""
+    """Inner loop of a MatMul, by the source of its operands."""
 
     SCALAR = "one element per load, mul and add"
     XPULPV2 = "packed 8-bit words; narrower weights are unpacked in the loop"
@@ -27,7 +27,7 @@ class LoopStyle(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A way to write a kernel, by the extensions it needs."""
+    """Instructions that a kernel may use, and the element widths it then computes."""
 
     name: str  # name on the command line
     extensions: frozenset[Extension]  # extensions needed in addition to the base set
@@ -35,7 +35,7 @@ class Level:
 
     @property
     def xpulp(self) -> bool:
-        """True if post-increment access, hardware loops and p.mac may be used."""
+        """True if the kernel may use XpulpV2: post-increment, hardware loops and p.mac."""
         return Extension.XPULPV2 in self.extensions
 
     def check_precision(self, precision: Precision) -> None:
@@ -57,13 +57,13 @@ class Level:
         return precision
 
     def vectors(self, precision: Precision) -> frozenset[int]:
-        """Return the element widths of SIMD instructions that the core must have."""
+        """Return the element widths for which the core must have SIMD instructions."""
         return frozenset({precision.x, precision.y} if self.xpulp else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(Level):
-    """A MatMul variant, named by family and channels x pixels."""
+    """A variant of the MatMul, named by its family and the channels x pixels of a block."""
 
     nch: int  # output channels computed together
     npx: int  # output pixels computed together
@@ -75,15 +75,15 @@ class Variant(Level):
     def interleaved(self) -> bool:
         """True if the im2col rows of a pixel group alternate word by word, so that one pointer serves all.
 
-        With four pixels activations are reloaded in a fixed order, so that their words are one sequential stream;
-        without separate loads also with two.
+        Blocks of four pixels load activations in a fixed order, so that the words can be consecutive in memory; in
+        styles without separate loads, blocks of two pixels do so too.
         """
         least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR, LoopStyle.PAIR: _PAIR}.get(self.style)
         return least is not None and self.npx >= least and not self.in_place
 
     @property
     def weight_streams(self) -> int:
-        """Weight pointers per pixel group; several rows of a stream alternate word by word.
+        """Number of weight pointers of a pixel group; the rows that one pointer reads alternate word by word.
 
         A pointer moved by a Mac&Load is not ready for the next instruction. One pointer serves all rows if the
         instructions that move it are never adjacent, which needs four pixels.
@@ -96,49 +96,49 @@ class Variant(Level):
 
     @property
     def turns_around(self) -> int:
-        """Iterations of an inner loop with fresh accumulators that are written outside of its body."""
+        """Iterations that are written outside the body of an inner loop whose first products set the accumulators."""
         return 1 if self.npx == 1 or (self.style is LoopStyle.PAIR and self.in_place) else 2
 
     @property
     def unrolled(self) -> int:
-        """Words of a row per iteration: two for Compute&Update with one pixel, to avoid load-use stalls."""
+        """Words of each row in an iteration; two for Compute&Update with one pixel, to avoid load-use stalls."""
         return 2 if self.npx == 1 and self.style is LoopStyle.CU else 1
 
     @property
     def unpacks(self) -> bool:
-        """True if all operands become bytes, for cores without sub-byte products."""
+        """True if operands are unpacked to bytes, for cores without sub-byte products."""
         return self.style in (LoopStyle.SCALAR, LoopStyle.XPULPV2)
 
     def counts(self, precision: Precision) -> bool:
-        """Return whether products of single bits are computed by counting differing bits, 32 at a time."""
+        """Return whether the variant computes products of single bits by counting differing bits, 32 at a time."""
         return self.unpacks and precision.w == SIGN_BITS
 
     def computed_precision(self, precision: Precision) -> Precision:
-        """Return the precision with single bits held as crumbs, unless the variant counts bits."""
+        """Return the precision of the products: single bits are held as crumbs unless the variant counts bits."""
         return replace(precision, w=_CRUMB_BITS) if precision.w == SIGN_BITS and not self.unpacks else precision
 
     def row_bits(self, precision: Precision) -> int:
-        """Return the width of elements in an activation row: the weights', or the inputs' if the core mixes both."""
+        """Return the element width in activation rows: that of the weights, or of the inputs if the core mixes both."""
         bits = precision.w
         if self.unpacks:
             return max(bits, BYTE_BITS) if bits != SIGN_BITS else bits
         return precision.x if self.mixes(precision) else bits
 
     def mixes(self, precision: Precision) -> bool:
-        """Return whether the core widens slices of weights to the width of the inputs."""
+        """Return whether the core itself widens weights to the width of the inputs."""
         narrow = precision.x // precision.w in (_PAIR, 2 * _PAIR) and SIGN_BITS < precision.w
         return narrow and precision.x <= BYTE_BITS and Extension.XPULPML_MIXED in self.extensions
 
     def expansion(self, precision: Precision) -> int:
-        """Return the words of an activation row for a word of the input: narrower inputs are widened."""
+        """Return how many words of an activation row come from one word of narrower inputs."""
         return max(1, self.row_bits(precision) // precision.x)
 
     def planes(self, precision: Precision) -> int:
-        """Return the activation rows for a row of the input: wider inputs are cut into planes."""
+        """Return into how many activation rows, or planes, a row of wider inputs is cut."""
         return max(1, precision.x // self.row_bits(precision))
 
     def vectors(self, precision: Precision) -> frozenset[int]:
-        """Return the element widths of dot products that the core must have."""
+        """Return the element widths for which the core must have dot products."""
         if self.counts(precision):
             return frozenset()
         return frozenset({self.row_bits(self.computed_precision(precision))} if self.xpulp else ())
@@ -189,7 +189,7 @@ def _variants(names: str) -> Mapping[str, Variant]:
 VARIANTS = _variants(
     "rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4 x3_4x4"
 )
-"""All variants by name, slowest first."""
+"""All variants of the MatMul by name, slowest first."""
 
 ONE_PIXEL = _variants(
     " ".join(
@@ -199,11 +199,12 @@ ONE_PIXEL = _variants(
         if style is not LoopStyle.PAIR
     )
 )
-"""Variants of layers with a single pixel, by name, slowest first; blocks of two channels divide few channels evenly."""
+"""Variants for layers with a single pixel, by name, slowest first; those with two channels suit layers with few
+channels."""
 
 
 def for_pixels(requested: Variant, pixels: int) -> Variant:
-    """Return the variant or, for a single pixel, the fastest of :data:`ONE_PIXEL` that needs no other extensions."""
+    """Return ``requested`` or, for a single pixel, the fastest of :data:`ONE_PIXEL` that needs no other extensions."""
     if pixels > 1:
         return requested
     able = [variant for variant in ONE_PIXEL.values() if variant.extensions <= requested.extensions]
@@ -216,10 +217,10 @@ _XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementLevel(Level):
-    """Instructions of kernels whose vectors are elements of the feature maps."""
+    """Instructions that an element-wise kernel may use."""
 
     def has_vectors(self, bits: int) -> bool:
-        """Return whether there are SIMD instructions on elements of ``bits`` bits."""
+        """Return whether the core has SIMD instructions for elements of ``bits`` bits."""
         if bits == SIGN_BITS:
             return False
         return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
@@ -242,7 +243,7 @@ ELEMENT_LEVELS: Mapping[str, ElementLevel] = {
         ElementLevel(name="xpulpnn2", extensions=_XPULPNN | {Extension.XPULPRQ}, widths=_ELEMENT_WIDTHS),
     )
 }
-"""All element levels by name, slowest first."""
+"""All instruction levels of element-wise kernels by name, slowest first."""
 
 # levels of kernels without requantisation, whose results are elements of their inputs
 PLAIN_LEVELS: Mapping[str, ElementLevel] = {
@@ -252,7 +253,7 @@ PLAIN_LEVELS: Mapping[str, ElementLevel] = {
 POOL_LEVELS: Mapping[str, ElementLevel] = {
     name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
 }
-"""Levels of maximum pooling, which also computes single bits."""
+"""Instruction levels of maximum pooling, which also computes single bits."""
 
 # levels of transpositions, to which xpulpnn adds no useful instruction
 TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: ELEMENT_LEVELS[name] for name in ("rv32im", "xpulpv2")}

@@ -66,7 +66,7 @@ wrong:
     li t1, 3
     j end
 """
-"""Code after the function; the handler of all interrupts uses the stack and counts at ``gp``."""
+"""Code after the function: a caller, and the handler of all interrupts, which counts them at the address in ``gp``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,14 +82,14 @@ class BareProgram:
     cycles: int  # address of three words: mcycle before and after the kernel, and the count of interrupts
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Return the cycles of the kernel, the call included, from the data memory after the run."""
+        """Return the cycles of the kernel, including the call, from the contents of the data memory after the run."""
         at = self.cycles - self.data_base
         before, after = memory[at : at + 8].view("<u4").tolist()
         return (after - before) & WORD_MASK
 
 
 def with_caller(function: Program, caller: str, after: int, **numbers: object) -> tuple[int, bytes]:
-    """Return the entry of ``caller``, and the text of the function with the assembled caller at ``after``."""
+    """Return the entry address of ``caller``, and the function's code followed by the assembled caller at ``after``."""
     base = int(function.pcs[0])
     rest = assemble(caller.format(function=base, **numbers), after)
     return rest.labels["start"], function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes()
@@ -98,7 +98,7 @@ def with_caller(function: Program, caller: str, after: int, **numbers: object) -
 def _reporting(
     run: SharedFunction, caller: str, after: int, report: bytes, preserved: Mapping[str, int], **numbers: object
 ) -> dict[str, Any]:
-    """Return the fields of the program of a function with ``caller`` at ``after`` and ``report`` behind the data."""
+    """Return the fields of a program: a function, its ``caller`` at ``after``, and ``report`` after the data."""
     function, image, cycles = run.function, run.image, _report_address(run)
     tohost = cycles - DATA_ALIGNMENT
     entry, text = with_caller(
@@ -125,7 +125,7 @@ def _reporting(
 
 
 def _report_address(run: SharedFunction) -> int:
-    """Return the second aligned address behind the data; ``tohost`` is at the first."""
+    """Return the second aligned address after the data; the first one is that of ``tohost``."""
     return (-(-(run.image.base + run.image.data.size) // DATA_ALIGNMENT) + 1) * DATA_ALIGNMENT
 
 
@@ -219,28 +219,32 @@ wrong:
     li t1, 3
     j end
 """
-"""Code after the function. The barrier counts arrivals even before core 0 has set its masks. The first word of a report
-counts the remaining passes until the last one; after the last barrier the cores sleep for good."""
+"""Code after the function: the cores call it and report the cycles. The barrier counts arrivals even before core 0 has
+set its masks. The first word of a report counts the remaining passes until the last one; after the last barrier the
+cores sleep for good."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareClusterProgram(BareProgram):
-    """Memory contents and addresses of a kernel's program; the reports of the cores begin at ``cycles``."""
+    """Memory contents and addresses of the program in which a cluster computes a kernel.
+
+    The reports of the cores begin at ``cycles``.
+    """
 
     cores: int  # cores that share the kernel
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Return the cycles between the releases of the barriers before and after the last pass."""
+        """Return the cycles of the last pass, between the barriers before and after it."""
         begin, end = self.span(memory)
         return (end - begin) & WORD_MASK
 
     def span(self, memory: NDArray[np.uint8]) -> tuple[int, int]:
-        """Return the cycles of core 0 at which the barriers before and after the last pass were released."""
+        """Return the values of core 0's cycle counter at the barriers before and after the last pass."""
         report = self._report(memory)[0]
         return int(report[_REPORT.index("begin")]), int(report[_REPORT.index("end")])
 
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
-        """Return the cycles that each core takes for its share of the last pass, the call included."""
+        """Return the cycles that each core computes in the last pass, including the call."""
         report = self._report(memory)
         return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & WORD_MASK).tolist()
 
@@ -250,9 +254,9 @@ class BareClusterProgram(BareProgram):
 
 
 def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
-    """Return the program in which ``cores`` cores, for which ``run`` has room, compute a kernel ``passes`` times.
+    """Return the program in which ``cores`` cores compute a kernel ``passes`` times; ``run`` must be laid out for them.
 
-    Programs that differ only in ``passes`` do the same in each pass.
+    Programs that differ only in ``passes`` execute the same instructions in each pass.
     """
     report_bytes = len(_REPORT) * WORD_BYTES
     after = int(run.function.pcs[0]) + run.function.words.nbytes

@@ -24,7 +24,7 @@ _COMMENT_COLUMN = 36
 def kernel_function(run: KernelRun) -> str:
     """Return the assembly text of the function for GNU as and clang.
 
-    Instructions are written as words with their assembly beside them, so that the assembler need not know the
+    Instructions are written as words, with the assembly in comments, so that the assembler need not know the
     extensions. They contain no addresses: the function may be linked anywhere.
     """
     name = run.name
@@ -162,14 +162,14 @@ class CProgram:
     sources: list[str]  # files to compile
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the files into an existing folder; return the sources."""
+        """Write the files of the program into an existing folder; return the paths of the sources."""
         for name, text in self.files.items():
             (folder / name).write_text(text)
         return [folder / name for name in self.sources]
 
 
 def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
-    """Return the program of a kernel and its tensors.
+    """Return the C program that calls a kernel and compares its results with plain C.
 
     Raise :class:`InputError` for a matrix product whose activations are not plain rows (interleaved or unpacked).
     """
@@ -220,7 +220,7 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
 
 
 def _blocked(run: KernelRun) -> Variant:
-    """Return the variant of a MatMul; raise :class:`InputError` for other kernels."""
+    """Return the variant of a MatMul; raise :class:`InputError` for kernels of other kinds."""
     if not isinstance(run.variant, Variant) or not isinstance(run.layer, ConvLayer | MatmulLayer):
         raise InputError(f"kernel must be conv or matmul for a C program, not {run.name}")
     if run.precision.x == SIGN_BITS:
@@ -232,7 +232,7 @@ def _blocked(run: KernelRun) -> Variant:
 
 
 def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
-    """Return the fields of ``struct xp_conv``; a matrix product is a 1x1 convolution over a row of pixels."""
+    """Return the fields of ``struct xp_conv``; a matrix product counts as a 1x1 convolution over a row of pixels."""
     layer, row = run.layer, run.arguments
     common = {"bits": run.precision.w, "shift": row["shift"], "out_pixel_bytes": row["out_stride"]}
     if isinstance(layer, ConvLayer):

@@ -1,7 +1,7 @@
 """Test program for all of a cluster: caches, barrier, test-and-set, DMA engine, control registers, main memory.
 
-Core 0 copies operands from main memory into the TCDM, every core adds up its share, all add to one sum under a lock,
-and core 0 copies the sums out, returns the result and signals the end.
+Core 0 copies operands from main memory into the TCDM. Every core adds up some of them and then adds its sum to a common
+sum under a lock. Core 0 copies the sums to main memory, returns the result and signals the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -122,7 +122,7 @@ def _symbols(config: ClusterConfig) -> Mapping[str, int]:
 
 
 def _copy(config: ClusterConfig, *, inwards: bool) -> str:
-    """Return the code with which core 0 copies operands in or results out, by the DMA engine if there is one."""
+    """Return the code by which core 0 copies operands in or results out, by the DMA engine if there is one."""
     words = OPERANDS if inwards else config.cores + 1
     inside = cluster.TCDM_BASE + (0 if inwards else TCDM_RESULTS_AT)
     outside = cluster.L2_BASE + (OPERANDS_AT if inwards else RESULTS_AT)

@@ -25,13 +25,18 @@ from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, fast
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function but no interrupts
 TIMES = ("released", "begin", "done", "ready")
-"""Readings of mcycle that each core reports of a step: the barrier before it opens, its share begins, its share ends,
-and, for core 0, all transfers are complete."""
+"""Names of the cycle counts that a core reports for each step.
+
+``released`` is read when the barrier before the step opens, ``begin`` and ``done`` before and after the core computes
+its part, and ``ready``, by core 0, when all transfers are complete.
+"""
 
 _COMMAND_WORDS = 7  # most words of a command
 _HEAD = ("commands", "works", "lasts")
-"""Words at the start of a step's description, before its arguments: number of words of commands; whether a tile is
-computed; whether the step is the last one."""
+"""Words at the start of a step's description, before its arguments.
+
+``commands`` is the number of words of commands, ``works`` is 1 if a tile is computed, ``lasts`` is 1 in the last step.
+"""
 
 CORE_START = """
 start:
@@ -45,7 +50,7 @@ start:
     li t1, {line}
     sw t1, {mask}(gp)
 """
-"""First code of each core: set-up of its stack and of the events that it waits for."""
+"""Code at the start of each core, which sets up its stack and the events that it waits for."""
 
 _CALLER = (
     "\n    .equ function, {function}"
@@ -120,7 +125,7 @@ sleep:
 """
 )
 """Code after the function. A step lasts from one barrier to the next: core 0 starts the transfers of the step, computes
-its share, and waits for all transfers, including the description of the next step. The barrier counts arrivals even
+its part, and waits for all transfers, including the description of the next step. The barrier counts arrivals even
 before core 0 has set its masks."""
 
 
@@ -136,7 +141,10 @@ class Tiling:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledProgram(BareProgram):
-    """Memory contents and addresses of a layer's program; the last report of the cores is at ``cycles``."""
+    """Memory contents and addresses of the program that computes a layer tile by tile.
+
+    The last report of the cores is at ``cycles``.
+    """
 
     run: KernelRun  # kernel whose image is the memory outside the cluster, with operands and results
     division: ProductDivision
@@ -147,7 +155,7 @@ class TiledProgram(BareProgram):
     places: dict[str, Symbol]  # symbols in the cluster's memory
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return the reports ``[step][core][time]``, times as in :data:`TIMES`, from the memories after a run."""
+        """Return the reports ``[step][core][time]`` from the memories after a run; :data:`TIMES` names the times."""
         last = self.cycles - self.data_base
         size = self.cores * len(TIMES) * WORD_BYTES
         reports = np.append(self.run.image.view("reports", outside), inside[last : last + size])
@@ -155,9 +163,10 @@ class TiledProgram(BareProgram):
 
 
 def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, specialise: bool = False) -> TiledProgram:
-    """Return the program in which ``cores`` cores, for which ``run`` has room, use ``memory`` bytes of TCDM.
+    """Return the program in which ``cores`` cores compute a layer tile by tile in ``memory`` bytes of TCDM.
 
-    Raise :class:`~xpulpnn.errors.LayerError` if no tile fits, or for a kernel that cannot be divided.
+    ``run`` must be laid out for as many cores. Raise :class:`~xpulpnn.errors.LayerError` if no tile fits, or if the
+    kernel cannot be divided.
     """
     inside = _Inside(run, cores, memory)
     division = ProductDivision(run)
@@ -219,7 +228,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
 
 
 class _Inside(ImageBuilder):
-    """Layout of the cluster's memory, first of all parts that do not depend on the tiles."""
+    """Layout of the cluster's memory; the parts whose sizes do not depend on the tiles come first."""
 
     def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
         super().__init__(TCDM_BASE, DMA_ALIGNMENT)
@@ -240,7 +249,7 @@ class _Inside(ImageBuilder):
         return self.symbols[name].address
 
     def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
-        """Return transfers other than operands: the description of the next step, the report of the one before."""
+        """Return the transfers of the next step's description into the cluster, and of the last report out of it."""
         pieces = (
             ("step", descriptions, self.description_bytes, number + 1),
             ("report", reports, self.report_bytes, number - 1),

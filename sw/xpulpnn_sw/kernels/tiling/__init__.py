@@ -1,1 +1,1 @@
-"""Layers larger than the memory of a cluster, computed piece by piece."""
+"""Layers larger than the memory of a cluster, computed tile by tile."""

@@ -1,4 +1,4 @@
-"""Tiles of layers, and the DMA transfers that move them."""
+"""Tiles of layers, and the DMA transfers that move their operands."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ BUFFER = "buffer"  # argument for memory used only while a kernel runs
 
 
 def aligned(size: int) -> int:
-    """Return ``size`` rounded up to whole windows of the DMA engine."""
+    """Return ``size`` rounded up to a multiple of the DMA engine's alignment."""
     return -(-size // DMA_ALIGNMENT) * DMA_ALIGNMENT
 
 
@@ -31,7 +31,7 @@ class Tile:
     pixels: int
 
     def key(self, operand: TileOperand) -> object:
-        """Return a key that is equal for tiles with a common operand."""
+        """Return a key that is equal for tiles with the same data of an operand."""
         if operand is TileOperand.WEIGHTS:
             return self.channels
         return self.in_lines if operand is TileOperand.INPUT else (self.lines, self.channels)
@@ -68,7 +68,7 @@ class LayerShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmaTransfer:
-    """A transfer of lines of bytes between the cluster and the memory outside."""
+    """A transfer of one or more lines of bytes between the cluster's memory and the memory outside."""
 
     inside: int  # first address in the cluster
     outside: int  # first address outside
@@ -117,7 +117,7 @@ def command_words(transfers: list[DmaTransfer]) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMap:
-    """A feature map divided into lines."""
+    """A feature map in memory, divided into lines that tiles consist of."""
 
     symbol: str  # argument with its address
     line: int  # bytes of a line of a plane

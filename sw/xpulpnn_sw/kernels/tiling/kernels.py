@@ -1,4 +1,4 @@
-"""Kernels divided into tiles: by rows of maps, or by pieces of the input and of the filters."""
+"""Kernels divided into tiles: by rows of maps, or by rows of the input and channels of the filters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -34,7 +34,7 @@ _MAP_CYCLES = 2  # estimated cycles of each word of a window, or of a map
 
 
 class MapDivision:
-    """Division of a layer whose rows can be computed separately."""
+    """Division into tiles of a layer whose rows can be computed separately."""
 
     group = 1  # output pixels that are computed together
     group_cycles = 0  # estimated cycles of a group of pixels
@@ -79,7 +79,7 @@ class MapDivision:
         return channels * -(-self._output.row // self.shape.line_pixels)
 
     def filter_bytes(self, channels: int) -> int:
-        """Return the bytes of constants, such as tables, that take the place of filters."""
+        """Return the bytes of a kernel's constants, such as tables, for a number of channels."""
         return channels * sum(self.run.image.symbols[name].length for name in self._constants)
 
     def _rows_stride(self, lines: int) -> int:
@@ -101,7 +101,7 @@ class MapDivision:
         return self._output.transfer(tile.lines, inside, outside, inwards=False)
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
-        """Return the arguments for the rows of a tile, of up to ``lines``, or for the elements of its rows."""
+        """Return the arguments that differ between tiles; ``lines`` is the number of lines of the largest tile."""
         layer, arguments, rows = self.run.layer, self.run.arguments, len(tile.lines)
         if isinstance(layer, WindowLayer):
             copied = {"buffer_stride": self._rows_stride(lines)} if isinstance(layer, DepthwiseLayer) else {}
@@ -121,10 +121,10 @@ _WORD_CYCLES = 2.5  # cycles of the im2col for each word of a pixel
 
 
 class ProductDivision:
-    """Division of a convolution, a matrix product or a fully connected layer.
+    """Division into tiles of a convolution, a matrix product or a fully connected layer.
 
-    The input is a feature map for im2col, a row for each pixel, or a single row, whose outputs the cores share. Raise
-    :class:`LayerError` for any other kernel.
+    The input is a feature map for im2col, a row for each pixel, or a single row. Raise :class:`LayerError` for any
+    other kernel.
     """
 
     in_spare = _AHEAD * WORD
@@ -201,7 +201,7 @@ class ProductDivision:
 
     @property
     def unit(self) -> str:
-        """Unit of a tile's size, as messages name it."""
+        """Unit in which messages give the size of a tile."""
         return "rows" if self._is_map else "pixels"
 
     def lines_of(self, rows: int) -> int:
@@ -221,7 +221,7 @@ class ProductDivision:
     # -- operands and function
 
     def filters(self, channels: range) -> Filters:
-        """Return the filters of some of a kernel's channels, laid out as if there were no others."""
+        """Return the filters of ``channels``, laid out as those of a kernel with only these channels."""
         count, nch = self._variant.weight_streams, self._variant.nch
         blocks = slice(channels.start // nch, self.blocks(channels.stop))
         weights, parameters = (self.run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
@@ -242,7 +242,7 @@ class ProductDivision:
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
-        """Return the transfer of a tile's results, of each pixel only the bytes that belong to the tile."""
+        """Return the transfer of a tile's results; of each pixel it moves only the channels of the tile."""
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
         first_pixel = tile.lines.start * self.shape.line_pixels
         return DmaTransfer(
@@ -261,7 +261,7 @@ class ProductDivision:
         return {"pixels": tile.pixels}
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
-        """Return a function whose constants are the fields that are equal in all argument structures ``calls``."""
+        """Return a function in which the arguments that are equal in all ``calls`` are constants."""
         run = self.run
         known = {field.name for field in run.structure.fields if not field.pointer}
         constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}

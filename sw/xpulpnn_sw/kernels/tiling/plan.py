@@ -1,4 +1,4 @@
-"""Choice of tiles: the fastest division of a layer that fits into the memory, and its schedule."""
+"""Choice of the tiles of a layer: the fastest division that fits into the memory, and the schedule of its steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,20 +24,20 @@ def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
 
 
 def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
-    """Return all tiles of one size; with ``channels_first`` all channels of some lines precede the next lines."""
+    """Return all tiles of a layer; if ``channels_first``, all channels of some lines precede the next lines."""
     rows, columns = _pieces(shape.lines, lines), _pieces(shape.channels, channels)
     pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
     return tuple(shape.tile(row, column) for row, column in pairs)
 
 
 def _pieces(total: int, size: int) -> list[range]:
-    """Return 0 to ``total`` in pieces of ``size``, the last of which may be shorter."""
+    """Divide the range from 0 to ``total`` into pieces of ``size``; the last piece may be shorter."""
     return [range(start, min(start + size, total)) for start in range(0, total, size)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TilePlan:
-    """A division into tiles of one size."""
+    """A division of a layer into tiles of one size."""
 
     division: Division
     fixed: int  # bytes that do not depend on the tiles, such as stacks and reports
@@ -53,7 +53,7 @@ class TilePlan:
 
     @cached_property
     def buffers(self) -> dict[TileOperand, tuple[int, int]]:
-        """Number and bytes of the buffers of each operand."""
+        """Number of buffers of each operand, and the bytes of a buffer."""
         return {
             operand: (
                 slots_needed(self.tiles, operand, overlap=self.overlap),
@@ -77,7 +77,7 @@ class TilePlan:
 
     @property
     def most_bytes(self) -> int:
-        """Upper bound of the needed bytes, from an inner tile, which is at least as large as all others."""
+        """Upper bound of the bytes that the plan needs, computed from an inner tile, as no tile is larger."""
         (rows, columns), shape = self._counts, self.division.shape
         several = {TileOperand.INPUT: rows, TileOperand.WEIGHTS: columns, TileOperand.OUTPUT: rows * columns}
         tile = Tile(
@@ -94,7 +94,7 @@ class TilePlan:
 
     @cached_property
     def estimate(self) -> int:
-        """Estimated cycles, as if all tiles moved equally many bytes."""
+        """Estimated cycles of the layer, as if all tiles moved equally many bytes."""
         (rows, columns), division, shape = self._counts, self.division, self.division.shape
         count, computed = rows * columns, 0
         tile_pixels = self.lines * shape.line_pixels
@@ -116,7 +116,7 @@ class TilePlan:
 
 
 def slots_needed(tiles: tuple[Tile, ...], operand: TileOperand, *, overlap: bool) -> int:
-    """Return the number of buffers of an operand: two if one is filled or emptied while the other is in use."""
+    """Return the number of buffers of an operand: two if one is transferred while the tile in the other is computed."""
     return 2 if overlap and len({tile.key(operand) for tile in tiles}) > 1 else 1
 
 
@@ -162,7 +162,7 @@ def fastest_plan(
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
-    """Yield sizes that give different numbers of pieces, multiples of ``unit`` unless there is one piece."""
+    """Yield sizes that give different numbers of tiles; all except ``total`` are multiples of ``unit``."""
     units, size = -(-total // unit), 0
     yield total
     for count in range(2, units + 1):
@@ -173,7 +173,7 @@ def _sizes(total: int, unit: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A transfer of a tile's operand between memories."""
+    """A transfer of an operand of a tile between the memories."""
 
     operand: TileOperand  # outputs are stored, inputs and weights loaded
     tile: Tile
@@ -189,7 +189,7 @@ class TileWork:
 
 @dataclass(slots=True)
 class TileStep:
-    """Computation and moves between two barriers, all at the same time."""
+    """Computation of a tile and transfers of other tiles, which take place between two barriers."""
 
     work: TileWork | None = None
     moves: list[Move] = field(default_factory=list[Move])
@@ -198,8 +198,8 @@ class TileStep:
 def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
     """Return the steps that compute ``tiles`` in order.
 
-    Operands that a tile shares with the one before stay where they are. Without ``overlap`` no data are moved while a
-    tile is computed.
+    Operands that a tile has in common with the previous tile are not moved again. Without ``overlap`` no data are moved
+    while a tile is computed.
     """
     counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
     works: list[TileWork] = []
@@ -232,11 +232,11 @@ def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
 
 
 class PlacedLayer:
-    """A layer in tiles whose operands have addresses, inputs one after the other in a buffer.
+    """A layer divided into tiles, with addresses of the operands.
 
-    Maps are at ``sources`` outside the cluster, one for each input of the layer, the results at ``output``. ``buffers``
-    are in the cluster, and ``buffer`` is memory used only while the kernel runs. Filters and parameters are placed
-    ``outside``, under names that begin with ``name``.
+    Outside the cluster, the maps of the layer's inputs are at ``sources`` and the results at ``output``. A buffer holds
+    all inputs of a tile, one after the other. ``buffers`` are in the cluster, and ``buffer`` is memory used only while
+    the kernel runs. Filters and parameters are placed ``outside``, under names that begin with ``name``.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""ULPPACK: several narrow multiply-accumulates in one wide multiplication, and its rivals."""
+"""ULPPACK: several narrow multiply-accumulates in one wide multiplication, and methods to compare it with."""

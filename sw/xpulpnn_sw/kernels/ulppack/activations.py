@@ -1,4 +1,4 @@
-"""Packing of byte activations into words, and the row sums that an offset of the weights requires."""
+"""Packing of byte activations into words, and the sums of activations that a weight offset requires."""
 
 from collections.abc import Callable
 
@@ -15,13 +15,13 @@ _ONES = 0x0101_0101
 
 
 class ActivationRows:
-    """Code that packs the activation rows of a plan, whose weights are stored with an offset if ``signed``."""
+    """Code that packs the activation rows of a plan; if ``signed``, weights are stored with an offset."""
 
     def __init__(self, plan: PackedPlan, *, signed: bool) -> None:
         self.plan, self.signed = plan, signed
 
     def emit(self, b: Builder, frame: Frame, registers: list[int]) -> None:
-        """Pack all rows of a core from ``source`` to ``row0``, fill ``corrections``; ten registers are clobbered."""
+        """Pack all rows of a core from ``source`` to ``row0`` and fill ``corrections``; ten registers are clobbered."""
         if self.plan.packing.is_bytes and not self.signed:
             return
         source, target, corrections, count, *others = registers
@@ -51,7 +51,7 @@ class ActivationRows:
         b.add(source, self.plan.source_bytes - self.plan.words * self.plan.packing.elements, counter)
 
     def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Pack two bytes into each half-word; a multiplication moves the upper byte to its place."""
+        """Pack two bytes into each half-word; a multiplication moves the upper byte."""
         counter, factor, *others = registers
         values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
         b.li(factor, (1 << self.plan.packing.pitch) - (1 << BYTE_BITS))
@@ -67,7 +67,7 @@ class ActivationRows:
 
     @staticmethod
     def _repeat(b: Builder, count: int, unrolled: int, counter: int, write: Callable[[int], None]) -> None:
-        """Write ``count`` items, one per iteration of a hardware loop, or a rest and then several per iteration."""
+        """Write ``count`` items in a loop, whose iterations have one or, without hardware loops, ``unrolled`` items."""
         rounds, rest = divmod(count, 1 if b.xpulp else unrolled)
         if rest:
             write(rest)
@@ -76,10 +76,10 @@ class ActivationRows:
                 write(1 if b.xpulp else unrolled)
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Pack words of memory stacked upon each other, all their bytes at once.
+        """Pack the bytes of several words at once, by shifting and adding the words.
 
-        If packed operands are bytes, words are stacked as they are; else bytes at even and at odd places, which become
-        half-words, are stacked separately.
+        If packed operands are bytes, whole words are added; otherwise even and odd bytes, which become half-words, are
+        added separately.
         """
         packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
         narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
@@ -108,7 +108,7 @@ class ActivationRows:
     def _column(
         self, b: Builder, number: int, source: int, factors: tuple[int, int, int | None], registers: list[int]
     ) -> list[int]:
-        """Return the registers of a column's packed words; each word is loaded while the one before it is packed."""
+        """Return the registers of a column's packed words; each word is loaded while the previous one is packed."""
         packing, (mask, factor, upper) = self.plan.packing, factors
         loaded, (temporary, *free), words = registers[:2], registers[2:], packing.columns
 
@@ -150,7 +150,7 @@ class ActivationRows:
         return sums
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
-        """Pack ``words`` words; each element is loaded one instruction before its use."""
+        """Pack ``words`` words; each element is loaded one instruction before it is used."""
         packing = self.plan.packing
         word, *elements, shifted = registers[:4]
         positions = [
@@ -170,7 +170,7 @@ class ActivationRows:
             b("addi", target, target, words * self.plan.method.operand_bytes)
 
     def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
-        """Store the row's negative sum times the offset of the weights, to be added to each of the pixel's results."""
+        """Store the sum of a row times the negative offset of the weights, to be added to all results of the pixel."""
         total, pointer, counter, ones, *values = registers
         words, step = self.plan.source_bytes // WORD, 2 if b.xpulp else 1
         b.li(total, 0)

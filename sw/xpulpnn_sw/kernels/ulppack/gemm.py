@@ -4,9 +4,9 @@ A block of ``nch`` weight rows and ``npx`` activation rows is multiplied word by
 result's field of each accumulator is extracted and added to a sum. The weight rows of a block alternate word by word,
 so that one pointer serves all.
 
-Bit-serial products, for comparison, are ``sum(popcount(w[i] & a[j]) << i + j)`` over the bits of the operands. Words
-hold one bit of 32 elements each. The pairs of bits are computed from the highest ``i + j`` down, and the accumulators
-are doubled at each step down.
+Bit-serial products, which serve for comparison, are ``sum(popcount(w[i] & a[j]) << i + j)`` over the bits of the
+operands. Words hold one bit of 32 elements each. The pairs of bits are computed from the highest ``i + j`` down, and
+the accumulators are doubled at each step down.
 """
 
 import numpy as np
@@ -126,7 +126,7 @@ class _BitSerialCode(ProductCode):
                     b("add", accumulator, accumulator, self._bits_set)
 
     def _pack(self) -> None:
-        """Split the activations of a core's groups into words of one bit of 32 elements, four elements at a time."""
+        """Split the activations of a core into words that hold one bit of 32 elements each."""
         b, frame = self._b, self._frame
         planes = [register for accumulators in self._acc for register in accumulators][: self._planes]
         value, ahead, part, nibble, lowest, count = *self._w, *self._x
@@ -283,7 +283,7 @@ class GemmCode(ProductCode):
     # -- results
 
     def _extract_results(self, *, is_first: bool) -> None:
-        """Add the results in the accumulators to the sums; the first time set the sums."""
+        """Add the results in the accumulators to the sums; if ``is_first``, set the sums."""
         if self._plan.packing.scheme is Scheme.BYTES:
             return
         if self._plan.sums_in_memory and not is_first:
@@ -297,7 +297,7 @@ class GemmCode(ProductCode):
                     self._add_field(total, accumulator, self._unit)
 
     def _add_field(self, total: int, accumulator: int, unit: int) -> None:
-        """Add the result in an accumulator to a sum; ``unit`` has a 1 where the field begins if the field is a lane."""
+        """Add the result in an accumulator to a sum; ``unit`` has a 1 in the lane of the result, if it is a lane."""
         if self._plan.is_lane:
             fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
             self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)
@@ -317,7 +317,7 @@ class GemmCode(ProductCode):
             b("srli", target, target, XLEN - packing.pitch)
 
     def _add_to_memory(self) -> None:
-        """Add the results in the accumulators of a block to the sums in memory."""
+        """Add the results in the accumulators of a block to sums in memory."""
         b, (unit, *totals) = self._b, self._w
         temporary, other = self._x
         if self._plan.is_lane:
@@ -334,7 +334,7 @@ class GemmCode(ProductCode):
                 b("sw", total, distance + channel * WORD, base)
 
     def _correct(self) -> None:
-        """Subtract the offset of the weights, times each pixel's sum of activations, from the results."""
+        """Add to each result the correction of its pixel, which compensates for the offset of the weights."""
         b, (pointer, *others) = self._b, self._w
         registers = [*others, *self._x][: len(self._sums)]
         self._frame.load("corrections", pointer)
@@ -351,7 +351,7 @@ class GemmCode(ProductCode):
                 self._b("sw", total, distance + channel * WORD, base)
 
     def _place(self, pixel: int, temporary: int) -> tuple[int, int]:
-        """Return base register and offset of a pixel's results; ``temporary`` may be clobbered."""
+        """Return the base register and the offset of a pixel's results; ``temporary`` may be clobbered."""
         distance = pixel * self._sizes.out_stride
         if fits_immediate(distance + self._plan.block.nch * WORD):
             return self._out, distance
@@ -365,9 +365,9 @@ def packed_gemm(
 ) -> Function:
     """Return the product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
 
-    The function packs the activations, given as bytes, unless packed ones are bytes too, and then multiplies. Weights
-    are packed beforehand; ``signed`` ones are stored with an offset of half their range, and the function subtracts the
-    offset times the sum of the activations from each result.
+    The function first packs the activations, which are given as bytes, unless packed activations are bytes too; then it
+    multiplies. Weights are packed beforehand; ``signed`` ones are stored with an offset of half their range, and the
+    function subtracts the offset times the sum of the activations from each result.
     """
     packing = plan.packing
     offset = 1 << packing.w - 1 if signed else 0

@@ -23,14 +23,14 @@ _WIDEST = 8  # most bits of an element
 
 
 class Scheme(Enum):
-    """Places of the elements in a register."""
+    """Arrangement of the elements in a register."""
 
     BYTES = "bytes"
-    """No packing: an element per byte, for comparison."""
+    """No packing: each element has a byte; for comparison."""
     P1 = "P1"
-    """Equal intervals; the low half of the product holds the result."""
+    """Elements at equal intervals; the lower half of the product contains the result."""
     P2 = "P2"
-    """The last element at the very top, wider intervals below; needs the product in full."""
+    """Elements at wider intervals, the last at the top of the register; the result needs the whole product."""
 
 
 def largest(bits: int) -> int:
@@ -38,7 +38,7 @@ def largest(bits: int) -> int:
 
 
 def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
-    """Return the bits from one element to the next of ``depth`` >= 2 elements in a register of ``register`` bits."""
+    """Return the distance in bits between neighbouring elements, ``depth`` >= 2 of which fill ``register`` bits."""
     if scheme is Scheme.BYTES:
         return register
     if scheme is Scheme.P1:
@@ -47,24 +47,24 @@ def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
 
 
 def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
-    """Return how many products may be added up before the field overflows; 0 if one already does."""
+    """Return how many products can be added before the field of the result overflows; 0 if one product can overflow."""
     field = XLEN if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
     return largest(field) // (depth * largest(w) * largest(a))
 
 
 def legal_depths(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> tuple[int, ...]:
-    """Return the depths, ascending from 2 (bytes: 1), at which the sum of ``lanes`` products does not overflow."""
+    """Return the depths, in ascending order, at which the sum of ``lanes`` products cannot overflow."""
     depths = range(1, 2) if scheme is Scheme.BYTES else range(2, register + 1)
     return tuple(d for d in depths if most_iterations(scheme, register, d, w, a) >= lanes)
 
 
 def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> int:
-    """Return the largest legal depth, 1 if there is none."""
+    """Return the largest depth without overflow, 1 if there is none."""
     return max(legal_depths(scheme, register, w, a, lanes), default=1)
 
 
 class Packing:
-    """A packing of ``depth`` weights of ``w`` bits, or activations of ``a`` bits, into an operand.
+    """A packing of ``depth`` weights of ``w`` bits, or of ``depth`` activations of ``a`` bits, into an operand.
 
     A packed operand has ``register`` bits, 32, 16 or 8. A word holds ``lanes`` operands, whose products one instruction
     adds up. Raise :class:`LayerError` if sums could overflow.
@@ -106,7 +106,7 @@ class Packing:
 
     @property
     def order(self) -> Ints:
-        """Number of the element at each place of the shortest row of whole words, ``[operand][i]``."""
+        """Order of the elements in the shortest row of whole words: the number of each element, as ``[operand][i]``."""
         if not self.columns:
             return np.arange(self.elements).reshape(-1, self.depth)
         memory = np.arange(self.columns * WORD_BYTES).reshape(self.columns, WORD_BYTES)
@@ -119,7 +119,7 @@ class Packing:
         return np.concatenate([half.T for half in halves])
 
     def words(self, reduction: int) -> int:
-        """Return the packed words (or narrower operands) of a row of ``reduction`` elements."""
+        """Return how many packed words, or narrower operands, a row of ``reduction`` elements takes."""
         group = self.order.size
         return -(-reduction // group) * (group // self.elements)
 
@@ -170,12 +170,12 @@ class Method:
 
     @property
     def product(self) -> str:
-        """Instruction of all products but the first."""
+        """Instruction of every product except the first of a sum."""
         return self.accumulating or self.first
 
     @property
     def xpulp(self) -> bool:
-        """True if XpulpV2 is used: hardware loops, post-increment, bit fields."""
+        """True if the method uses XpulpV2: hardware loops, post-increment, bit fields."""
         return self.isa != ISAS[0]
 
     @property
@@ -198,7 +198,7 @@ METHODS: tuple[Method, ...] = (
     Method("xpulpv2", HALF_BITS, 2, "pv.dotup.h", "pv.sdotup.h", "p.lw", _SIMD, _BOTH),
     Method("xpulpv2", BYTE_BITS, 4, "pv.dotup.b", "pv.sdotup.b", "p.lw", _SIMD, (*_BOTH, Scheme.BYTES)),
 )
-"""All methods, one for each instruction set, register width and kind of packing."""
+"""All methods; each has an instruction set, a register width and schemes of packing."""
 
 
 def methods(isa: str) -> tuple[Method, ...]:

@@ -1,6 +1,6 @@
-"""Choice of the fastest packing for a matrix product, and the common parts of functions for packed operands.
+"""Choice of the fastest packing for a matrix product, and the code that functions on packed operands have in common.
 
-Common parts are the sizes, the loop over pixel groups, whose activations are packed first, and the memory layout.
+The common code packs the activations of a core and then loops over its pixel groups; the memory layout is common too.
 """
 
 from abc import ABC, abstractmethod
@@ -22,10 +22,10 @@ from xpulpnn_sw.layers.layer import MatmulLayer
 
 
 class BlockedProduct:
-    """A matrix product computed block by block from packed operands, and its sizes in memory.
+    """A matrix product computed block by block from packed operands, and the sizes of its rows in memory.
 
-    Rows of activations take ``source_bytes``, whole words, before they are packed, then ``row_bytes``. ``in_place``
-    tells that they need no packing.
+    A row of activations takes ``source_bytes``, a number of whole words, before it is packed, and ``row_bytes`` after.
+    If ``in_place``, activations need no packing.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ProductCode(ABC):
 
     @abstractmethod
     def _pack(self) -> None:
-        """Pack the activations of all groups of a core."""
+        """Pack the activations of all groups that a core computes."""
 
     @abstractmethod
     def _blocks(self) -> None:
@@ -105,7 +105,7 @@ class ProductCode(ABC):
 def packed_function(
     product: BlockedProduct, code: ProductCode, weights: Words, activations: Ints, cores: int, **known: Any
 ) -> Function:
-    """Return the function of ``code`` for packed weights and activations [pixel][k]; its fields are the symbols."""
+    """Return the function of ``code`` for packed weights and activations [pixel][k]; memory symbols are its fields."""
     memory = ImageBuilder()
     source = pad_axis(pad_axis(activations, 0, product.pixels), 1, product.source_bytes)
     addresses = {"input": memory.place("input", pack_words(source, BYTE_BITS))}
@@ -140,7 +140,8 @@ _BLOCK_CYCLES = 8  # estimated cycles of loops and pointers around a block
 class PackedPlan(BlockedProduct):
     """A way to compute a matrix product: a method, a packing of its operands, and a block of results.
 
-    At most ``iterations`` products, from 1 to the legal number, are accumulated before the result is extracted.
+    At most ``iterations`` products, from 1 to the legal number, are accumulated before the result is extracted from the
+    sum.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class PackedPlan(BlockedProduct):
 
     @property
     def registers(self) -> int:
-        """Registers of the loops: accumulators, sums, operands, pointers, product, unit, counters."""
+        """Number of registers in the loops: accumulators, sums, operands, pointers, product, unit, counters."""
         block = self.block
         sums = block.size if self.chunks > 1 and not self.sums_in_memory else 0
         product = 0 if self.method.accumulating else 1
@@ -195,7 +196,7 @@ class PackedPlan(BlockedProduct):
 
     @property
     def cycles(self) -> int:
-        """Estimated cycles without the packing of the activations."""
+        """Estimated cycles of the product, without the packing of the activations."""
         size, more = self.block.size, self.chunks - 1
         multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
@@ -205,7 +206,7 @@ class PackedPlan(BlockedProduct):
 
     @property
     def _chunk_cycles(self) -> int:
-        """Set-up cycles of a loop of words, or without hardware loops its pointers, counters and taken branches."""
+        """Cycles around a loop over words: its set-up or, without hardware loops, the counters and taken branches."""
         if self.method.xpulp:
             return 0 if self.is_unrolled else 2
         rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
@@ -223,10 +224,10 @@ def plans(
     iterations: int | None = None,
     block: str | None = None,
 ) -> Iterator[PackedPlan]:
-    """Yield plans of every legal scheme and depth in every block with enough registers, or of the requested ones.
+    """Yield all plans, or those with the requested properties, whose block has enough registers.
 
-    Each comes with the most iterations, and with the most that need no loop if those are fewer. A scheme is named with
-    or without the bits of the register.
+    For each packing and block there is a plan with the most iterations before sums overflow and, if that needs a loop,
+    one with as many iterations as need no loop. ``scheme`` is the name of a scheme, with or without the register width.
     """
     for packing, method in _packings(w, a, candidates, scheme):
         if depth not in (None, packing.depth) or (iterations or 1) > packing.iterations:
@@ -253,5 +254,5 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
 
 
 def best_plan(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **requested: Any) -> PackedPlan | None:
-    """Return the plan with the fewest estimated cycles; None if nothing is legal."""
+    """Return the plan with the fewest estimated cycles; None if there is none with the requested properties."""
     return min(plans(layer, w, a, candidates, **requested), key=lambda plan: plan.cycles, default=None)
