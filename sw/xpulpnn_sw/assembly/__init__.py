@@ -1,1 +1,1 @@
-"""Assembler, disassembler and the loop pass on assembly text."""
+"""Assembler, disassembler and the optimisation of loops in compiled assembly."""

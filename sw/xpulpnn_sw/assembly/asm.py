@@ -1,7 +1,7 @@
 """Two-pass assembler over the instruction table.
 
 Statements are separated by new lines or ``;``, comments start with ``#`` or ``//``. Labels may be names or numbers
-(``1:`` reached as ``1b`` and ``1f``). Directives: ``.word``, ``.half``, ``.equ``. An operand that names a target is a
+(``1:`` reached as ``1b`` and ``1f``). Directives: ``.word``, ``.half``, ``.equ``. The target of a branch or jump is a
 label, an expression with ``pc`` (``pc+16``), or a plain number, which counts bytes from the instruction.
 """
 
@@ -73,10 +73,10 @@ _ROUND_FIRST = re.compile(r"^(p\.(?:mul|mac)\w*)rn$")
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
-    """Return the table rows that a written mnemonic may mean; the operands decide among them.
+    """Return the instructions that a written mnemonic may stand for; the operands determine which one.
 
-    An immediate form may drop its final ``i`` (``p.clip rd, rs1, 5``); the register form beside an immediate form may
-    add an ``r`` (``p.clipr``).
+    The final ``i`` of an instruction with an immediate may be omitted (``p.clip rd, rs1, 5``); its counterpart with a
+    register may have a final ``r`` (``p.clipr``).
     """
     # normalised: the format letter last, and rounding as `nr`
     name = _ROUND_FIRST.sub(r"\1nr", _FORMAT_FIRST.sub(r"\1.\3.\2", mnemonic.lower()))
@@ -100,7 +100,7 @@ _DATA_SIZES = {".word": 4, ".half": 2}
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """An assembled program, one item per instruction or data word."""
+    """An assembled program; every list has one item for each instruction or data word."""
 
     words: list[int] = field(default_factory=list[int])  # instruction or data words; 16 bits where the size is 2
     sizes: list[int] = field(default_factory=list[int])  # bytes of each word: 2 or 4
@@ -122,7 +122,7 @@ class _Statement:
 
 
 def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return mnemonic and operands of a statement without labels and comments."""
+    """Return mnemonic and operands of a statement that has no label and no comment."""
     mnemonic, *rest = text.split(maxsplit=1)
     return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
 
@@ -186,7 +186,7 @@ def _fits(operand: Operand, text: str) -> bool:
 
 
 def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
-    """Return the row of a mnemonic with operands of these shapes; raise :class:`EncodingError` if there is none."""
+    """Return the instruction with this mnemonic and operand format; raise :class:`EncodingError` if there is none."""
     rows = candidates(mnemonic)
     for insn in rows:
         if len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
@@ -196,12 +196,12 @@ def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
 
 
 def alternative_row(insn: Insn, values: Mapping[str, int]) -> Insn | None:
-    """Return another row of the same name that takes the values, such as a Mac&Load with both update bits."""
+    """Return another instruction of the same name that can encode the values, if there is one."""
     return next((row for row in by_mnemonic(insn.mnemonic) if row is not insn and row.takes(values)), None)
 
 
 def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
-    """Return the value of a field from its text in an instruction at ``pc``."""
+    """Return the value that an operand's text gives to a field of an instruction at ``pc``."""
     match token.field.kind:
         case FieldKind.REGISTER:
             return register_number(text)
@@ -237,7 +237,7 @@ def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int]
 
 
 def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token, str]]:
-    """Yield the fields of ``insn`` with their texts, from operands that :func:`select` has matched."""
+    """Yield each field of an instruction with its part of the operands, which must match the instruction."""
     for operand, text in zip(insn.forms, operands, strict=True):
         outside, base = text, text
         if operand.is_memory and (memory := MEMORY.fullmatch(text)):
@@ -256,7 +256,7 @@ class _Assembler:
         self.locals: dict[str, list[int]] = {}
 
     def scan(self, text: str, line: int) -> None:
-        """Run the first pass over one statement: labels, constants, sizes."""
+        """Process a statement in the first pass: define labels and constants, and add up sizes."""
         while match := _LABEL.match(text):
             self._define(match[1])
             text = text[match.end() :]
@@ -302,7 +302,7 @@ class _Assembler:
         return _LOCAL.sub(address, operand) if self.locals else operand
 
     def encode(self, statement: _Statement) -> int:
-        """Run the second pass over one statement."""
+        """Encode a statement in the second pass."""
         operands = tuple(self._resolve_locals(operand, statement.pc) for operand in statement.operands)
         return _encode(statement.mnemonic, operands, self.symbols, statement.pc)
 

@@ -1,4 +1,4 @@
-"""Names of registers, and the disassembler: words to the canonical text that the assembler accepts back."""
+"""Disassembler, whose output the assembler accepts, and names of registers."""
 
 from collections.abc import Iterable
 
@@ -67,7 +67,7 @@ def _operand(operand: Operand, values: dict[str, int]) -> str:
 
 
 def render(insn: Insn, word: int, pc: int | None = None) -> str:
-    """Return the canonical text of ``word``, an ``insn``; with ``pc``, a target address follows as a comment."""
+    """Return the assembly of ``word``, which ``insn`` describes; with ``pc``, a comment gives the target address."""
     values = insn.decode(word)
     operands = ", ".join(_operand(operand, values) for operand in insn.forms)
     text = f"{insn.mnemonic} {operands}".rstrip()
@@ -78,7 +78,7 @@ def render(insn: Insn, word: int, pc: int | None = None) -> str:
 
 
 def insn_directive(word: int) -> str:
-    """Return the ``.insn`` directive of stock assemblers for a 32-bit word."""
+    """Return the ``.insn`` directive by which any RISC-V assembler emits a 32-bit word."""
     rd, rs1, rs2 = (f"x{WORD_FIELDS[name].extract(word)}" for name in ("rd", "rs1", "rs2"))
     opcode, funct3, funct7 = (field.extract(word) for field in (OPCODE, FUNCT3, FUNCT7))
     return f".insn r {opcode:#x}, {funct3}, {funct7:#x}, {rd}, {rs1}, {rs2}"
@@ -88,7 +88,7 @@ _ALL = Decoder(INSNS)
 
 
 def disassemble(word: int, pc: int | None = None, insns: Iterable[Insn] | Decoder = INSNS) -> str:
-    """Return the canonical text of an instruction word, one of ``insns``.
+    """Return the assembly of a word that encodes one of ``insns``.
 
     Targets are written relative to the instruction (``pc+8``), so the text assembles to the same word anywhere. To
     disassemble many words with a subset of the table, pass a :class:`Decoder`. Raise :class:`EncodingError` for an

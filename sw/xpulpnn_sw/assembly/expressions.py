@@ -21,20 +21,20 @@ _FIRST_OF_PAIR = 4  # distance from the second instruction of an address pair ba
 
 
 def upper(value: int) -> int:
-    """Return the operand of lui or auipc that, with :func:`lower`, makes ``value``."""
+    """Return the operand of lui or auipc to which :func:`lower` must be added to give ``value``."""
     return (value + _ROUNDING >> _LOW_BITS) & _UPPER_MASK
 
 
 def lower(value: int) -> int:
-    """Return the signed low 12 bits of ``value``."""
+    """Return the low 12 bits of ``value`` as a signed number."""
     return (value + _ROUNDING & (1 << _LOW_BITS) - 1) - _ROUNDING
 
 
 def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
     """Return the value of ``text``, in which ``.`` is ``pc``; raise :class:`EncodingError` for unknown names.
 
-    ``%hi`` ``%lo`` split an absolute value, ``%pcrel_hi`` ``%pcrel_lo`` a distance; ``%pcrel_lo`` belongs to the
-    instruction right after its ``%pcrel_hi``.
+    ``%hi`` and ``%lo`` are the parts of an absolute value, ``%pcrel_hi`` and ``%pcrel_lo`` those of a distance from the
+    instruction with ``%pcrel_hi``, which must directly precede the one with ``%pcrel_lo``.
     """
     if part := _PART.fullmatch(text.strip()):
         value = evaluate(part[2], symbols, pc)
@@ -101,7 +101,7 @@ class _Expression:
         return value
 
     def _binary(self, least: int) -> int:
-        """Return the value of operands with operators of precedence ``least`` or higher."""
+        """Evaluate operands joined by operators whose precedence is at least ``least``."""
         value = self._unary()
         while self._words and self._words[-1] in _OPERATORS and _OPERATORS[self._words[-1]][0] >= least:
             name = self._words.pop()

@@ -1,10 +1,10 @@
 """Code that keeps its length while a linker shortens the code around it (relaxation).
 
-The set-up of a hardware loop holds the distance to its end, so nothing in between may be shortened. A linker that finds
-a variable in reach of a register of fixed value removes the instruction with the upper part of the address, and makes
-every instruction with the lower part use that register. Removing upper parts may be forbidden anywhere, since an unused
-upper part does no harm. Changing lower parts keeps their length and must stay allowed, since the upper part may be
-elsewhere, where the linker removes it.
+The set-up of a hardware loop holds the distance to its end, so nothing in between may be shortened. If a variable is
+close to the constant value of a register (gp), the linker removes the instruction with the upper part of the address,
+and makes every instruction with the lower part use that register. Removing upper parts may be forbidden anywhere, since
+an unused upper part does no harm. Changing lower parts keeps their length and must stay allowed, since the upper part
+may be elsewhere, where the linker removes it.
 """
 
 import re
@@ -15,9 +15,9 @@ _ALIGNMENT = re.compile(r"\s*\.(align|p2align|balign)\s+(\w+)\s*(?:,\s*(?:,\s*(\
 
 
 def at_full_length(statement: str) -> str:
-    """Return statements that give the instruction its longest form, which no linker changes.
+    """Return statements that give the instruction its longest encoding, which no linker changes.
 
-    An instruction with the lower part of an address has only one form.
+    An instruction with the lower part of an address needs no change, as it has only one encoding.
     """
     if _LOWER_PART.search(statement):
         return statement
@@ -25,10 +25,7 @@ def at_full_length(statement: str) -> str:
 
 
 def filled_alignment(directive: str, most: int | None = None) -> str | None:
-    """Return the alignment with explicit padding, to at most ``most`` bytes; None for other text.
-
-    The GNU assembler pads with zeros, which are no instructions, if it may not leave the padding to the linker.
-    """
+    """Return an alignment directive with explicit padding, to at most ``most`` bytes; None for any other text."""
     match = _ALIGNMENT.fullmatch(directive)
     if match is None:
         return None

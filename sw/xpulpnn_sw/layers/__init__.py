@@ -1,1 +1,1 @@
-"""Layers that kernels compute, their texts, windows and precisions."""
+"""Layers that kernels compute, the texts that describe layers, windows and precisions."""

@@ -20,7 +20,7 @@ MAX_AREA = 4096  # most elements of a window that is averaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowLayer(Windows):
-    """A layer that computes an output from each window of each channel of a feature map."""
+    """A layer that computes an output element from each window of each channel of a feature map."""
 
     def __post_init__(self) -> None:
         top, bottom, left, right = self.padding
@@ -45,13 +45,13 @@ class WindowLayer(Windows):
 
     @property
     def macs(self) -> int:
-        """Elements of all windows, one multiplication each in a depthwise convolution; padding counts."""
+        """Elements of all windows, including padding; in a depthwise convolution one multiplication each."""
         return self.out_height * self.out_width * self.channels * self.area
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseLayer(WindowLayer):
-    """Convolution of each channel by a filter of its own; the default padding is 1."""
+    """Depthwise convolution: each channel has a separate filter; the default padding is 1."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=,v=]"
     options = (STRIDE, padding_option("1"), OUTSIDE)
@@ -61,7 +61,7 @@ class DepthwiseLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPoolLayer(WindowLayer):
-    """Greatest element of each window; elements outside the map are ignored."""
+    """Maximum pooling: the greatest element of each window; elements outside the map are ignored."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=][:relu]"
     mark = (":relu", "relu")
@@ -71,7 +71,7 @@ class MaxPoolLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPoolLayer(WindowLayer):
-    """Sum of each window divided by the area of a whole window; elements outside the map add nothing."""
+    """Average pooling: the sum of each window divided by its area; elements outside the map count as 0."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=][:scaled]"
     mark = (":scaled", "scaled")
@@ -86,7 +86,7 @@ class AvgPoolLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapLayer(LayerText):
-    """A layer that computes each element of feature maps separately."""
+    """A layer that computes each element of its output from one element of each input map."""
 
     form: ClassVar[str] = "HxWxC"
     sizes = (("height", "width", "channels"),)
@@ -110,7 +110,7 @@ class MapLayer(LayerText):
 
     @property
     def macs(self) -> int:
-        """Elements read, in place of multiplications."""
+        """Number of elements read, as these layers do not multiply."""
         return self.height * self.width * self.channels * self.operands
 
 
@@ -137,7 +137,7 @@ class TransposeLayer(MapLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvLayer(Windows):
-    """Convolution of one HWC feature map, all channels to all channels.
+    """Convolution of a feature map (HWC) in which every output channel depends on all input channels.
 
     ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])`` with
     ``outside`` around the map.
@@ -160,7 +160,7 @@ class ConvLayer(Windows):
 
     @property
     def reach(self) -> int:
-        """Input rows from the first to the last one of a filter."""
+        """Number of input rows from the first to the last row of a filter."""
         return (self.kernel_height - 1) * self.dilation + 1
 
     @property
@@ -169,18 +169,18 @@ class ConvLayer(Windows):
 
     @property
     def reduction(self) -> int:
-        """Products summed for one output."""
+        """Number of products that are added up for one output element."""
         return self.kernel_height * self.kernel_width * self.channels
 
     @property
     def macs(self) -> int:
-        """Multiplications of the layer; products with padding count, as in the papers."""
+        """Number of multiplications, including those with padding, as in the papers."""
         return self.pixels * self.out_channels * self.reduction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulLayer(LayerText):
-    """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, the MatMul of a convolution alone."""
+    """Matrix product ``result[p,o] = sum(weight[o,k] * activation[p,k])``, as in a convolution after im2col."""
 
     form: ClassVar[str] = "CxKxP"
     sizes = (("out_channels", "reduction", "pixels"),)
@@ -209,7 +209,7 @@ ProductLayer = ConvLayer | MatmulLayer  # layers that a MatMul computes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseLayer(ConvLayer):
-    """Convolution with filters of one pixel; the default padding is 0."""
+    """Convolution whose filters have one pixel; the default padding is 0."""
 
     form: ClassVar[str] = "HxWxC:O[:s=,p=,v=]"
     sizes = (("height", "width", "channels"), ("out_channels",))
@@ -221,7 +221,7 @@ class PointwiseLayer(ConvLayer):
 
     @property
     def is_plain(self) -> bool:
-        """True if every input pixel gives an output pixel, in the same order."""
+        """True if the layer has one output pixel for each input pixel, in the same order."""
         return self.stride == (1, 1) and not any(self.padding)
 
 
@@ -234,12 +234,12 @@ class ImageConvLayer(ConvLayer):
 
     @property
     def stored_height(self) -> int:
-        """Rows in memory, including the padding."""
+        """Number of rows in memory, including the padding."""
         return self.height + self.padding[0] + self.padding[1]
 
     @property
     def stored_width(self) -> int:
-        """Columns in memory, including the padding."""
+        """Number of columns in memory, including the padding."""
         return self.width + self.padding[2] + self.padding[3]
 
 
@@ -260,7 +260,7 @@ class LinearLayer(LayerText):
 
     @property
     def geometry(self) -> MatmulLayer:
-        """Equivalent matrix product with one row of activations."""
+        """The equivalent matrix product, which has one row of activations."""
         return MatmulLayer(out_channels=self.outputs, reduction=self.inputs, pixels=1)
 
     @property
@@ -278,10 +278,10 @@ class LinearLayer(LayerText):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv1dLayer(LayerText):
-    """Convolution of a sequence of pixels, all channels to all channels.
+    """Convolution of a sequence of pixels in which every output channel depends on all input channels.
 
-    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with
-    ``outside`` around the sequence.
+    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with ``outside`` around the
+    sequence.
     """
 
     form: ClassVar[str] = "LxC:OxK[:s=,p=,d=,v=]"
@@ -303,7 +303,7 @@ class Conv1dLayer(LayerText):
 
     @property
     def geometry(self) -> ConvLayer:
-        """Equivalent two-dimensional convolution, along a row or, if dilated, down a column."""
+        """The equivalent two-dimensional convolution: along a row or, if dilated, down a column."""
         (before, behind), in_row = self.padding, self.dilation == 1
         height, width = (1, self.length) if in_row else (self.length, 1)
         kernel_height, kernel_width = (1, self.kernel) if in_row else (self.kernel, 1)

@@ -12,7 +12,7 @@ from xpulpnn.errors import InputError
 
 
 def npz_arrays(path: Path, description: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file of ``numpy.savez``; raise :class:`InputError` for any other file."""
+    """Return the arrays of a file that ``numpy.savez`` has written; raise :class:`InputError` for any other file."""
     if not path.is_file():
         raise InputError(f"{description} must be an existing file, not {path}")
     try:

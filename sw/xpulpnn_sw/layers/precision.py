@@ -1,4 +1,4 @@
-"""Widths and signs of a layer's inputs, weights and outputs, and their text."""
+"""Widths and signs of a layer's inputs, weights and outputs, and the text that describes them."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _USUAL = (False, True, False)  # default signs: unsigned inputs, signed weights,
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Element widths in bits and signs."""
+    """Widths in bits and signs of a layer's inputs, weights and outputs."""
 
     x: int  # width of the inputs
     w: int  # width of the weights
@@ -39,7 +39,7 @@ class Precision:
 
     @classmethod
     def parse(cls, text: str) -> "Precision":
-        """Return the precision of a text ``XxWxY``: three widths, with ``u`` or ``i`` before those of unusual sign."""
+        """Parse ``XxWxY``: the three widths, each preceded by ``u`` or ``i`` if its sign is not the default."""
         match = re.fullmatch(r"([ui]?)(\d{1,2})x([ui]?)(\d{1,2})x([ui]?)(\d{1,2})", text, re.ASCII)
         if match is None:
             raise LayerError(f"precision must be XxWxY such as 8x4x8 or u8xi4xu8, not {text}")
@@ -56,7 +56,7 @@ class Precision:
 
     @property
     def accumulators(self) -> "Precision":
-        """Precision of the same operands with 32-bit results."""
+        """The precision with 32-bit results and the same inputs and weights."""
         return Precision(self.x, self.w, ACCUMULATOR_BITS, self.x_signed, self.w_signed, y_signed=True)
 
     @property
@@ -72,13 +72,13 @@ class Precision:
 
     @property
     def outside(self) -> int:
-        """Default value around a map of inputs: 0, or -1 for inputs of one bit."""
+        """Default value around a map of inputs: 0, or -1 for single bits."""
         return -1 if self.x == SIGN_BITS else 0
 
     def around(self, value: int) -> int:
-        """Return the value around a map for a layer's ``value``, of which 0 is the default.
+        """Return the value around a map; ``value`` is what the layer specifies, by default 0.
 
-        Raise :class:`LayerError` for a value that no input can have; inputs of one bit allow only :attr:`outside`, as
+        Raise :class:`LayerError` if no input can have the value. For single bits only :attr:`outside` is possible, as
         padding channels must not contribute to a product.
         """
         if self.x == SIGN_BITS:

@@ -1,4 +1,4 @@
-"""Texts of layers: sizes, options, a mark; bounds of sizes; windows on a feature map."""
+"""The text that describes a layer: sizes, options and a mark; limits of sizes; windows on a feature map."""
 
 import re
 from dataclasses import dataclass
@@ -15,13 +15,11 @@ _MAX_DIGITS = 9
 
 
 def check_size(name: str, value: int, *, least: int = 1) -> None:
-    """Raise :class:`LayerError` unless a size is between ``least`` and :data:`MAX_SIZE`."""
     if not least <= value <= MAX_SIZE:
         raise LayerError(f"{name} must be {least}..{MAX_SIZE}, not {value}")
 
 
 def check_elements(name: str, count: int) -> None:
-    """Raise :class:`LayerError` for a tensor of more than :data:`MAX_ELEMENTS`."""
     if count > MAX_ELEMENTS:
         raise LayerError(f"{name} must be at most {MAX_ELEMENTS} elements, not {count}")
 
@@ -33,7 +31,7 @@ def _number(digits: str) -> int:
 
 
 def join(values: tuple[int, ...]) -> str:
-    """Return numbers joined by x, or a single one if all are equal."""
+    """Return the numbers joined by ``x``, or only one number if all are equal."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 
@@ -43,7 +41,7 @@ def random_sizes(rng: Random, *most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option ``key=value`` of a layer's text: one number for a whole field, or one for each element, joined by x."""
+    """An option ``key=value`` of a layer's text; the value is one number, or one for each element, joined by x."""
 
     key: str
     field: str
@@ -71,12 +69,12 @@ OUTSIDE = Option("v", "outside", 0, "0")
 
 
 def padding_option(usual: str) -> Option:
-    """Return the option of the rows and columns around a map, with the default ``usual``."""
+    """Return the option for the padding of a map, with the default ``usual``."""
     return Option("p", "padding", 4, usual)
 
 
 class LayerText:
-    """Base of dataclasses with a text ``SIZExSIZE:SIZExSIZE:OPTION=,OPTION=:MARK``."""
+    """Base of layer classes that a text ``SIZExSIZE:SIZExSIZE:OPTION=,OPTION=:MARK`` describes."""
 
     __slots__ = ()
 
@@ -92,7 +90,7 @@ class LayerText:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the layer of a text; raise :class:`LayerError` for an invalid text."""
+        """Return the layer that a text describes; raise :class:`LayerError` for an invalid text."""
         mark, marked = cls.mark
         pattern = ":".join("x".join([r"(\d+)"] * len(group)) for group in cls.sizes)
         match = re.fullmatch(pattern + r"(?::(.*))?" * bool(cls.options), text.removesuffix(mark), re.ASCII)
@@ -132,7 +130,7 @@ class LayerText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows(LayerText):
-    """Positions of a window on a feature map."""
+    """Positions of a window that moves over a feature map."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=]"
     sizes = (("height", "width", "channels"), ("kernel_height", "kernel_width"))
@@ -164,7 +162,7 @@ class Windows(LayerText):
 
     @property
     def reach(self) -> int:
-        """Input rows from the first to the last one of a window."""
+        """Number of input rows from the first to the last row of a window."""
         return self.kernel_height
 
     @property
@@ -179,5 +177,5 @@ class Windows(LayerText):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output without its channels."""
+        """Shape of the output, without the channels."""
         return self.out_height, self.out_width

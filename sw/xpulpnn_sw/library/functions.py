@@ -1,4 +1,4 @@
-"""Functions of a library and their names, and signatures of the public kernel libraries for PULP."""
+"""Functions of a library and their names, and the signatures of the public kernel libraries for PULP."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ _OTHER_NAMES = {"input2": "weights", "dim_vec": "ch_in", "num_o_neurons": "ch_ou
 
 
 def layer_fields(parameters: Sequence[str]) -> list[str]:
-    """Return initialisers of the fields of ``struct xp_nn_layer`` that the declared parameters determine."""
+    """Return the initialisers of the fields of ``struct xp_nn_layer`` that the declared parameters determine."""
     fields: list[str] = []
     for text in parameters:
         name = text.split(" ")[-1].lstrip("*")
@@ -79,7 +79,7 @@ _IMAGE = "image"  # name of convolutions with an input layout of their own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Kernels, precisions and variants of a library."""
+    """The kernels, precisions and variants that a library contains."""
 
     kernels: Sequence[str] = ()  # names of kernels; empty: all
     # empty: all of 8, 4 and 2 bits with the default signs, and those with accumulators as results
@@ -91,9 +91,9 @@ class Selection:
 
 
 def library_run(run: KernelRun) -> KernelRun:
-    """Return the kernel under its function's name in the library.
+    """Return the kernel with the name that its function has in the library.
 
-    Layers that use im2col without dilation have the function of a convolution.
+    All layers that use im2col without dilation have the function of a convolution.
     """
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
@@ -103,9 +103,9 @@ def library_run(run: KernelRun) -> KernelRun:
 
 
 def elements(run: KernelRun, usual: str = "") -> list[str]:
-    """Return the elements of inputs, of weights if there are any, and of results, such as ``u8``.
+    """Return sign and width, such as ``u8``, of inputs, weights (if there are any) and results.
 
-    The letter is left out if it is the one at the same place of ``usual``, and for one bit.
+    The letter of the sign is left out if it is the one in ``usual`` for this operand, and for single bits.
     """
     precision = run.precision
     signs = (precision.x_signed, precision.w_signed, precision.y_signed)
@@ -123,8 +123,8 @@ def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
 def library_functions(selection: Selection, config: CoreConfig) -> Iterator[KernelRun]:
     """Yield the functions for a core, each with a small layer to call it for.
 
-    Combinations that a kernel does not have are left out. Raise :class:`InputError` for a requested kernel, precision
-    or variant without any function.
+    Combinations that a kernel does not support are left out. Raise :class:`InputError` if there is no function with a
+    requested kernel, precision or variant.
     """
     _check_among("--kernels", selection.kernels, KERNELS)
     _check_among("--variant", selection.variants, (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS))

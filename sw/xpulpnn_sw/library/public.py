@@ -57,7 +57,7 @@ class PublicFunction:
         return self.names[0]
 
     def prototype(self, name: str) -> str:
-        """Return the declaration under one of the names, without semicolon."""
+        """Return the C declaration of the function under the name ``name``, without semicolon."""
         return _prototype(name, self.parameters)
 
 
@@ -79,12 +79,12 @@ def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[
 
 
 def _has_widths(names: Sequence[str]) -> bool:
-    """Return whether the names contain widths, which names of the 8-bit library do not."""
+    """Return whether the names of a function contain widths; the names of the 8-bit library do not."""
     return re.search(r"_[ui]\d", names[0]) is not None
 
 
 class PublicFunctions:
-    """The functions with public names for a core.
+    """The functions of the public libraries that a core can run.
 
     Raise :class:`InputError` for precisions and rules that the public libraries do not have.
     """
@@ -127,7 +127,7 @@ class PublicFunctions:
             yield from self._byte_functions()
 
     def _byte_functions(self) -> Iterator[PublicFunction]:
-        """Yield the functions of the 8-bit library, whose biases are bytes."""
+        """Yield the functions of the public 8-bit library, whose biases are bytes."""
         shared = ("Ho_parallel", "Co_parallel", "HoWo_parallel")
         convolutions = tuple(f"pulp_nn_{kind}_{split}" for kind in ("conv", "pointwise") for split in shared)
         yield self._conv(_BYTES, convolutions)

@@ -1,4 +1,4 @@
-"""The header ``pulp_nn_utils.h``: short names and small functions that programs for PULP-NN take from its libraries."""
+"""The header ``pulp_nn_utils.h``: short type names and small functions that programs for PULP-NN use."""
 
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -102,7 +102,7 @@ static inline {vector} pulp_nn_{name}_to_{sign}8_r({type} *packed) {{
 
 
 def utils_header(*, wide: bool = False) -> str:
-    """Return the C text of the header; with ``wide``, kappa and lambda have 64 bits."""
+    """Return the C text of the header; if ``wide``, kappa and lambda have 64 bits."""
     lines, kinds = [_HEAD], [*_kinds(wide=wide)]
     lines += _defines(_BUILTINS.items())
     for lanes in _LANES:
@@ -124,7 +124,7 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _kinds(*, wide: bool) -> Iterator[dict[str, object]]:
-    """Yield the parts of the functions, by sign and width of elements."""
+    """Yield the values that templates of C functions need, for each sign and width of elements."""
     for sign, bits in product("ui", _WIDTHS):
         unsigned, half = sign == "u", 1 << bits - 1
         least, most = (0, 2 * half - 1) if unsigned else (-half, half - 1)

@@ -181,7 +181,7 @@ _COMMON = "common"  # part that the others call
 def texts(
     functions: Sequence[KernelRun], core: str, settings: str, public: Sequence[PublicFunction] = ()
 ) -> dict[str, str]:
-    """Return all files except the library itself, by path in its folder."""
+    """Return the texts of all files in the library's folder, by path; the archive of objects is not included."""
     written = {
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
         f"include/{KERNELS_HEADER}": kernels_header(functions),
@@ -202,10 +202,11 @@ def objects(
     options: Options,
     public: Sequence[PublicFunction] = (),
 ) -> Path:
-    """Assemble the functions, an object each, into the library of a folder, where it appears complete or not at all.
+    """Assemble each function to an object and collect the objects in the library of a folder.
 
-    ``public`` functions are compiled too; the kernels that they call must be among ``functions``. Raise
-    :class:`~xpulpnn_sw.toolchain.compilers.CompileError` or :class:`~xpulpnn.errors.ToolError`.
+    The library appears complete or not at all. ``public`` functions are compiled too; the kernels that they call must
+    be among ``functions``. Raise :class:`~xpulpnn_sw.toolchain.compilers.CompileError` or
+    :class:`~xpulpnn.errors.ToolError`.
     """
     library = folder / "lib" / LIBRARY_FILE
     library.parent.mkdir(parents=True, exist_ok=True)

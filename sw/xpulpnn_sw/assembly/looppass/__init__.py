@@ -1,1 +1,1 @@
-"""Hardware loops and post-increment accesses for the assembly of compilers that know RV32IMC only."""
+"""Hardware loops and post-increment accesses for assembly of compilers that only know RV32IMC."""

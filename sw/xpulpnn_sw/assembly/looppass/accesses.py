@@ -1,7 +1,7 @@
-"""Pointer steps become post-increments of accesses, and sums used as one address become part of the access.
+"""Merge pointer increments into memory accesses with post-increment, and address sums into indexed accesses.
 
-Everything happens within a basic block. Stores keep their order among all accesses; loads change places with each other
-only if the source has no volatile objects.
+Only instructions of the same basic block are merged. Stores keep their order among all accesses; loads change places
+with each other only if the source has no volatile objects.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ def _is_access(operation: ListedOperation, base: int) -> bool:
 
 
 def _moves_along(operation: ListedOperation, register: int) -> bool:
-    """Return whether an instruction does the same with a shifted ``register`` and an adjusted constant."""
+    """Return whether the constant in the instruction can compensate for another value of ``register``."""
     if _is_access(operation, register):
         return True
     values = operation.values
@@ -45,7 +45,7 @@ def _moves_along(operation: ListedOperation, register: int) -> bool:
 
 
 def _shifted(operation: ListedOperation, register: int, by: int) -> ListedOperation | None:
-    """Return the instruction for a ``register`` that is ``by`` less; None if the constant gets too large."""
+    """Add ``by`` to the constant of an instruction that reads ``register``; return None if it gets too large."""
     if register not in operation.reads or by == 0:
         return operation
     field = "stimm12" if operation.name in _STORES else "imm12"
@@ -83,7 +83,7 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
 
 
 def _with_late_steps(operations: list[ListedOperation]) -> list[ListedOperation]:
-    """Return the instructions with every step of a pointer as late as possible."""
+    """Return the instructions with every pointer increment moved down as far as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
         step = result[index]
@@ -120,7 +120,7 @@ def _with_sums(operations: list[ListedOperation], live_out: frozenset[int], tall
 
 
 def _only_user(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> int | None:
-    """Return the index of the only reader of a sum if it is an access and both summands are unchanged, else None."""
+    """Return the index of the access that can add the summands itself and is the only reader of the sum, or None."""
     values = operations[index].values
     total, summands = values["rd"], frozenset({values["rs1"], values["rs2"]})
     if total in summands | _KEPT or 0 in summands:
@@ -168,7 +168,7 @@ def _with_increments(operations: list[ListedOperation], tally: Tally, *, swap_lo
 
 
 def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: bool) -> list[ListedOperation] | None:
-    """Return the instructions with the step at ``index`` inside an access; None if no access can take it."""
+    """Return the instructions with the increment at ``index`` merged into an access; None if no access is suitable."""
     step = operations[index]
     register, size = step.values["rd"], step.values["imm12"]
     low = high = index
@@ -221,7 +221,7 @@ def _later_access(before: Sequence[ListedOperation], register: int, *, swap_load
 def merge_additions(
     body: Sequence[ListedOperation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
 ) -> list[ListedOperation]:
-    """Return the instructions of a block before its terminator, with fewer additions if possible."""
+    """Return the instructions of a block without its terminator, with fewer additions if possible."""
     changes = Tally()
     original = list(body)
     result = _with_increments(_with_sums(_with_late_steps(original), live_out, changes), changes, swap_loads=swap_loads)
@@ -243,10 +243,7 @@ _LONGEST_BLOCK = 120
 
 
 def spread_loads(operations: Sequence[ListedOperation], *, swap_loads: bool) -> list[ListedOperation]:
-    """Return the instructions of a block in an order with fewer load-use stalls.
-
-    ``operations`` includes the terminator, which stays last.
-    """
+    """Return the instructions of a block in an order with fewer load-use stalls; the terminator stays last."""
     result = list(operations)
     count = _stalls(result)
     while count and len(result) <= _LONGEST_BLOCK:
@@ -274,6 +271,6 @@ def _better(operations: Sequence[ListedOperation], count: int, *, swap_loads: bo
 
 
 def _moves(operations: Sequence[ListedOperation], index: int) -> list[tuple[int, int]]:
-    """Return moves that separate a load and its reader: a later instruction up, the load up, an earlier one down."""
+    """Return moves of an instruction, as old and new index, that may separate a load from its reader."""
     later = [(source, index + 1) for source in range(index + 2, len(operations))]
     return [*later, *((index, target) for target in reversed(range(index))), *((s, index) for s in range(index))]

@@ -1,7 +1,7 @@
-"""Natural loops and their iterations: the test, the register that counts, values known on entry.
+"""Natural loops and their numbers of iterations, derived from the test, the counter and values known before the loop.
 
-A hardware loop needs its number of iterations before it starts. The numbers computed here are never too large, whatever
-the registers hold; where a number may be too small, the compiler's test stays behind the loop and starts it again.
+A hardware loop needs its number of iterations before it starts. The computed number is never too large, whatever the
+registers hold. If it may be too small, the compiler's test stays after the loop and starts the loop again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ def live_before(operations: Sequence[ListedOperation], live: frozenset[int]) -> 
 
 
 class FlowGraph:
-    """Liveness, dominators and natural loops of a function at the time of construction."""
+    """Liveness, dominators and natural loops of a function, computed when the object is created."""
 
     def __init__(self, function: ListedFunction) -> None:
         self.blocks = function.blocks
@@ -67,7 +67,7 @@ class FlowGraph:
         return bool(self._dominators[second] >> first & 1)
 
     def natural_loops(self) -> list["NaturalLoop"]:
-        """Return the loops with one entry, inner loops first."""
+        """Return the natural loops of the function, inner loops first."""
         latches: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
             for successor in block.successors:
@@ -89,7 +89,7 @@ class FlowGraph:
         return frozenset(body)
 
     def once_per_iteration(self, loop: "NaturalLoop", block: int) -> bool:
-        """Return whether every path from a block of a loop back to it passes the header."""
+        """Return whether a block of a loop is executed at most once in each iteration."""
         pending, seen = [block], set[int]()
         while pending:
             for successor in self.blocks[pending.pop()].successors:
@@ -127,7 +127,7 @@ class Condition:
 
 
 def held_condition(branch: ListedOperation, *, taken: bool) -> Condition | None:
-    """Return the condition that holds after a branch; None for a comparison with an immediate."""
+    """Return the condition that is true after the branch; None for a comparison with an immediate."""
     relation = branch.name.removeprefix("b")
     if relation not in _INVERSE:
         return None
@@ -137,7 +137,7 @@ def held_condition(branch: ListedOperation, *, taken: bool) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Counter of a loop that continues while ``register relation bound``, after ``register += step``."""
+    """Counter of a loop: after ``register += step``, the loop continues if ``register relation bound``."""
 
     register: int  # register that counts
     bound: int  # invariant register that the counter is compared with; 0 is the number 0
@@ -147,11 +147,11 @@ class Counter:
 
     @property
     def is_ordered(self) -> bool:
-        """True if the test is an ordering, which may fail from the start."""
+        """True if the test is for less or greater, which may be false before the first iteration."""
         return self.relation != "ne"
 
     def turns(self, start: int, bound: int) -> int | None:
-        """Return the iterations of a loop that is tested at its end; None if there are 2**32 or more."""
+        """Return the iterations of a loop tested at its end, from both values; None if there are 2**32 or more."""
         size = abs(self.step)
         if not self.is_ordered:
             distance = (bound - start if self.step > 0 else start - bound) & WORD_MASK
@@ -170,9 +170,11 @@ class Counter:
 
 
 def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) -> Counter | str:
-    """Return the counter of a loop whose iterations end with block ``end``, or the reason why there is none.
+    """Return the counter of a loop that continues under ``test``, or the reason why it has none.
 
     The loop continues under ``test``.
+
+    ``end`` is the last block of an iteration.
     """
     written = {
         register: [(index, op) for index in loop.blocks for op in flow.blocks[index].all if register in op.writes]
@@ -199,7 +201,7 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
 
 @dataclass(slots=True)
 class _Tracked:
-    """A value traced backwards: a register at an earlier place plus a constant, or a number."""
+    """A value traced backwards through instructions: a constant, or the value of a register plus a constant."""
 
     register: int = 0
     number: int | None = None
@@ -213,7 +215,7 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Known values of counter and bound when a loop is entered from outside."""
+    """What is known about counter and bound before a loop."""
 
     start: int | None = None  # value of the counter if it is known
     bound: int | None = None  # value of the bound if it is known
@@ -221,13 +223,13 @@ class Entry:
     relations: frozenset[str] = frozenset()  # relations that hold between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:
-        """Return the iterations if both values are known, or their distance is and the test is no ordering."""
+        """Return the number of iterations, None if it is not known."""
         if self.start is not None and self.bound is not None:
             return counter.turns(self.start, self.bound)
         return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)
 
     def is_exact(self, counter: Counter) -> bool:
-        """Return whether the distance between counter and bound is the number of iterations."""
+        """Return whether the number of iterations equals the distance from counter to bound."""
         if abs(counter.step) != 1:
             return False
         if not counter.is_ordered:
@@ -236,7 +238,7 @@ class Entry:
 
 
 def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
-    """Return what the only path into a loop tells about its counter and bound."""
+    """Return what is known about counter and bound on the path into a loop; nothing if there are several paths."""
     tracked = [_Tracked(counter.register), _Tracked(counter.bound, 0 if counter.bound == 0 else None)]
     relations: set[str] = set()
     came_from, seen = loop.header, set(loop.blocks)
@@ -274,7 +276,7 @@ def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tra
 
 
 def _track(operations: Sequence[ListedOperation], tracked: Sequence[_Tracked]) -> bool:
-    """Trace values backwards over instructions; return False for a value of unknown origin."""
+    """Trace values backwards through instructions; return False if the origin of a value is not known."""
     for operation in reversed(operations):
         for value in tracked:
             if value.number is not None or value.register not in operation.writes or value.register == 0:

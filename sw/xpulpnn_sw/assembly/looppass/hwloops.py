@@ -5,8 +5,8 @@ before the test. Three facts preserve the behaviour, whatever the registers hold
 
 * The count is at least 1 and at most the number of iterations that the test allows. When it is used up, the compiler's
   test decides; if the loop continues, it passes the set-up again.
-* The end lies in the loop only, so it is never reached without a set-up of this loop before it. A break or return
-  leaves the loop registers set, which is harmless for the same reason.
+* The last instruction belongs to this loop only, so it is never executed without a set-up of this loop before it. A
+  break or return leaves the loop registers set, which is harmless for the same reason.
 * Nothing in the loop touches the registers of its hardware loop: no calls, no other uses, and nested loops take
   different ones.
 
@@ -58,7 +58,7 @@ class LoopOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Layout of a loop: first and last block of an iteration, and its test."""
+    """The blocks with which an iteration starts and ends, and the test of the loop."""
 
     loop: NaturalLoop
     start: int
@@ -108,7 +108,7 @@ def _obstacle(flow: FlowGraph, loop: NaturalLoop) -> str:
 
 
 def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
-    """Return the most bytes from the set-up instruction to the end; None if the blocks are not contiguous."""
+    """Return the largest possible distance in bytes from set-up to end; None if the blocks are not contiguous."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
         return None
@@ -128,7 +128,7 @@ class HardwareLoops:
         self.has_own = FlowKind.LOOP in kinds  # loops of the programmer, whose ends are not in the flow graph
 
     def run(self) -> list[LoopOutcome]:
-        """Convert the loops that can be converted, inner loops first."""
+        """Convert loops to hardware loops where possible, inner loops first; return the outcome of each loop."""
         outcomes: list[LoopOutcome] = []
         names = {operation.name for block in self.function.blocks for operation in block.operations}
         flow = FlowGraph(self.function)
@@ -184,7 +184,7 @@ class HardwareLoops:
     def _setup(
         self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
     ) -> tuple[list[ListedOperation], bool]:
-        """Return the set-up, empty without a free register, and whether the compiler's test may be removed."""
+        """Return the set-up (empty if it lacks a free register) and whether the compiler's test may be removed."""
         entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
@@ -208,11 +208,11 @@ class HardwareLoops:
         return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
 
     def _free(self, flow: FlowGraph, start: int) -> list[int]:
-        """Return registers that are dead at the start of a block and that the function writes anyway."""
+        """Return the registers that hold no value at the start of a block and that the function writes anyway."""
         return sorted(self._written - flow.live_in[start] - _RESERVED)
 
     def _is_private(self, flow: FlowGraph, shape: _Shape, counter: Counter) -> bool:
-        """Return whether only test and step read the counter, so that both may be removed."""
+        """Return whether nothing but the test and the increment reads the counter, so that both may be removed."""
         if shape.end != counter.place and not shape.is_tested_at_end:
             return False
         register, loop = counter.register, shape.loop
@@ -230,7 +230,7 @@ class HardwareLoops:
 
 
 def _setup(mnemonic: str, end: str, **values: int) -> ListedOperation:
-    """The set-up of a loop, into which the assembler puts the distance to the label ``end``."""
+    """Return the set-up of a loop; the assembler computes the distance to the label ``end``."""
     insn = find(mnemonic)
     distance = insn.tokens[-1].field
     word = insn.encode(**values, **{distance.name: 0})

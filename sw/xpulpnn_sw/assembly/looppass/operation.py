@@ -1,7 +1,7 @@
-"""One instruction of compiled assembly: registers, memory accesses and control flow.
+"""An instruction of compiled assembly with the registers, memory accesses and control flow that the loop pass needs.
 
-Standard mnemonics, their pseudo-instructions and the ``.insn`` lines of the intrinsics all become rows of the
-instruction table. An instruction that cannot be read is ``UNKNOWN``, and its function stays as the compiler wrote it.
+Standard mnemonics, their pseudo-instructions and the ``.insn`` lines of the intrinsics are all found in the instruction
+table. An instruction that is not recognised is ``UNKNOWN``, and its function stays as the compiler wrote it.
 """
 
 import re
@@ -34,7 +34,7 @@ _LOADING = frozenset({InsnClass.LOAD, InsnClass.MAC_LOAD, InsnClass.PARAMETER, I
 
 
 class FlowKind(Enum):
-    """Effects of an instruction on the flow of control."""
+    """Effect of an instruction on the flow of control."""
 
     PLAIN = "plain"
     BRANCH = "branch"
@@ -62,12 +62,12 @@ class ListedOperation:
 
     @property
     def may_shrink(self) -> bool:
-        """True if a linker may shorten the instruction, which contains or stands for parts of an address."""
+        """True if a linker may shorten the instruction because it contains part of an address."""
         return "%" in self.text or (self.insn is None and "li" not in self.values)
 
     @property
     def is_load(self) -> bool:
-        """True if memory is read, into a register or the NN-RF."""
+        """True if the instruction reads memory, into a register or the NN-RF."""
         return self.insn is not None and self.insn.insn_class in _LOADING
 
     @property
@@ -76,7 +76,7 @@ class ListedOperation:
 
     @property
     def is_fixed(self) -> bool:
-        """True if the instruction keeps its place: it affects more than registers and memory, or ends the block."""
+        """True if the instruction must not be moved: it affects more than registers and memory, or ends the block."""
         if self.kind is not FlowKind.PLAIN:
             return True
         return self.insn is not None and (self.insn.uses_nnrf or self.insn.op == "elw")
@@ -86,7 +86,7 @@ class ListedOperation:
         return "" if self.insn is None else self.insn.mnemonic
 
     def step(self, register: int) -> int | None:
-        """Return the constant this instruction adds to ``register``, or None if it changes it otherwise."""
+        """Return the constant that the instruction adds to ``register``; None if it does not add a constant."""
         insn, values = self.insn, self.values
         if insn is None or register not in self.writes:
             return None
@@ -101,7 +101,7 @@ class ListedOperation:
         return values.get("stimm12")
 
     def constant(self, register: int) -> int | None:
-        """Return the value given to ``register`` if it is a known number, else None."""
+        """Return the constant that the instruction writes to ``register``; None if it writes something else."""
         if register not in self.writes:
             return None
         if self.insn is None:
@@ -112,7 +112,7 @@ class ListedOperation:
 
 
 def _number(text: str) -> int | None:
-    """Return the value of a constant expression, or None if only the linker knows it."""
+    """Return the value of a constant expression; None if only the linker knows it."""
     try:
         return evaluate(text, {}, 0) if text.strip() and "pc" not in text and not text.startswith("%") else None
     except EncodingError:
@@ -132,7 +132,7 @@ def _value(token: Token, text: str) -> int | None:
 
 
 def _results(insn: Insn, values: dict[str, int]) -> set[int]:
-    """Return the register in field rd and, for a Mac&Load of two products, its successor."""
+    """Return the registers that the instruction writes through field rd: for a Mac&Load of two products, two."""
     if not insn.writes_rd:
         return set()
     return {values["rd"], values["rd"] + 1} if insn.is_pair and values["rd"] else {values["rd"]}
@@ -195,7 +195,7 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
 
 
 def unknown(text: str, origin: int) -> ListedOperation:
-    """Return an operation that cannot be read and may do anything."""
+    """Return an operation for an instruction that was not recognised and may have any effect."""
     return ListedOperation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 
@@ -232,7 +232,7 @@ def _directive(text: str, origin: int) -> ListedOperation:
 
 
 def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> ListedOperation | None:
-    """Return the operation of a pseudo-instruction with a choice of words or several words, else None."""
+    """Return the operation of ``li``, ``la``, ``lla``, ``call`` or ``tail``; None for any other instruction."""
     made = partial(ListedOperation, text=text, size=LONGEST, origin=origin)
     match name, operands:
         case "li" | "la" | "lla", (rd, value) if is_register(rd):
@@ -251,7 +251,7 @@ def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> Li
 
 
 def parse_operation(text: str, origin: int = -1) -> ListedOperation:
-    """Return the operation of a line without label and comment; one that cannot be read is :func:`unknown`."""
+    """Return the operation for a line without label and comment; if it is not recognised, return :func:`unknown`."""
     mnemonic, operands = statement_parts(text)
     if mnemonic == ".insn":
         return _directive(" ".join(text.split()), origin)
@@ -291,7 +291,7 @@ def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -
 
 
 def make(mnemonic: str, operands: str | None = None, *, origin: int = -1, **values: int) -> ListedOperation:
-    """Return the operation of a table row; raise :class:`EncodingError` for operand values that do not fit."""
+    """Return the operation with this mnemonic and fields; raise :class:`EncodingError` for values that do not fit."""
     insn = find(mnemonic, operands)
     word = insn.encode(**values)
     standard = insn.extension.value in ("RV32I", "RV32M")

@@ -1,4 +1,4 @@
-"""The loop pass over one file of assembly."""
+"""The loop pass, which optimises the assembly of one compiled file."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ _SPARE_AT = WORD_BYTES * len(_SAVED)
 
 
 def _is_compiled(function: ListedFunction) -> bool:
-    """Return whether the compiler, not inline assembly, wrote the return and the frame."""
+    """Return whether the compiler, and not inline assembly, wrote the return and the stack frame of a function."""
     in_statement, has_return = False, False
     for line in function.text:
         marker = line.strip()
@@ -39,7 +39,7 @@ def _instructions(text: str) -> list[ListedOperation]:
 
 
 def save_loop_registers(function: ListedFunction) -> bool:
-    """Save the loop registers in an interrupt handler that calls functions; return whether it is one."""
+    """Save the loop registers in a function that is an interrupt handler with calls; return whether it is one."""
     calls = any(operation.kind is FlowKind.CALL for block in function.blocks for operation in block.operations)
     entry = function.blocks[0]
     if not calls or not _is_compiled(function) or entry.predecessors:
@@ -89,7 +89,7 @@ def has_volatile(source: str) -> bool:
 
 
 def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, report: PassReport | None = None) -> str:
-    """Return the program with hardware loops and post-increment accesses, if the core has XpulpV2."""
+    """Return the assembly with hardware loops and post-increment accesses; without XpulpV2 it is unchanged."""
     if not config.xpulpv2:
         return assembly
     summary = PassReport() if report is None else report
@@ -109,7 +109,7 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
 
 
 def _improve(function: ListedFunction, tally: Tally, *, swap_loads: bool) -> None:
-    """Change the accesses of a function's blocks and, inside loops, the order of instructions."""
+    """Merge additions into accesses in all blocks; inside loops also reorder instructions to avoid stalls."""
     flow = FlowGraph(function)
     looping = {index for loop in flow.natural_loops() for index in loop.blocks}
     for index, block in enumerate(function.blocks):
