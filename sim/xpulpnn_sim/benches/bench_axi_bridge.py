@@ -20,7 +20,7 @@ BLOCK_BYTES = 64  # aligned block; no other request comes between the writes of 
 
 
 def masked(before: npt.NDArray[np.uint8], request: ObiTransfer) -> npt.NDArray[np.uint8]:
-    """Return the bytes at the address of a write after the write."""
+    """Return the bytes at the address of a write as the write leaves them."""
     size = len(before)
     chosen = np.array([request.enables >> byte & 1 for byte in range(size)], np.bool_)
     return np.where(chosen, np.frombuffer(request.value.to_bytes(size, "little"), np.uint8), before)
@@ -45,12 +45,12 @@ def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bo
 
 
 def _ends(transfer: ObiTransfer) -> bool:
-    """Return whether a write is the last one of its run to an aligned block."""
+    """Return whether a write is the last one that its run makes to an aligned block."""
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
 def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
-    """Interleave runs of several groups at random, but not within the writes to an aligned block."""
+    """Interleave the runs of several groups at random, except writes of a run to one aligned block."""
     waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
     transfers: list[ObiTransfer] = []
     while unfinished := [group for group in waiting if group]:
@@ -64,7 +64,7 @@ def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfe
 ADDRESSES = 1 << 32
 _BYTES = 1 << 14
 _HALF = _BYTES // 2
-"""Reads are in the lower half, writes in the upper one: AXI does not order the ones among the others."""
+"""Reads use the lower half of the memory and writes the upper half, as AXI does not order reads and writes."""
 
 _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Stalls(40, 40), 0.0)}
 """Stalls of the memory, and the probability of a cycle in which the initiator pauses."""
@@ -79,7 +79,7 @@ def _size() -> int:
 
 
 class Manager(ObiManager):
-    """A manager that checks that each transfer is answered in the cycle in which AXI answers."""
+    """An OBI manager that checks that each transfer is answered in the cycle in which AXI answers."""
 
     def __init__(self, dut: Dut, rng: Random, pause: float = 0.0) -> None:
         super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)
@@ -158,7 +158,7 @@ class BridgeChecker(Agent):
 
 
 class ResettingManager(Manager):
-    """A manager that alternates between a cycle with a request and a cycle of reset."""
+    """A manager that makes a request in every second cycle, with a reset in the cycles between."""
 
     def _next(self) -> ObiTransfer | None:
         return None if self.cycle % 2 else super()._next()
@@ -178,7 +178,7 @@ def longest() -> dict[str, int]:
 
 
 def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
-    """Return random runs of reads and, if the port has them, writes, in a memory from the address ``first`` on."""
+    """Return random runs of reads and, if the port can write, of writes, from the address ``first`` on."""
     size = _size()
 
     def run(*, write: bool) -> Run:
@@ -204,7 +204,7 @@ def consecutive(number: int, write: int) -> list[ObiTransfer]:
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
-    """Random runs with errors in the middle: data, order of the answers and final memory are checked."""
+    """Random runs, some of which fail: data, order of the answers and final memory are checked."""
     # three bases of the memory, two of which differ in every address bit
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
@@ -241,7 +241,7 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def every_burst_has_its_length(dut: Dut) -> None:
-    """Bursts begin at each place of a block with each length; a reset ends each in the next cycle."""
+    """Bursts begin at each position in a block with each length; each is then ended by a reset."""
     rng, size = await start(dut), _size()
     windows, writes = RUN_BYTES // size, bench_data()["writes"]
     if bench_data()["runs"]:
@@ -291,7 +291,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
-    """Without answers, transfers are granted up to the limit; then all are answered."""
+    """Transfers are granted up to the limit while none is answered; then all are answered."""
     rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
@@ -312,7 +312,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def nothing_is_lost_between_bursts(dut: Dut) -> None:
-    """With a memory without stalls a transfer of a run is granted in every cycle."""
+    """A transfer of a run is granted in every cycle if the memory never stalls."""
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)

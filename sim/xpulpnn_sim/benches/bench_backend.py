@@ -36,7 +36,7 @@ from xpulpnn_sim.reference.iss.session import Retired
 from xpulpnn_sim.reference.programs.elf import Executable
 
 REGISTER_POOL = range(8, 16)
-"""Few registers, so that random sequences are full of dependences; the ones compressed instructions can name."""
+"""Registers that instructions use: few, so that there are many dependences; compressed instructions can name them."""
 
 PAIR_CLASSES = (
     ("add", "rd,rs1,rs2"),
@@ -76,10 +76,10 @@ PAIR_CLASSES = (
     ("jal", "rd,joff21"),
     ("jalr", "rd,imm12(rs1)"),
 )
-"""Rows of the pair programs by mnemonic and operands: one per way of using the pipeline."""
+"""Instructions of the pair programs, by mnemonic and operands: one for each way of using the pipeline."""
 
 OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
-"""Instructions whose effects lie outside the back end."""
+"""Instructions that have effects outside the back end."""
 
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
@@ -90,7 +90,7 @@ _ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
 @dataclass(slots=True)
 class Drawn:
-    """A row with values for its operand fields."""
+    """An instruction of the table with values for its operand fields."""
 
     insn: Insn
     values: dict[str, int]
@@ -100,12 +100,12 @@ class Drawn:
         return self.insn.encode(**self.values)
 
     def field_of(self, role: str) -> str:
-        """Return the operand field that reads or writes the register in bits [11:7], [19:15] or [24:20]."""
+        """Return the name of the operand field that holds the register number ``role``: rd, rs1 or rs2."""
         return "rs3" if role == "rd" and "rs3" in self.values else role
 
 
 def draw(insn: Insn, source: Draw) -> Drawn:
-    """Draw an instruction of a row, with targets that are never the next instruction."""
+    """Draw operands of an instruction; targets are never the next instruction."""
     pins = {
         token.field.name: source.rng.choice([offset for offset in _OFFSETS if token.field.accepts(offset)])
         for token in insn.tokens
@@ -129,7 +129,7 @@ def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
 
 
 def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
-    """Return a link between two Mac&Load: the second reads an entry that the first reloads, as ``update`` says."""
+    """Return a function that makes one Mac&Load read an NN-RF entry that an earlier Mac&Load reloads."""
 
     def link(first: Drawn, second: Drawn) -> None:
         if "nnimm5" in first.values:
@@ -152,7 +152,7 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 
 
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
-    """Yield functions that add each possible dependence between two instructions; the last adds none."""
+    """Yield functions that make two instructions depend on each other, for each dependence; the last does nothing."""
     for producer in _destinations(first):
         for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)
@@ -165,7 +165,7 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
 
 
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
-    """Return the words of every pair of classes with every dependence, in random order; sometimes rd is x0."""
+    """Return the words of all pairs of instruction classes with every dependence, in random order."""
     # above `limit`, all pairs of Mac&Loads stay and a random choice of the others
     source, mac_loads = Draw(rng, config), list[list[int]]()
     others: list[list[int]] = []
@@ -191,7 +191,7 @@ def filling(rng: Random) -> list[int]:
 
 
 def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
-    """Return a word of every row of the configuration that the back end executes, in random order."""
+    """Return a word of every instruction of the configuration that the back end executes, in random order."""
     rows = enabled(config.extensions, config.widths)
     source = Draw(rng, config)
     words = [draw(insn, source).word for insn in rows if insn.op not in OUTSIDE_OPS]
@@ -203,7 +203,7 @@ RESET_AFTER = 40
 
 
 _FAILING = ((1 << 31, 1 << 31),)
-"""Half of the addresses, so that random accesses fail often."""
+"""Address ranges that fail: half of all addresses, so that random accesses fail often."""
 
 
 async def _run_stream(
@@ -214,7 +214,7 @@ async def _run_stream(
     rng: Random,
     failing: tuple[tuple[int, int], ...] = (),
 ) -> None:
-    """Feed ``words`` to a freshly reset back end and check every retirement, the memory, and the costs if ideal."""
+    """Feed ``words`` to a back end after reset; check every retirement, the memory and, if it is ideal, the costs."""
     config, board, memory = configuration(), Scoreboard(), WordMemory(failing)
     stream, driver = list(stream_of(config, words, failing)), StreamDriver(dut, rng, pause)
     with ObiMemory(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
@@ -261,7 +261,7 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("timing", "pause"), [(PROMPT, 0.0), (SLOW, 0.15)]))
 async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: float) -> None:
-    """Every row of the configuration in random order, with fetch pauses."""
+    """Every instruction of the configuration in random order, with fetch pauses."""
     rng = await start(dut)
     words = filling(rng) + words_of_every_row(configuration(), rng)
     await _run_stream(dut, words, timing, pause, rng)
@@ -270,7 +270,7 @@ async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: fl
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None:
-    """Each row with half of its accesses failing, followed by a reader of the NN-RF."""
+    """Each load and store, half of whose accesses fail, followed by an instruction that reads the NN-RF."""
     rng, config = await start(dut), configuration()
     source, words = Draw(rng, config), list[int]()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in OUTSIDE_OPS]
@@ -283,7 +283,7 @@ async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def reset_in_flight_clears_everything(dut: Dut) -> None:
-    """Reset in the middle of a stream with outstanding accesses; the next stream starts from a clean state."""
+    """Reset in the middle of a stream with outstanding accesses; the next stream is not affected."""
     rng = await start(dut)
     for _ in range(4):
         stream = stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))

@@ -77,7 +77,7 @@ class _ClusterEnv(AgentGroup):
             self.l2[place : place + len(words)] = words
 
     async def boot(self, address: int, cores: int) -> None:
-        """Start the cores in the bit mask ``cores`` at an address, by the registers."""
+        """Start the cores in the bit mask ``cores`` at an address, by writes to the control registers."""
         for core in (core for core in range(self.config.cores) if cores >> core & 1):
             await self.host.write(isa.CONTROL + isa.Control.BOOT_ADDRESS + WORD_BYTES * core, address)
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
@@ -88,14 +88,14 @@ class _ClusterEnv(AgentGroup):
         )
 
     async def wakeups(self) -> list[tuple[int, int]]:
-        """Return for each core the number of its wake-ups, and the last value of its event register."""
+        """Return, for each core, how often it has woken up, and the last value of its event register."""
         cores, place = self.config.cores, isa.TCDM_BASE + _SEEN
         words = [await self.host.read(place + WORD_BYTES * number) for number in range(2 * cores)]
         return list(zip(words[:cores], words[cores:], strict=True))
 
 
 async def host_traffic(env: _ClusterEnv) -> None:
-    """Access TCDM words that the program does not use at random, at all of their addresses."""
+    """Make random accesses of the host to TCDM words that the program does not use, at all of their addresses."""
     rng, host, memory = env.rng, env.host, WordMemory()
     places = rng.sample(range(check.TCDM_USED, env.config.tcdm_bytes, WORD_BYTES), _PLACES)
     for place in places:
@@ -151,7 +151,7 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def events_wake_sleeping_cores(dut: Dut) -> None:
-    """External pulses and software events of the host wake cores whose clocks were off."""
+    """External pulses and software events of the host wake cores whose clocks were stopped."""
     rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
     with _ClusterEnv(dut, rng, Stalls()) as env:

@@ -41,7 +41,7 @@ class Registers(WordMemory):
         return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
 
     def outputs(self) -> dict[str, int]:
-        """Return the expected values of the ports that show registers."""
+        """Return the expected values of the ports that output registers."""
         boot = {f"boot_addresses__{core}": self[offset] for core, offset in enumerate(self.boot)}
         return boot | {
             "eoc": self[Control.EOC],
@@ -52,7 +52,7 @@ class Registers(WordMemory):
 
 
 def _transfers(offsets: list[int], rng: Random) -> list[ObiTransfer]:
-    """Return random accesses to the offsets, all byte enables, and accesses one bit away from each offset."""
+    """Return random accesses to the registers, writes with all byte enables, and accesses one address bit away."""
 
     def access(offset: int, write: int, enables: int) -> ObiTransfer:
         return ObiTransfer(CONTROL + offset, write, enables, rng.getrandbits(32))
@@ -66,7 +66,7 @@ def _transfers(offsets: list[int], rng: Random) -> list[ObiTransfer]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_keep_what_is_written(dut: Dut) -> None:
-    """Read data, errors and ports are compared with the table, after resets and after each access."""
+    """Compare read data, errors and ports with the table, after resets and after each access."""
     cores = bench_data()["cores"]
     rng, board = await start(dut), Scoreboard()
     anywhere = rng.getrandbits(32)

@@ -38,7 +38,7 @@ def _config(rng: Random, *, slow: bool) -> int:
 
 
 def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
-    """Return a read, or a write of counts and comparison values close to ``base``, so that an event follows soon."""
+    """Return a read, or a write of a count or comparison value close to ``base``, so that an event follows soon."""
     register = rng.choice(list(Timer))
     gap = rng.choice((0, 1, rng.randrange(_LONGEST_GAP), rng.randrange(_LONGEST_GAP)))
     if slow and rng.random() < 0.1:
@@ -55,8 +55,8 @@ def _transfer(base: int, rng: Random, *, slow: bool) -> ObiTransfer:
     return ObiTransfer(TIMER + register, 1, enables=enables, value=value, gap=gap)
 
 
-def _shortened(rng: Random) -> Iterator[ObiTransfer]:
-    """Make a prescaler period shorter than its elapsed part, so that the prescaler wraps."""
+def _shorten_period(rng: Random) -> Iterator[ObiTransfer]:
+    """Shorten the period of a prescaler that has already counted further, so that the prescaler wraps."""
     config, count = rng.choice(((Timer.CONFIG_LOW, Timer.COUNT_LOW), (Timer.CONFIG_HIGH, Timer.COUNT_HIGH)))
     for period, gap in ((_WHOLE, 0), (rng.randrange(_WHOLE // 8), rng.randint(_WHOLE // 2, _WHOLE))):
         value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
@@ -65,7 +65,7 @@ def _shortened(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Write words that tell any two bits apart to every register, change each byte alone, and read all."""
+    """Write words that distinguish any two bits to every register, change each byte alone, and read all registers."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
@@ -74,7 +74,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Run counts through comparison values that tell any two bits apart, and past values one bit away."""
+    """Count up to comparison values that distinguish any two bits, and past values that differ from them in one bit."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
@@ -95,7 +95,7 @@ def _ends(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _carries(rng: Random) -> Iterator[ObiTransfer]:
-    """Cascade the timers: the upper half counts when the lower one wraps, and neither half alone raises an event."""
+    """Cascade the timers: the upper half counts when the lower half wraps; only both halves together raise an event."""
     low, high = ({name: TIMER + Timer[f"{name}_{half}"] for name in ("COUNT", "COMPARE")} for half in ("LOW", "HIGH"))
     word = rng.getrandbits(XLEN)
     yield ObiTransfer(TIMER + Timer.CONFIG_LOW, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT | TimerConfig.CASCADE)
@@ -112,7 +112,7 @@ def _carries(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _transfers(rng: Random) -> Iterator[ObiTransfer]:
-    """Yield directed transfers, random ones around 0 and the end of the count, and writes of ones before the reset."""
+    """Yield directed transfers, then random ones close to 0 and to the end of the count; at last write ones."""
     yield from _words(rng)
     yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):
@@ -129,7 +129,7 @@ def _transfers(rng: Random) -> Iterator[ObiTransfer]:
             yield ObiTransfer(TIMER + Timer.COUNT_LOW, 1, value=base + rng.randrange(_LONGEST_GAP) & WORD_MASK)
             yield ObiTransfer(TIMER + Timer.COUNT_LOW, gap=2 * _LONGEST_GAP)
         if rng.random() < 0.3:
-            yield from _shortened(rng)
+            yield from _shorten_period(rng)
         yield from (_transfer(base, rng, slow=slow) for _ in range(_STRETCH))
     # no register is 0 before the reset
     yield from (ObiTransfer(TIMER + register, 1, value=WORD_MASK & ~TimerConfig.RESET) for register in _STORED)
@@ -142,14 +142,14 @@ def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
 
 
 def _armed(timer: ClusterTimerModel) -> int:
-    """Return the expected value of ``armed``: timers whose period will end with an event."""
+    """Return the expected value of ``armed``: the timers that raise an event when their period ends."""
     required = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
     return sum((config & required == required) << place for place, config in enumerate(configs))
 
 
 def _after_reset() -> Iterator[ObiTransfer]:
-    """Read all registers, then both counts while the first period of the longest prescaler ends."""
+    """Read all registers, then both counts around the end of the first period of the longest prescaler."""
     yield from (ObiTransfer(TIMER + register) for register in _STORED)
     value = TimerConfig.ENABLE | TimerConfig.PRESCALER | _WHOLE << TIMER_PRESCALE_LSB
     yield from (ObiTransfer(TIMER + config, 1, value=value) for config in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH))
@@ -159,7 +159,7 @@ def _after_reset() -> Iterator[ObiTransfer]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def time_is_arithmetic(dut: Dut) -> None:
-    """Every value read and every event follows from the cycles since the last setting or reset."""
+    """Every value read and every event is determined by the number of cycles since the last write or reset."""
     rng, board = await start(dut), Scoreboard()
     raised = 0
     for life in (_transfers(rng), _after_reset()):
@@ -174,7 +174,7 @@ async def time_is_arithmetic(dut: Dut) -> None:
 
 
 def _compare(board: Scoreboard, transfers: Sequence[ObiTransfer], rows: Sequence[Any]) -> int:
-    """Compare the values read and the ports since a reset; return the number of events."""
+    """Compare the values read, and the ports, with the model since a reset; return the number of events."""
     timer, now, raised = ClusterTimerModel(), 0, 0
     for number, transfer in enumerate(transfers):
         where = f"transfer {number} in cycle {transfer.granted}"

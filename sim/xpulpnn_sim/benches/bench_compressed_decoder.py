@@ -22,7 +22,7 @@ def expanded_words(word: int) -> int:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def half_words_match_the_table(dut: Dut) -> None:
-    """Every ``stride``-th half-word in random order, below a random upper half."""
+    """Every ``stride``-th half-word in random order, with a random upper half of the word."""
     rng = await start(dut)
     stride = bench_data()["stride"]
     halves = list(range(rng.randrange(stride), 1 << HALF_BITS, stride))

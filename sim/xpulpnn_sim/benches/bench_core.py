@@ -26,7 +26,7 @@ _OF_INTERRUPTS = ("mstatus", "mie", "mtvec", "mret", "t5", "t6")  # names in pro
 
 
 def _interrupted(case: Directed) -> Directed:
-    """Enable interrupts in the program, unless it handles interrupts itself."""
+    """Return the program with interrupts enabled, unless the program handles interrupts itself."""
     if case.interrupts or any(name in line for line in case.lines for name in _OF_INTERRUPTS):
         return case
     return replace(case, interrupts=True, expected=())
@@ -55,7 +55,7 @@ Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lin
 
 
 class InterruptDriver(Agent):
-    """Raises lines at random, and one whenever the core sleeps; a line falls when it is acknowledged."""
+    """Raises interrupt lines at random, and one line when the core sleeps; an acknowledged line falls."""
 
     def __init__(self, dut: Dut, rate: float, rng: Random) -> None:
         super().__init__(dut)
@@ -80,7 +80,7 @@ class InterruptDriver(Agent):
 
 
 async def boot(dut: Dut) -> None:
-    """Start the core; it must fetch nothing before ``fetch_enable``, a pulse that is ignored later."""
+    """Start the core; it must fetch nothing before ``fetch_enable`` and ignore later pulses of it."""
     drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
     for _ in range(IDLE_CYCLES):
         await FallingEdge(dut.clk)
@@ -94,7 +94,7 @@ async def boot(dut: Dut) -> None:
 
 
 def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledged], board: Scoreboard) -> list[int]:
-    """Return the interrupt lines at every retirement; at the start of a handler those when the interrupt was taken."""
+    """Return the interrupt lines at every retirement; for the first instruction of a handler, when it was entered."""
     lines, first = list(sampled), np.flatnonzero(records["intr"])
     # the last interrupt may be acknowledged after the last record
     assert len(taken) - len(first) in (0, 1), f"{len(taken)} interrupts acknowledged, {len(first)} taken"
@@ -162,7 +162,7 @@ async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_reset_in_flight_starts_again(dut: Dut) -> None:
-    """Resets at random times with outstanding accesses; the next program finds a clean core."""
+    """Resets at random times with outstanding accesses; the next program is not affected."""
     rng = await start(dut)
     *reset, last = rng.sample(short_programs(configuration(), _SHORT), 4)
     for case in reset:

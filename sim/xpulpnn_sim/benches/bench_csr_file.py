@@ -28,13 +28,11 @@ from xpulpnn_sim.reference.iss.csrs import INHIBIT, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
 LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
-"""Registers kept outside the file, in the order of their addresses."""
+"""CSRs of hardware loops, which the file does not store, in the order of their addresses."""
 
 
 CsrCycle = dict[str, Any]
-"""Inputs of the file in one cycle, by port; the ``op`` is WRITE, SET or CLEAR. Accesses and ``retire`` come only with
-``retire_final``, ``retire_cancel`` only without.
-"""
+"""Inputs of the CSR file in one cycle, by port; ``op`` is WRITE, SET or CLEAR."""
 
 
 class CsrModel:
@@ -47,7 +45,7 @@ class CsrModel:
         self._counted = self._takes_back = False
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
-        """Return the value read (0 without a register), the value written, and the register that is written."""
+        """Return the value read (0 for no register), the value written, and the register that is written."""
         csr, file = self._file.find(cycle["csr__addr"]), self._file
         if csr is None:
             old = 0
@@ -68,7 +66,7 @@ class CsrModel:
         return old, new, csr if writes else None
 
     def outputs(self, cycle: CsrCycle) -> dict[str, int]:
-        """Return the outputs of the file in this cycle, by port; -1 for don't-cares."""
+        """Return the expected outputs of the file in this cycle, by port; -1 if the value does not matter."""
         file = self._file
         old, new, target = self._access(cycle)
         vectored = cycle["enter_interrupt"] and file["mtvec"] & MTVEC_VECTORED
@@ -153,7 +151,7 @@ def idle_cycle(rng: Random) -> CsrCycle:
 
 
 def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
-    """Return inputs of a cycle with a write, set or clear, or with a read of a read-only register."""
+    """Return the inputs of a cycle that writes, sets or clears a register, or reads a read-only one."""
     write = csr.access is not CsrAccess.RO
     access = {"csr__addr": csr.address, "op": op, "csr__valid": True, "csr__write": write, "csr__wdata": operand}
     return {**idle_cycle(rng), "retire_final": True, "retire_cancel": False, **access}
@@ -217,7 +215,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
 
 
 def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Yield lower halves one bit away from a carry into the upper half, or from a borrow of a cancelled count."""
+    """Yield counters whose next carry or borrow between the halves depends on a single bit of the lower half."""
     for name in ("mcycle", "minstret"):
         low, high = by_name[name], by_name[f"{name}h"]
         for place in range(XLEN):
@@ -230,7 +228,7 @@ def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCy
 
 
 def random_cycles(rng: Random) -> Iterator[CsrCycle]:
-    """Yield random accesses, traps and returns; a trap never comes together with a write."""
+    """Yield random accesses, traps and returns from traps; a trap never comes together with a write."""
     every = _registers()
     for _ in range(1500):
         csr = rng.choice(every)
@@ -254,7 +252,7 @@ def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(draw=[_directed, random_cycles])
 async def registers_match_the_simulator(dut: Dut, draw) -> None:
-    """Read data and all outputs are compared in every cycle; then again after a reset."""
+    """Compare read data and all outputs in every cycle; then again after a reset."""
     rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
         model, cycles = CsrModel(groups()), list(draw(rng))

@@ -110,7 +110,7 @@ async def commands_move_registers(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_is_read_and_written(env: DebugEnv) -> None:
-    """Accesses of every size, aligned or not, failing or not, started in every way."""
+    """System bus accesses of every size, aligned or not, failing or not, started in every way."""
     rng = env.rng
     for step in range(bench_data()["accesses"]):
         if rng.random() < 0.2:
@@ -128,7 +128,7 @@ async def the_bus_is_read_and_written(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
-    """Every size in every byte lane, with all settings; addresses that carry into any bit."""
+    """System bus accesses of every size in every byte lane; incremented addresses carry into any bit."""
     rng = env.rng
     words = [rng.getrandbits(32) for _ in range(4)]
     for size in range(8):
@@ -162,7 +162,7 @@ async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def the_bus_has_errors(env: DebugEnv) -> None:
-    """Errors are cleared bit by bit, and no access is made while one is left."""
+    """Errors are cleared bit by bit; the system bus makes no access while an error bit is set."""
     rng = env.rng
     makers = {SbError.BAD_ADDRESS: (2, FAILING[0]), SbError.ALIGNMENT: (1, 1), SbError.SIZE: (3, 0)}
     for (error, (size, address)), cleared in product(makers.items(), range(8)):
@@ -178,10 +178,10 @@ async def the_bus_has_errors(env: DebugEnv) -> None:
 
 
 class _ManualBusEnv(DirectedDebugEnv):
-    """An environment whose system bus is driven by the test itself."""
+    """An environment in which the test itself drives the system bus."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
-        """Start a read, or a write of a word; return the request."""
+        """Start a read, or a write of a word, on the system bus; return the request."""
         await self.access(DmReg.SBCS, bits | Sbcs.BUSYERROR | Sbcs.READONADDR * (word is None))
         await self.access(DmReg.SBADDRESS0, address)
         if word is not None:
@@ -204,7 +204,7 @@ class _ManualBusEnv(DirectedDebugEnv):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_busy_bus_says_so(dut: Dut) -> None:
-    """An access during another one only sets the sticky busy error; all other accesses are made."""
+    """A request during a system bus access sets the sticky busy error and has no other effect."""
     env = _ManualBusEnv(dut, await start(dut))
     rng, board = env.rng, env.board
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
@@ -258,7 +258,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_ends_an_access(dut: Dut) -> None:
-    """A reset ends a bus access, granted or not; the next one is made."""
+    """A reset ends a system bus access, granted or not; the next access is made."""
     env = await begin(dut)
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
@@ -276,7 +276,7 @@ async def reset_ends_an_access(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_clears_all_registers(dut: Dut) -> None:
-    """After a reset with accesses outstanding and no register at 0, all registers have their reset values."""
+    """After a reset with accesses outstanding, registers that were not 0 have their reset values."""
     rng = await start(dut)
     # an inactive module clears most registers too, so each case reads one register in the first cycle
     for size, granted, first in (

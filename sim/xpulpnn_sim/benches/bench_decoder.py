@@ -18,7 +18,7 @@ from xpulpnn_sim.reference.stimuli import instruction_words
 
 
 def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
-    """Yield words of all rows, enabled or not; words with one fixed bit changed; uniformly random words."""
+    """Yield words of all instructions, enabled or not, words with one fixed bit changed, and random words."""
     for insn in INSNS:
         if insn.size == WORD_BYTES:
             legal = [int(word) for word in instruction_words(insn, count, rng)]
@@ -41,7 +41,7 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def words_match_the_table(dut: Dut) -> None:
-    """``illegal`` is 1 exactly where no enabled row matches, else the control words are those of the row."""
+    """``illegal`` is 1 exactly if no enabled instruction matches; else the control words are those of the table."""
     rng, data = await start(dut), bench_data()
     config = configuration()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]

@@ -1,4 +1,4 @@
-"""Bench of the DMA engine between two memories: copied bytes, rates, identifiers and events.
+"""Bench of the DMA engine between two memories: copied bytes, cycles, identifiers and events.
 
 In every test each access to the memories, and in every cycle the command ports and the other outputs, are compared with
 models.
@@ -64,7 +64,7 @@ async def all_ended(tasks: Iterable[Task[Any]]) -> None:
 
 
 async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
-    """Free identifiers one by one while several ports wait and request more: exactly one port gets each."""
+    """Free identifiers one by one while several ports wait for one: exactly one port gets each identifier."""
     count, followups = len(env.managers), 4
     for number in range(2 * followups + _ROUNDS):
         giving, followup = number % count, number // 2 % followups
@@ -87,7 +87,7 @@ async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def identifiers(dut: Dut) -> None:
-    """The lowest free identifier is given; without a free one the read waits."""
+    """A port gets the lowest free identifier; if none is free, its read waits."""
     rng, board, count = await start(dut), Scoreboard(), configuration().dma_transfers
     with DmaEnv(dut, rng) as env:
         for number in range(count):
@@ -118,14 +118,14 @@ async def identifiers(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
-    """Commands fill the queue under each identifier; it is in use until its last transfer ends, even if freed."""
+    """An identifier is in use until its last transfer ends, even if it is freed before; the queue is full."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(36))) as env:
         count = len(env.managers)
         flags_of_port = [deque(rng.sample(range(8), 8)) for _ in range(count)]
 
         async def program(port: int, places: Sequence[int]) -> None:
-            """Write short commands, behind a first one that takes long."""
+            """Write short commands after a first command whose transfer takes long."""
             for place in places:
                 flags_of_port[port].rotate()
                 direction, length = (WITHIN, rng.randrange(9)) if place else (IN, 8)
@@ -157,7 +157,7 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
 
 
 async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None:
-    """Write commands of one port under one identifier, then under others."""
+    """Write commands of one port under one identifier, then under other identifiers."""
     share = TCDM_BYTES // 2 // len(env.managers) // 8 * 8
     while count > 0:
         number = await env.identifier(port)
@@ -195,7 +195,7 @@ def programs_of_all(env: DmaEnv, rng: Random, count: int) -> list[Task[Any]]:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """All ports command at once: commands stay whole, and every end is reported once, to the right cores."""
+    """All ports write commands at once: words of commands do not mix, and the right cores get each end event once."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, pause=0.3, timing=timing) as env:
         await all_ended(programs_of_all(env, rng, bench_data()["transfers"] // 8))
@@ -233,7 +233,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def one_memory_is_late(dut: Dut) -> None:
-    """One memory is late, so that the outstanding accesses reach every power of two when a transfer ends."""
+    """One memory answers late, so that a transfer ends with 1, 2, 4, 8 or 16 accesses outstanding."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng) as env:
         for port in env.memory_ports:
@@ -247,7 +247,7 @@ async def one_memory_is_late(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
-    """Reads and writes of different transfers have as many outstanding accesses as possible."""
+    """Reads and writes of different transfers have the largest number of accesses outstanding."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=(PROMPT, late(30))) as env:
         sizes = [(direction, rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
@@ -269,7 +269,7 @@ async def both_sides_outside(dut: Dut) -> None:
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
-    """A long copy moves a window per cycle at any alignment with prompt memories; also the longest, in one line."""
+    """Copies of many windows, and the longest line, move a window per cycle at any alignment with prompt memories."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     rng, board = await start(dut), Scoreboard()
@@ -288,7 +288,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def lines_of_every_length(dut: Dut) -> None:
-    """A line on either side and a part of the next decide every bit of the remaining length once."""
+    """Lines whose lengths differ in every bit, each followed by a part of a next line."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng) as env:
         longest = bench_data()["line"].bit_length()
@@ -309,7 +309,7 @@ async def lines_of_every_length(dut: Dut) -> None:
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """Every alignment of both sides; all other bytes are unchanged."""
+    """Transfers with every alignment of source and target; all other bytes are unchanged."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=timing) as env:
         await command_all(env, list(plain_transfers(rng))[:: bench_data()["every"]])
@@ -319,7 +319,7 @@ async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR), (STALLED, PROMPT)])
 async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
-    """Two-dimensional transfers on either side or both."""
+    """Two-dimensional transfers with lines at the source, at the target, or both."""
     rng, board = await start(dut), Scoreboard()
     with DmaEnv(dut, rng, timing=timing) as env:
         await command_all(env, transfers_in_lines(rng, bench_data()["transfers"]))

@@ -26,7 +26,7 @@ async def _start(dut: Dut) -> tuple[Random, EventUnitEnv]:
 
 
 async def enable(env: EventUnitEnv, mask: int) -> None:
-    """Set the event mask of all cores; barrier 0 is for all cores."""
+    """Set the event mask of all cores, and the masks of barrier 0 to all cores."""
     all_cores = (1 << env.config.cores) - 1
     await env.step(CycleInputs({core: store(EventRegister.MASK, mask) for core in range(env.config.cores)}))
     for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
@@ -77,7 +77,7 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def latencies_of_what_waits(dut: Dut) -> None:
-    """Latencies: a load 1 cycle, a pending event, mutex or word 2, a software event 3 after its trigger."""
+    """Cycles to an answer: 1 for a load, 2 for a pending event, mutex or word, 3 after a software event."""
     _, env = await _start(dut)
     await enable(env, WORD_MASK)
     equal, last = env.board.equal, env.config.cores - 1
@@ -107,7 +107,7 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
-    """Masks are written, cleared and set, and events cleared, by words that tell any two bits apart."""
+    """Masks and event buffers are written, cleared and set with words that distinguish any two bits."""
     rng, env = await _start(dut)
     words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
@@ -130,7 +130,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
-    """At every barrier each core triggers sets of cores that tell any two cores apart."""
+    """At every barrier each core triggers for sets of cores that distinguish any two cores."""
     rng, env = await _start(dut)
     await enable(env, 0)
     cores, all_cores = env.config.cores, (1 << env.config.cores) - 1
@@ -147,7 +147,7 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def interrupted_waits_are_repeated(dut: Dut) -> None:
-    """Each waiting load is aborted by a halt; repeated, it triggers nothing, but another access does."""
+    """A halt request aborts each waiting load; the repeated load triggers nothing, but another access does."""
     rng, env = await _start(dut)
     all_cores = (1 << env.config.cores) - 1 if env.config.core.debug else 0
     await enable(env, 0)
@@ -185,7 +185,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_mutex(dut: Dut) -> None:
-    """Loads one bit away from a free mutex do not lock it; stores one bit away from a locked one do not free it."""
+    """Loads one address bit away from a free mutex do not lock it; such stores do not free a locked one."""
     _, env = await _start(dut)
     cores = range(env.config.cores)
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(env.config.mutexes)]
@@ -253,7 +253,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
-    """The lowest core wins among stores of one cycle to one register; triggers of all cores count."""
+    """The lowest core wins if several store to a register in one cycle; the triggers of all cores count."""
     _, env = await _start(dut)
     cores = range(env.config.cores)
     lowest = min(1, cores[-1])

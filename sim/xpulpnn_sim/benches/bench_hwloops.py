@@ -26,7 +26,7 @@ _CYCLE_LIMIT = 60  # average cycles per instruction above which the pipeline cou
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Probabilities per cycle that IF has an instruction, and that ID and EX are done with theirs."""
+    """Probability per cycle that IF has an instruction, that ID is done, and that EX is done."""
 
     fetch: float = 1.0
     decode: float = 1.0
@@ -58,7 +58,7 @@ class Pipeline:
         self.cycles = 0
 
     def show_stages(self, if_pc: int, in_id: InId | None, in_ex: LoopStep | None, *, ex_leaves: bool) -> None:
-        """Drive the contents of the stages; no instruction leaves ID."""
+        """Drive the contents of the stages for a cycle in which no instruction leaves ID."""
         rng = self.rng
         shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
         action = in_ex.action if in_ex is not None and ex_leaves else LoopAction(LoopEffect.PLAIN)
@@ -78,7 +78,7 @@ class Pipeline:
         self._show_leaving(None)
 
     def _show_leaving(self, step: LoopStep | None) -> None:
-        """Drive an instruction that leaves ID; without one the inputs are noise."""
+        """Drive the inputs for an instruction that leaves ID; random inputs if none leaves."""
         dut, rng = self.dut, self.rng
         action = LoopAction(LoopEffect.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
         sets_up = action.effect is LoopEffect.SETUP
@@ -106,7 +106,7 @@ class Pipeline:
             self.board.equal(sample(self.dut.if_start), start, f"if_start at {if_pc:#x} {where}")
 
     def _check(self, if_pc: int, looped: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
-        """Check the outputs in the middle of the cycle; ``in_ex`` leaves EX."""
+        """Check the outputs in the middle of the cycle; the instruction ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
@@ -121,7 +121,7 @@ class Pipeline:
             board.equal(self.registers(), in_ex.before, f"registers for a CSR access at {in_ex.pc:#x} {where}")
 
     async def run(self, steps: list[LoopStep], *, last_stays: bool = False) -> None:
-        """Execute all steps; with ``last_stays`` the last one stays in EX, with the one before it in WB."""
+        """Execute all steps; with ``last_stays`` the last step stays in EX and its predecessor in WB."""
         rng, speed, dut = self.rng, self.speed, self.dut
         if_pc, in_id, in_ex = steps[0].pc, None, None
         position = bubbles = 0
@@ -168,7 +168,7 @@ class Pipeline:
         raise AssertionError(f"stuck in step {position} (seed {self.board.seed})")
 
     async def fault(self, if_pc: int) -> None:
-        """Let the access in WB fault: EX is empty, and ID for two cycles."""
+        """Signal an access fault in WB: EX is empty then, and ID for two cycles."""
         for fault in (*(0 for _ in range(self.rng.randrange(3))), 1, 0, 0):
             self.show_stages(if_pc, None, None, ex_leaves=False)
             self.dut.fault.value = fault
@@ -180,7 +180,7 @@ class Pipeline:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize((("speed", "base"), _RUNS))
 async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
-    """Random set-ups, CSR accesses, branches, jumps and traps on and around loop ends; again after a reset."""
+    """Random set-ups, CSR accesses, branches, jumps and traps in loops and at their ends; again after a reset."""
     rng = await start(dut)
     for _ in range(2):
         execution, machine = RandomExecution(base, rng), LoopMachine()
@@ -197,7 +197,7 @@ _GIVES_BACK_OFTEN = 10  # least number of faults that undo iterations
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def faults_give_back_what_was_counted(dut: Dut) -> None:
-    """After an access fault the registers are those before the access, whatever the next instruction has counted."""
+    """An access fault restores the counts that its instruction and the next instruction have changed."""
     rng = await start(dut)
     execution, machine = RandomExecution(0x1000, rng), LoopMachine()
     pipeline = Pipeline(dut, execution.size_at, FULL_SPEED, rng)
@@ -236,7 +236,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
-    """With any power of two of iterations left except 1, the loop jumps back and counts down by one."""
+    """A loop jumps back and counts down by one if its count is a power of two other than 1."""
     # most instructions count when they leave ID, which a fault undoes; others count when they leave EX
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
@@ -276,7 +276,7 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
 
 
 def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
-    """Return the steps of a loop of ``body`` instructions in an outer loop that sets it up again, and the set-ups."""
+    """Return the steps of two nested loops, with ``body`` instructions in the inner loop, and the number of set-ups."""
     inner_setup, inner_end, outer_end = 0x104, 0x104 + 4 * body, 0x10C + 4 * body
     program = {
         0x100: LoopAction(LoopEffect.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),
@@ -293,7 +293,7 @@ def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(body=[1, 2, 3, 7])
 async def long_bodies_flow_without_a_bubble(dut: Dut, body: int) -> None:
-    """Fetching in nested loops is never corrected with 3 or more instructions, else at most once per set-up."""
+    """Fetching in nested loops is never corrected if the body has 3 or more instructions."""
     rng, machine = await start(dut), LoopMachine()
     steps, setups = nested(body, machine)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)

@@ -73,7 +73,7 @@ async def fetch_all(
     flush: bool = False,
     idle: float = 0.0,
 ) -> tuple[list[Fetcher], CodeMemory]:
-    """Fetch a stream by each core from ``first`` on, with longer pauses each, until no access is outstanding."""
+    """Fetch a stream by each core, later cores with longer pauses, until no access is outstanding."""
     fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
     limit = 2 * configuration().icache_shared_banks
     memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
@@ -96,7 +96,7 @@ def whole(code: ChangingCode, address: int) -> bool:
 
 
 def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
-    """Return hits and misses of the private caches without prefetching; misses look in ``shared``."""
+    """Return hits and misses of the private caches without prefetching; misses are looked up in ``shared``."""
     hits, misses, config = 0, 0, configuration()
     for stream in streams:
         private = CacheLevel(config.icache_private, config.icache_ways)
@@ -123,7 +123,7 @@ def _first_line(rng: Random) -> int:
 
 
 def _visits(rng: Random, number: int) -> list[int]:
-    """Return addresses of two words in each of ``number`` lines, in two regions that differ in every bit."""
+    """Return addresses of two words in each of ``number`` lines, in two regions whose addresses differ in every bit."""
     first, config = _first_line(rng), configuration()
     firsts = (first, ~first & -BLOCK_BYTES & WORD_MASK)
     spans = [config.icache_shared // ICACHE_LINE_BYTES, 3 * config.icache_private // 4 // ICACHE_LINE_BYTES]
@@ -134,7 +134,7 @@ def _visits(rng: Random, number: int) -> list[int]:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_core_alone_is_predicted(dut: Dut) -> None:
-    """One core after the other exceeds the shared cache: every hit and miss of both levels is predicted."""
+    """One core after the other fetches more than the shared cache holds; all hits and misses are predicted."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared = ChangingCode(rng, 0.02), CacheLevel(config.icache_shared, config.icache_ways)
     for core in range(config.cores):
@@ -150,7 +150,7 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
 
 
 def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
-    """Return runs of lines that fill a set, each line with another bit of its tag inverted, every bit in turn."""
+    """Return runs of lines that fill a set; each line differs from the previous one in another bit of the tag."""
     line, first = _first_line(rng) + rng.randrange(way_bytes) & -ICACHE_LINE_BYTES, way_bytes.bit_length() - 1
     runs, bits, apart = list[list[int]](), XLEN - first, max(2, (XLEN - first) // ways)
     for run in range(bits):
@@ -162,7 +162,7 @@ def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(level=["icache_private", "icache_shared"])
 async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
-    """Lines one bit away from cached ones miss, and each cached line hits: all ways of a set of every bank."""
+    """Lines whose tags differ in one bit from cached lines miss, and cached lines hit, in all ways."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared, ways = ChangingCode(rng), CacheLevel(config.icache_shared, config.icache_ways), config.icache_ways
     own = [CacheLevel(config.icache_private, ways) for _ in range(2)]
@@ -189,7 +189,7 @@ async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_fetches_ahead(dut: Dut) -> None:
-    """Straight code from the shared cache flows without a gap; a loop that fits into a private cache is read once."""
+    """Straight code flows from the shared cache; a loop that fits into a private cache is read once."""
     (rng, board), config = await _start(dut, prefetch=1), configuration()
     first_block, sets = _first_line(rng), config.icache_private_sets
     # the blocks begin in the middle of the sets, so that tags differ between them
@@ -217,7 +217,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_line_is_kept(dut: Dut) -> None:
-    """The shared cache holds as many lines as fit; flushing a line invalidates its set only."""
+    """The shared cache holds as many lines as fit; flushing a line invalidates the set of the line only."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, config.icache_shared, ICACHE_LINE_BYTES)]
@@ -254,7 +254,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def arbitration_rotates(dut: Dut) -> None:
-    """The number of earlier requests decides which core wins a bank, and which bank wins memory."""
+    """The number of previous requests decides which core wins a bank, and which bank wins the memory port."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
     lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
@@ -280,7 +280,7 @@ async def arbitration_rotates(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_line_is_read_once_for_all(dut: Dut) -> None:
-    """All cores fetch the same lines at once: each is read once; then again from the shared cache."""
+    """All cores fetch the same lines at once: memory is read once for each line."""
     rng, board = await _start(dut, prefetch=0)
     code, cores = ChangingCode(rng), configuration().cores
     lines = _words_of_lines(0x1C00_0000, 4)
@@ -298,7 +298,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_read_as_written(dut: Dut) -> None:
-    """Registers have their reset values and bits, and a disabled cache holds no lines."""
+    """Registers have their reset values and their bits; a disabled cache holds no lines."""
     rng, board = await start(dut), Scoreboard()
     code = ChangingCode(rng)
     for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
@@ -317,7 +317,7 @@ async def registers_read_as_written(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_register(dut: Dut) -> None:
-    """Accesses one bit away from every register fail, and change neither settings nor counters nor lines."""
+    """Accesses one address bit away from a register fail, and change neither settings nor caches."""
     rng, board = await _start(dut, prefetch=0)
     code, lines = ChangingCode(rng), _words_of_lines(0x1C00_0000, 2)
     levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
@@ -336,7 +336,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def counters_count_far(dut: Dut) -> None:
-    """Counters count hits in every cycle, then stalls in every cycle, of all cores."""
+    """Counters count hits, and then stalls, of all cores in every cycle."""
     rng, board = await _start(dut, prefetch=0)
     code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
     await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)

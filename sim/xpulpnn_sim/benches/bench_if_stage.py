@@ -29,7 +29,7 @@ _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped id
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Drive all inputs except the instruction port at random, with a redirect first and after each error in ID."""
+    """Drive all inputs except the instruction port at random; redirect at the start and after each error in ID."""
     for cycle in range(_CYCLES):
         inputs = {
             "redirect": int(cycle == 0 or rng.random() < habits.redirect),
@@ -47,7 +47,7 @@ async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
 
 
 def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
-    """Return the expected ports for the instruction at ``pc`` in ID; only address and error of an unreadable one."""
+    """Return the expected ports for the instruction at ``pc`` in ID; for an unreadable one only address and error."""
     fetched = {"insn__payload__pc": pc, "insn__payload__error": int(code.error_at(pc)), "id_looped": looped}
     if code.error_at(pc):
         return fetched
@@ -59,7 +59,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
 
 
 def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Check that each instruction that appears in ID is the one at ``pc`` a cycle earlier."""
+    """Check that each instruction that appears in ID is the one that ``pc`` named a cycle earlier."""
     pc: int | None = cycles[0].target & ~1
     shown: dict[str, int] = {}
     silence = 0
@@ -85,7 +85,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Check the cycles with an ideal memory: two to ID after a redirect, one more for two words, none at a loop end."""
+    """Check that ID has the target two cycles after a redirect, or three if it crosses words, with an ideal memory."""
     ready_at = len(cycles)
     valid = 0
     pc = 0

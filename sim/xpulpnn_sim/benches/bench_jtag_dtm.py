@@ -21,7 +21,7 @@ _UNKNOWN = sorted({*range(1 << IR_BITS)} - {TapRegister.IDCODE, TapRegister.DTMC
 
 
 class DmiSubordinate(Agent):
-    """The registers of the debug module, as words by address, with a log of all accesses."""
+    """Registers of a debug module as words by address, with a log of all accesses."""
 
     def __init__(self, dut: Dut) -> None:
         super().__init__(dut)
@@ -118,7 +118,7 @@ async def every_access_arrives_once(dut: Dut, period: int) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
-    """With a fast TCK the outcome is a sticky busy, until dmireset or dmihardreset clears it."""
+    """A scan that comes too early reports busy, until dmireset or dmihardreset clears the error."""
     port, module, board, rng = await _begin(dut, 1)
     with module:
         await port.reset()
@@ -149,7 +149,7 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
-    """With a fast TCK a scan of two bits right after an access starts another access or reports busy."""
+    """A scan of two bits right after an access either starts another access or reports busy."""
     port, module, board, rng = await _begin(dut, 1)
     busy = 0
     with module:
@@ -174,7 +174,7 @@ async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def resets_leave_nothing_behind(dut: Dut) -> None:
-    """After a reset of either side during an access, the next access arrives once and is answered."""
+    """After a reset of transport or module during an access, the next access arrives once and is answered."""
     port, module, board, rng = await _begin(dut, CLOCK_NS)
     with module:
         for number in range(bench_data()["scans"] // 2):

@@ -27,7 +27,7 @@ _CYCLE_LIMIT = 64
 
 @dataclass(slots=True)
 class LsuAccess:
-    """An execution of a load or store: inputs of the unit and expected results."""
+    """One load or store: inputs of the unit and expected results."""
 
     insn: Insn
     ports: dict[str, int]
@@ -43,7 +43,7 @@ class LsuAccess:
 
 
 def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[LsuAccess]:
-    """Return executions of a row whose addresses fall into a small window, so that accesses overlap."""
+    """Return ``count`` accesses by an instruction to random addresses in a window so small that they overlap."""
     src = sources(insn, count, rng)
     targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
     src.rs1 = np.zeros_like(src.rs1)
@@ -76,7 +76,7 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
 
 
 def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
-    """Return executions of all rows in random order."""
+    """Return accesses by all loads and stores in random order."""
     count = bench_data()["vectors_per_row"]
     rows = controlled_rows()
     accesses = [access for insn, control in rows for access in accesses_of_row(insn, control, count, window, rng)]
@@ -85,7 +85,7 @@ def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
 
 
 def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
-    """Fill in the words and results of all loads; return the final memory."""
+    """Execute the accesses in order: set the word and the result of each load; return the final memory."""
     memory = WordMemory()
     for access in accesses:
         if access.insn.is_store:
@@ -103,7 +103,7 @@ def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
 
 
 async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, int], rng: Random) -> list[int]:
-    """Present accesses in EX, each until it is done, with random gaps; return the cycles of each in EX."""
+    """Present accesses in EX, each until it is done, with random gaps; return the number of cycles of each."""
     cycles: list[int] = []
     for access in accesses:
         if rng.random() < _GAP_PROBABILITY:
@@ -116,7 +116,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
 
 
 async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
-    """Present an access twice; return whether it faults as a store, None if it does not fault at all."""
+    """Present an access; return whether it faults as a store, or None if it does not fault."""
     # EX requests nothing in the cycle of a fault, and is flushed
     drive(dut, access.ports)
     under_way = False
@@ -142,7 +142,7 @@ async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | 
 
 
 class WritebackMonitor(Agent):
-    """Follows accesses through WB: the address seen in EX and the loaded value when WB is done."""
+    """Follows accesses through WB: the address that EX had, and the loaded value when WB is done."""
 
     def __init__(self, dut: Dut) -> None:
         super().__init__(dut)

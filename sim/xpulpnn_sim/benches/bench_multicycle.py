@@ -56,7 +56,7 @@ class OperationDriver:
     async def execute(
         self, operation: dict[str, int], hold: int, outputs: Collection[str]
     ) -> tuple[tuple[int, ...], int]:
-        """Run an operation to the end; its results wait ``hold`` cycles, unchanged, until EX advances."""
+        """Run an operation to its end; its results stay for ``hold`` cycles until EX advances."""
         # returns the results and the cycles to the first `done`
         dut = self._dut
         drive(dut, operation)
@@ -100,7 +100,7 @@ async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scor
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def results_match_golden(dut: Dut) -> None:
-    """All rows interleaved, with flushes, held results and gaps; then a part of them after a reset."""
+    """All operations in random order, with flushes, delayed results and gaps; then some again after a reset."""
     rng, board, rows = await start(dut), Scoreboard(), controlled_rows()
     product = "product" if "product" in bench_data()["outputs"] else "result"
     options = {"pairs": "pair" in bench_data()["inputs"], "late": configuration().multiplies_by_dotp}
@@ -120,7 +120,7 @@ async def results_match_golden(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def divisors_have_every_length(dut: Dut) -> None:
-    """Divisors with every number of leading zeros, or ones where they are signed, every power of two, and 0."""
+    """Divisors with every number of leading zeros (signed also leading ones), every power of two, and 0."""
     rng = await start(dut)
     drawn: list[Executions] = []
     for insn, control in controlled_rows():
@@ -145,7 +145,7 @@ async def divisors_have_every_length(dut: Dut) -> None:
 
 
 def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
-    """Return a dividend for which every bit of the divisor matters: a multiple of it, or one less."""
+    """Return a multiple of the divisor, or one less, so that every bit of the divisor affects the quotient."""
     greatest = (WORD_MASK >> signed) // (abs(divisor) or 1)
     return divisor * rng.randint(1, max(1, greatest)) * rng.choice((1, -1) if signed else (1,)) - rng.randrange(2)
 

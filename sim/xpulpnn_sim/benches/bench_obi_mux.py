@@ -1,6 +1,6 @@
 """Bench of OBI multiplexers: the peripheral bus and the external port.
 
-Each manager has its own words at every place, so that it reads what it wrote last, in any order of grants.
+Each manager uses other words at every destination, so that it reads what it wrote last, whatever the order of grants.
 """
 
 from collections import deque
@@ -39,7 +39,7 @@ class _Words:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
     def transfers(self, manager: int, rng: Random, part: int) -> list[ObiTransfer]:
-        """Return transfers of a manager: to each of its words, and to a share of the unmapped addresses."""
+        """Return transfers of a manager: to all of its words, and to a part of the unmapped addresses."""
         eager = rng.getrandbits(1)
         addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
@@ -70,7 +70,7 @@ def _words(managers: int, rng: Random) -> _Words:
 
 
 def _unmapped_addresses(distance: int, rng: Random) -> list[int]:
-    """Return unmapped addresses that differ from a mapped one in ``away`` bits."""
+    """Return unmapped addresses that differ from a mapped address in ``distance`` bits."""
     flips = combinations([1 << bit for bit in range(XLEN)], distance)
     pairs = [(block, sum(bits)) for bits in flips for block in _blocks() if min(bits) >= len(block)]
     addresses = [rng.choice(block[::WORD_BYTES]) ^ flip for block, flip in pairs]
@@ -82,10 +82,10 @@ def _is_unmapped(address: int) -> bool:
 
 
 class MuxChecker(Agent):
-    """Predicts grants, requests at each place and answers, and compares them in every cycle.
+    """Predicts grants, requests at each destination and answers, and compares them in every cycle.
 
-    A request is granted in turn when no other one is pending; from the next cycle on it is passed on as soon as its
-    place is free, until it is granted there.
+    A request is granted, round robin, when no other request is pending; from the next cycle on it is passed on as soon
+    as its destination is free, until the destination grants it.
     """
 
     def __init__(self, dut: Dut, managers: Sequence[str]) -> None:
@@ -138,7 +138,7 @@ class MuxChecker(Agent):
 
 
 class MuxEnv:
-    """The unit with managers, memories and the checker of every cycle."""
+    """The unit with managers, memories and a checker of every cycle."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data = bench_data()
@@ -157,7 +157,7 @@ class MuxEnv:
         self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.checker])
 
     def check(self) -> None:
-        """Compare accesses of every place, and data and errors of every manager."""
+        """Compare the accesses at every destination, and data and errors of every manager."""
         board = Scoreboard()
         all_transfers = [transfer for transfers in self.transfers for transfer in transfers]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
@@ -180,7 +180,7 @@ class MuxEnv:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=range(len(_TIMINGS)))
 async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
-    """Every access arrives once, unchanged, at its place, and its answer at its manager."""
+    """Every access arrives once and unchanged at its destination, and its answer at its manager."""
     rng, board = await start(dut), Scoreboard()
     bus = MuxEnv(dut, timing, rng)
     with bus.running:
@@ -195,7 +195,7 @@ async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def all_sets_of_managers_meet(dut: Dut) -> None:
-    """Each set of managers requests at once at every turn; addresses two bits away from a place are unmapped."""
+    """All sets of managers request at once in all states of the arbiter; then unmapped addresses are accessed."""
     rng = await start(dut)
     bus = MuxEnv(dut, 0, rng)
     number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]

@@ -26,10 +26,10 @@ from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)
-"""From ideal to slow: late answers, late grants, both."""
+"""Timings of the memory from ideal to slow: late answers, late grants, both."""
 
 SILENCE_LIMIT = 120
-"""Cycles without an instruction that count as a hang: several times the slowest answer to two stalled requests."""
+"""Cycles within which an instruction must be offered: several times the slowest answer to two stalled requests."""
 
 _COMPRESSED = [insn for insn in INSNS if insn.size == HALF_BYTES]
 
@@ -44,7 +44,7 @@ class FetchHabits:
 
 
 class RandomCode(WordMemory):
-    """Random code, drawn at its first read; half of the compressed instructions are rows of the table."""
+    """Random code whose words are drawn at their first read; half of the compressed instructions are legal."""
 
     def __init__(self, rng: Random, full_length: float = 0.5, failing: float = 0.0) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class RandomCode(WordMemory):
 
 
 def random_target(rng: Random) -> int:
-    """Return an address in one of three short regions, one at the end of the address space; bit 0 is random."""
+    """Return a target in one of three short regions, one of them at the end of the address space; bit 0 is random."""
     base = rng.choice((0x100, 0x1C00_0080, 0xFFFF_FFE0))
     return (base + rng.randrange(64)) & WORD_MASK
 
@@ -99,7 +99,7 @@ _PORTS = "redirect target take valid pc word error idle instr__req instr__gnt in
 
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Redirect and take at random, beginning with a redirect."""
+    """Redirect the unit and take its instructions at random, beginning with a redirect."""
     lost = True
     for _ in range(_CYCLES):
         redirect = lost or rng.random() < habits.redirect

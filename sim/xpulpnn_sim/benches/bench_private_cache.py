@@ -39,7 +39,7 @@ class ChangingCode:
         self._settled_lines: dict[int, int] = {}
 
     def settle(self, address: int | None = None) -> None:
-        """Accept no word of an older generation any more, of all addresses or of the line at ``address``."""
+        """Accept only words of the current generation from now on, at all addresses or in the line at ``address``."""
         if address is None:
             self._settled = self.generation
         else:
@@ -49,7 +49,7 @@ class ChangingCode:
         return max(self._settled, self._settled_lines.get(address // ICACHE_LINE_BYTES, 0))
 
     def word(self, address: int, generation: int) -> int:
-        """Return the aligned word at ``address`` in a generation: every bit is 0 and 1 somewhere."""
+        """Return the aligned word at ``address`` in a generation; every bit is 0 and 1 in some generation."""
         return (address // WORD_BYTES * _SPREAD ^ generation * _CHANGE) & WORD_MASK
 
     def read(self, address: int, size: int) -> int:
@@ -132,7 +132,7 @@ def asked_lines(
     *,
     prefetch: bool,
 ) -> list[tuple[int, int]]:
-    """Return cycle and address of every line request, up to the answer of the last fetch; ``cache`` counts the fetches.
+    """Return cycle and address of every expected line request; ``cache`` counts hits and misses of the fetches.
 
     One line is outstanding at a time. A fetch that misses requests its line, unless that is outstanding already.
     Otherwise the line after the last fetch is requested, if it was not cached when that fetch was granted, and was not
@@ -245,7 +245,7 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_word_per_cycle(dut: Dut) -> None:
-    """A loop as large as the cache: from its second iteration on a fetch is granted and answered in every cycle."""
+    """In a loop as large as the cache, a word is fetched in every cycle from the second iteration on."""
     rng, board = await _start(dut), Scoreboard()
     size = configuration().icache_private
     first = _first_line(rng)
@@ -272,7 +272,7 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def straight_code_flows(dut: Dut) -> None:
-    """Straight code from the next level: after the first line a word in every cycle."""
+    """Straight code from the next level is fetched with a word in every cycle after the first line."""
     if not configuration().prefetch:
         return
     rng, board = await _start(dut, prefetch=1), Scoreboard()
@@ -315,7 +315,7 @@ async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTim
 
 
 def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
-    """Check that all fetches but the first ``skipped`` are granted one per cycle and answered in the next."""
+    """Check that fetches from number ``skipped`` on are granted one per cycle and answered in the next cycle."""
     flow = fetcher.completed[skipped:]
     board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
     board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")

@@ -44,7 +44,7 @@ class _Operation:
 
     @property
     def addresses(self) -> list[int]:
-        """Return the addresses in the order of the hardware, which alternates between the pixels."""
+        """Return the addresses in the order in which the unit reads them, alternating between the pixels."""
         reads = len(self.searched) // QUANTISED_PIXELS
         return [self.searched[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
 
@@ -87,7 +87,7 @@ class QuantiserDriver:
         self._dut, self._timing, self._rng = dut, timing, rng
 
     async def idle(self, cycles: int) -> None:
-        """Leave EX empty, with arbitrary other inputs."""
+        """Leave the unit without an operation for a cycle, with arbitrary other inputs."""
         for _ in range(cycles):
             drive(self._dut, {"start": 0, "granted": 0, "answered": 1, "threshold": self._rng.getrandbits(HALF_BITS)})
             await FallingEdge(self._dut.clk)
@@ -95,7 +95,7 @@ class QuantiserDriver:
             await RisingEdge(self._dut.clk)
 
     async def execute(self, operation: _Operation, limit: int = _CYCLE_LIMIT) -> tuple[list[int], int | None, int]:
-        """Run an operation for ``limit`` cycles or to its end; return addresses, result if there is one, cycles."""
+        """Run an operation to its end or for ``limit`` cycles; return addresses, result or None, and cycles."""
         dut, rng, timing = self._dut, self._rng, self._timing
         drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")
@@ -129,7 +129,7 @@ class QuantiserDriver:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, SLOW])
 async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
-    """Both widths interleaved, back to back and with gaps, some abandoned; again after a reset."""
+    """Codes of 2 and 4 bits in random order, with and without gaps, some abandoned; again after a reset."""
     rng, board = await start(dut), Scoreboard()
     driver = QuantiserDriver(dut, timing, rng)
     config = configuration()

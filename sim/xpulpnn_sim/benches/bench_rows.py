@@ -24,7 +24,7 @@ def controlled_rows() -> list[ControlledInsn]:
 
 
 def drawn_executions(insns: Iterable[ControlledInsn], rng: Random) -> list[Executions]:
-    """Draw executions of rows, with ``vectors_per_row``, ``corners`` and ``places`` from the launcher's data."""
+    """Draw executions of instructions; the launcher's data has the numbers of random, corner and directed ones."""
     data = bench_data()
     counts = {name: data.get(name, 0) for name in ("corners", "places")}
     return [(insn, control, executions(insn, data["vectors_per_row"], rng, **counts)) for insn, control in insns]
@@ -36,7 +36,7 @@ def vectors_of(drawn: Iterable[Executions], rng: Random, expectation: Expectatio
 
 
 def check_rows(board: Scoreboard, vectors: RowVectors, observed: Mapping[str, Any]) -> None:
-    """Compare row by row, so that a failure names the instruction."""
+    """Compare instruction by instruction, so that a failure names the instruction."""
     for name, checked in vectors.checked.items():
         column = np.array(observed[name], dtype=object)
         board.equal(len(column), len(vectors.row), f"number of values of {name}")
@@ -54,12 +54,12 @@ _EXPECTATIONS: Mapping[str, Expectation] = {
     "first": rows.array_expectation,
     "upper": rows.product_expectation,
 }
-"""What a unit must compute, by a port that it alone has; others compute the value of rd."""
+"""Function for the expected outputs, by a port that only this unit has; other units compute the value of rd."""
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def rows_match_golden(dut: Dut) -> None:
-    """All rows interleaved with corner cases and random operands, so that every result follows one of another row."""
+    """All instructions in random order, so that each result follows one of another instruction."""
     rng, data = await start(dut), bench_data()
     expectation = next((function for port, function in _EXPECTATIONS.items() if hasattr(dut, port)), value_of_rd)
     vectors = vectors_of(drawn_executions(controlled_rows(), rng), rng, expectation)

@@ -24,7 +24,7 @@ _PORTS = [*_READ_PORTS, "addr_a", "addr_b"]
 def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
     """Return random reads and writes on both ports; half of the cycles use few registers, to cause collisions.
 
-    The first write of a register is by port A, by port B, or as the odd one of a pair, in three successive turns.
+    The first write of a register is by port A, by port B, or as the odd one of a pair, in three successive calls.
     """
 
     def address() -> int:
@@ -55,7 +55,7 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
 
 
 def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
-    """Write all registers whose numbers have a bit with this value, by each port, then read all."""
+    """Write all registers whose number has ``value`` in bit ``bit``, by each port, then read all registers."""
     written = [number for number in range(REGISTERS) if number >> bit & 1 == value]
     rows = [{f"addr_{port}": at, f"we_{port}": 1} for port in "ab" for at in rng.sample(written, len(written))]
     rows += [{"addr_a": at, "we_a": 1, "pair": 1} for at in written if pairs and not at & 1 and at + 1 in written]
@@ -67,7 +67,7 @@ def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
 
 
 def _words_read(columns: Columns) -> dict[str, list[int]]:
-    """Return expected reads: registers before the writes of the same cycle; port B wins if both write one register."""
+    """Return the expected words: those before the writes of the cycle; port B wins if both ports write one register."""
     words = [0] * REGISTERS
     reads: dict[str, list[int]] = {name: [] for name in _READS}
     for beat in range(len(columns["we_a"])):
@@ -84,7 +84,7 @@ def _words_read(columns: Columns) -> dict[str, list[int]]:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reads_match_writes(dut: Dut) -> None:
-    """Reads see the newest word, or the one before the writes of the cycle; x0 stays 0; reset clears everything."""
+    """Reads return the last word that was written; x0 stays 0; a reset clears all registers."""
     rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
     pairs = bench_data().get("pairs", False)
     phases = ["after reset", "after a reset in flight", "after another one"]

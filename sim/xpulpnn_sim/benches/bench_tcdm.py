@@ -24,7 +24,7 @@ Words = dict[tuple[int, int], int]  # by bank and row
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Random requests of a master."""
+    """Parameters of the random requests of a master."""
 
     name: str  # name in messages
     asking: float  # probability that a master without a request makes one
@@ -46,7 +46,7 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
 
 
 class Master(ObiManager):
-    """A port of the memory: makes given transfers, or random ones of some traffic."""
+    """A master at a port of the memory: makes given transfers, or random ones."""
 
     def __init__(self, dut: Dut, number: int, rng: Random) -> None:
         super().__init__(dut, f"ports__{number}", outstanding=2, rng=rng)
@@ -71,7 +71,7 @@ class Master(ObiManager):
         return ObiTransfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
 
     def claim(self) -> Request | None:
-        """In half of the cycles without a request, drive the payload of a random one and return it."""
+        """Without a request, drive the signals of a random request in half of the cycles and return that request."""
         if self.request is not None or self.traffic is None or self._rng.random() < 1 / 2:
             return None
         drawn = self._drawn(self.traffic)
@@ -84,7 +84,7 @@ def _masters(dut: Dut, rng: Random) -> list[Master]:
 
 
 class ClaimDriver(Agent):
-    """Drives ``claims``: banks of all requests, and random banks of masters without a request."""
+    """Drives ``claims``: for all requests, and at random for masters without a request."""
 
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
         super().__init__(dut)
@@ -155,7 +155,7 @@ class TcdmChecker(Agent):
 
 
 def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
-    """Return for each master the largest number of grants to others that it may have to wait for."""
+    """Return, for each master, the largest number of grants to other masters that a request may have to wait for."""
     if config.dma_priority == "equal":
         return [masters - 1] * masters
     others = masters - config.cores

@@ -16,7 +16,7 @@ _TRANSFERS = 150
 
 
 class Manager(ObiManager):
-    """A manager that checks data and errors against a separate memory."""
+    """A manager that compares data and errors with a separate copy of the memory."""
 
     def __init__(self, dut: Dut, memory: WordMemory, rng: Random, pause: float) -> None:
         super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)

@@ -18,7 +18,7 @@ _EVERYWHERE = range(0, DEBUG_BYTES, WORD_BYTES)
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
-    """Random reports of harts and writes of the debugger: the flags of each hart are compared."""
+    """Random reports of harts and writes of the debugger: the status of each hart is compared."""
     rng, count = env.rng, env.count
     numbers = 1 << max(count - 1, 1).bit_length()
     for step in range(bench_data()["flags"]):
@@ -50,7 +50,7 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
-    """Registers hold words and their complements; read data stay until the next access; inactive ones read as 0."""
+    """Registers hold words and their complements; read data are stable; an inactive module reads as 0."""
     rng = env.rng
     words = {register: rng.getrandbits(32) for register in DM_REGISTERS}
     order = sorted({*DM_REGISTERS} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
@@ -81,7 +81,7 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
-    """All words of the memory are read with and without orders; writes without a meaning change nothing."""
+    """Harts read all words of the memory with and without orders; meaningless writes change nothing."""
     rng, count = env.rng, env.count
     # one bit away from the words that report something, while no hart has halted
     near = {event ^ 1 << bit: rng.getrandbits(32) for event in NOTIFICATIONS for bit in range(2, 12)}
@@ -158,7 +158,7 @@ async def commands_become_instructions(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
-    """Only the selected hart gets the order; its own reports and resets end the command."""
+    """Only the selected hart gets the order; only that hart's reports and resets end the command."""
     rng, count = env.rng, env.count
     endings = {"exception": Error.EXCEPTION, "late exception": Error.EXCEPTION}
     endings |= dict.fromkeys(("success", "inactive"), Error.NONE)
@@ -217,7 +217,7 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
-    """Each forbidden access during a command sets the sticky busy error; all others are made."""
+    """Each forbidden access during a command sets the sticky busy error; all other accesses are made."""
     rng = env.rng
     for register in DATA_REGISTERS:
         await env.write(register, rng.getrandbits(32))
@@ -262,7 +262,7 @@ async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @directed
 async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
-    """Each register, read or written, starts a command by its own bit of abstractauto, except after an error."""
+    """A bit of abstractauto makes each register start a command when accessed, except after an error."""
     rng = env.rng
     await env.notify(Place.HALTED)
     await env.select(0)

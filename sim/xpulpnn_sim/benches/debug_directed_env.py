@@ -26,7 +26,7 @@ NOTIFICATIONS = [
 
 @dataclass(slots=True)
 class DirectedHart(DebuggedHart):
-    """A hart whose halts and resumes are written by the test."""
+    """A hart whose halts and resumes the test reports."""
 
     resuming: bool = False  # a resume is requested
 
@@ -52,12 +52,12 @@ class DirectedDebugEnv(DebugEnv):
         self.command = 0
 
     async def wait_idle(self, cycles: int = 0) -> None:
-        """Wait a cycle or none, so that tests do not always sample in every second cycle."""
+        """Wait for a cycle or for none, so that tests do not always sample in every second cycle."""
         if self.rng.getrandbits(1):
             await RisingEdge(self.dut.clk)
 
     async def access_memory(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
-        """Make accesses of harts in consecutive cycles, writes if there are ``values``; return the words read."""
+        """Make accesses of harts in consecutive cycles: writes if ``values`` are given; return the words read."""
         dut, rng, words, before = self.dut, self.rng, list[int](), 0
         for address in (*addresses, None):
             word = rng.getrandbits(32) if values is None or address is None else values[address]
@@ -97,7 +97,7 @@ class DirectedDebugEnv(DebugEnv):
             await self.notify(Place.HALTED if hart in harts else Place.RESUMING, hart)
 
     async def write_command(self, command: int, *, at_once: bool = False) -> None:
-        """Write a command to the module but not to the model; with ``at_once`` the next access may follow directly."""
+        """Write a command to the module, not to the model; with ``at_once`` the next access may follow directly."""
         self.command = command
         if at_once:
             words = {"valid": 1, "write": 1, "addr": DmReg.COMMAND, "wdata": command}
@@ -107,7 +107,7 @@ class DirectedDebugEnv(DebugEnv):
             await self.access(DmReg.COMMAND, command)
 
     async def expect_refusal(self, error: int, where: str) -> None:
-        """Write a command that sets an error, and clear the error."""
+        """Write an illegal command, expect its error, and clear the error."""
         await self.write_command(TRANSFER_WRITE | 0x100A)
         await self.expect(error, where)
         await self.clear()
@@ -116,12 +116,12 @@ class DirectedDebugEnv(DebugEnv):
         await self.access(DmReg.ABSTRACTCS, CLEAR)
 
     async def finish(self, hart: int) -> None:
-        """Complete the transfer of a command, and halt again."""
+        """Report the transfer of a command as done, and the hart as halted again."""
         await self.notify(Place.GOING)
         await self.notify(Place.HALTED, hart)
 
     async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
-        """Check the state of commands, and the flags of all harts."""
+        """Check the busy bit and error of commands, and the orders to all harts."""
         observed = await self.access(DmReg.ABSTRACTCS)
         self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
         orders = await self.access_memory(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))

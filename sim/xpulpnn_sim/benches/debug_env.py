@@ -51,7 +51,7 @@ class ExpectedBus:
 
 
 class DebugEnv:
-    """A debug module with its debugger, harts and system bus, and its model."""
+    """A debug module with debugger, harts and system bus, and a model of the module."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
@@ -70,7 +70,7 @@ class DebugEnv:
         return run_program(state, words)
 
     async def access(self, register: int, value: int | None = None) -> int:
-        """Make an access of the debugger; return the read data."""
+        """Access a register of the debug module as debugger; return the read data."""
         dut = self.dut
         drive(dut, {"dmi__valid": 1, "dmi__write": int(value is not None), "dmi__addr": register})
         dut.dmi__wdata.value = self.rng.getrandbits(32) if value is None else value
@@ -82,7 +82,7 @@ class DebugEnv:
         return rdata
 
     async def wait_idle(self, cycles: int = 0) -> None:
-        """Wait some cycles, or until all harts are idle."""
+        """Wait for ``cycles`` cycles or, if 0, until all harts are idle."""
         if cycles:
             await ClockCycles(self.dut.clk, cycles)
         else:
@@ -100,7 +100,7 @@ class DebugEnv:
         raise AssertionError(f"the bus is not calm within {_BUS_PATIENCE} cycles")
 
     async def write(self, register: int, value: int, *, waits: bool = True) -> None:
-        """Write a register of module and model, and wait until the write has had its effect."""
+        """Write a register of module and model, and wait until the effect of the write is complete."""
         await self.access(register, value)
         self.model.write(register, value)
         if register in (DmReg.SBADDRESS0, DmReg.SBDATA0):
@@ -111,11 +111,11 @@ class DebugEnv:
             await self.wait_idle(IDLE_CYCLES)
 
     def _may_begin(self, register: int) -> bool:
-        """Return whether an access to a register may give an order to a hart."""
+        """Return whether an access to a register may lead to an order to a hart."""
         return register not in DATA_REGISTERS or self.model.read(DmReg.ABSTRACTAUTO) > 0
 
     async def compare(self, *registers: int, where: str = "") -> None:
-        """Compare registers of module and model."""
+        """Compare registers of the module with those of the model."""
         for register in registers:
             observed = await self.access(register)
             self.board.equal(hex(observed), hex(self.model.read(register)), f"{where}: register {register:#x}")
@@ -148,7 +148,7 @@ async def begin(dut: Dut) -> DebugEnv:
 
 
 def with_harts(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Decorate a test with running harts and system bus."""
+    """Decorate a test so that harts and system bus run in the background."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:

@@ -84,7 +84,7 @@ def execute(state: HartState, word: int) -> tuple[str, int, int] | None:
 
 
 def run_program(state: HartState, words: Sequence[int]) -> bool:
-    """Execute a program buffer without accesses; return whether it ends with ebreak and no exception."""
+    """Execute a program buffer that accesses no memory; return whether it ends with ebreak, without an exception."""
     state.pc = 0
     while (place := state.pc // WORD_BYTES) < len(words) and words[place] != EBREAK:
         try:
@@ -95,7 +95,7 @@ def run_program(state: HartState, words: Sequence[int]) -> bool:
 
 
 class DebuggedHarts:
-    """Harts that halt on request, execute the module's memory, and resume; a reset lets them run.
+    """Harts that halt on request, execute the code in the module's memory, and resume; a reset makes them run.
 
     The harts share the port of the memory, instruction by instruction, in random order.
     """
@@ -161,7 +161,7 @@ class DebuggedHarts:
                     self._polls[hart] += done.data == 0 and address >= DEBUG_BASE + Place.FLAGS
 
     async def _access(self, transfer: ObiTransfer) -> ObiTransfer:
-        """Access the memory of the module; an address outside of it is an error of the module."""
+        """Access the module's memory for a hart; the module must use no address outside of it."""
         words = range(DEBUG_BASE, DEBUG_BASE + DEBUG_BYTES, WORD_BYTES)
         assert transfer.address in words, f"a hart is led to {transfer.address:#x}"
         done = await self._memory.run([transfer])

@@ -23,7 +23,7 @@ class CommandManager(ObiManager):
     answer: ObiTransfer | None = None  # transfer that is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
-        """Return noise with the address of a register, so that it would be an access."""
+        """Return random values with the address of a register, which the unit must ignore as there is no request."""
         return super()._noise() | {"addr": self._rng.choice([*Dma])}
 
     def _on_answer(self, transfer: ObiTransfer) -> None:
@@ -102,7 +102,7 @@ class DmaEnv(AgentGroup):
         await self.managers[port].write(self.addresses[port] + Dma.COMMAND, *words)
 
     async def status(self, port: int = 0) -> tuple[int, int]:
-        """Return the identifiers in use, and the allocated ones."""
+        """Return the identifiers in use and the allocated identifiers, as bit masks."""
         status = await self.managers[port].read(self.addresses[port] + Dma.STATUS)
         return status % (1 << STATUS_IDS), status >> STATUS_IDS
 
@@ -116,7 +116,7 @@ class DmaEnv(AgentGroup):
         await self.managers[port].write(self.addresses[port] + Dma.STATUS, bits)
 
     async def nothing_near(self, board: Scoreboard, port: int) -> None:
-        """Check that accesses one bit away from the registers fail."""
+        """Check that accesses one address bit away from the command registers fail."""
         for offset in near_offsets(Dma):
             for write in (0, 1):
                 access = ObiTransfer(self.addresses[port] + offset, write, value=WORD_MASK)

@@ -23,7 +23,7 @@ WRITE_BLOCK_BYTES = 64  # aligned block; no read comes between the writes of a r
 _PAGE_BYTES, _PRIME = 1 << 16, 1021
 Bytes = npt.NDArray[np.uint8]
 Expected = deque[tuple[int, int, int | None]]
-"""Addresses, enables and, outside, what is left of the run."""
+"""Expected accesses of a port: address, byte enables and, on the external port, remaining transfers of the run."""
 
 _ENABLED = [
     sum(0xFF << BYTE_BITS * byte for byte in range(WINDOW_BYTES) if enables >> byte & 1)
@@ -32,7 +32,7 @@ _ENABLED = [
 
 
 def _place(address: Any, size: int) -> Any:
-    """Return the index of a byte in a memory, or of several; every bit of the address changes the index."""
+    """Return the index in a memory of the byte at an address, or of several bytes; it depends on every address bit."""
     # no power of two is a multiple of the prime
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 
@@ -50,7 +50,7 @@ ALIASES = [
 
 
 def apart(sources: Addresses, targets: Addresses) -> bool:
-    """Return whether sources and targets each lie in one memory, and do not overlap."""
+    """Return whether sources and targets lie in one memory each, and do not overlap."""
     memories, places = [], []
     for side in (sources, targets):
         inside = in_tcdm(side)
@@ -78,7 +78,7 @@ class Memories:
 
 
 class MemoryPort(ObiSubordinate):
-    """Memory port of the engine; every access must be the next expected one."""
+    """Memory at a port of the engine; the port must make the expected accesses in order."""
 
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
@@ -124,7 +124,7 @@ def memory_ports(dut: Dut, memories: Memories, rng: Random, tcdm: ObiTiming, ext
 
 
 def expect(ports: Sequence[MemoryPort], words: Sequence[int]) -> list[set[int]]:
-    """Add the accesses of a command to the expected ones; return the ports that each access writes to."""
+    """Add the accesses of a command to those that the ports expect; return the ports that each write uses."""
     outside = len(ports) - 1
     writing: list[set[int]] = []
     for write, side in enumerate(accesses(words)):

@@ -27,7 +27,7 @@ def end_flags(number: int) -> int:
 
 
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, base: int = L2_BASE) -> Words:
-    """Return a one-dimensional command from the lower to the upper half of a memory, with two offsets."""
+    """Return a one-dimensional command from the lower to the upper half of a memory, at two offsets."""
     bases = {IN: (base, TCDM_TARGETS), OUT: (base + L2_TARGETS, TCDM_BASE), WITHIN: (TCDM_BASE, TCDM_TARGETS)}
     outside, inside = bases[direction]
     command = length | flags | (DmaCommand.FROM_EXTERNAL if direction != OUT else 0)
@@ -35,20 +35,20 @@ def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, b
 
 
 def windows(direction: str, count: int, number: int, rng: Random) -> Words:
-    """Return a command of ``count`` windows at a random place."""
+    """Return a command that copies ``count`` aligned windows at a random address."""
     ext, tcdm = (rng.randrange(0, 64, 8) + 512 * number for _ in range(2))
     flags = DmaCommand.INCREMENT | end_flags(rng.randrange(8))
     return transfer(direction, WINDOW_BYTES * count, ext, tcdm, flags, rng.choice(ALIASES))
 
 
 def two_lines(direction: str, length: int, size: int, offsets: Sequence[int], rng: Random) -> Words:
-    """Return a command with equal lines on both sides, with gaps between them."""
+    """Return a command that copies two lines, with gaps between lines in source and target."""
     flags = ALL_LINES | end_flags(rng.randrange(8))
     return [*transfer(direction, length, offsets[0], offsets[1], flags), size, 2 * size + 9, size, 2 * size + 3]
 
 
 def plain_transfers(rng: Random) -> Iterator[Words]:
-    """Yield all alignments of both sides, with consecutive lengths up to 300."""
+    """Yield commands with all alignments of source and target, with consecutive lengths up to 300."""
     length = rng.randrange(_MOST_BYTES)
     for direction in DIRECTIONS:
         for ext in range(8):
@@ -60,7 +60,7 @@ def plain_transfers(rng: Random) -> Iterator[Words]:
 
 
 def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
-    """Yield commands with lines of any length and stride on either side or both, also without address increment."""
+    """Yield commands with lines of any length and stride in source, target or both, also without address increment."""
     for _ in range(count):
         direction = rng.choice(DIRECTIONS)
         length = rng.choice((rng.randrange(0, 40), rng.randrange(40, _MOST_BYTES)))
@@ -82,7 +82,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
 
 
 def transfers_anywhere(rng: Random) -> Iterator[Words]:
-    """Yield commands of three lines in every direction; the values of each word tell any two of its bits apart."""
+    """Yield commands of three lines in every direction, with addresses and strides that distinguish any two bits."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)

@@ -31,7 +31,7 @@ class CycleInputs:
 
 
 class EventUnitEnv:
-    """The event unit and its model: drives them cycle by cycle and compares every output."""
+    """Drives the event unit and its model cycle by cycle and compares every output."""
 
     def __init__(self, dut: Dut) -> None:
         config: ClusterConfig = configuration()
@@ -120,7 +120,7 @@ def waiting_offsets(config: ClusterConfig) -> list[int]:
 
 
 async def answers_after(env: EventUnitEnv, accesses: dict[int, Access]) -> dict[int | None, tuple[int, int | None]]:
-    """Make accesses in one cycle; return cycle and data of each response within the next cycles."""
+    """Make accesses in one cycle; return cycle and data of each response in the following cycles."""
     await env.step(CycleInputs(accesses))
     answers: dict[int | None, tuple[int, int | None]] = {}
     for cycle in range(1, _LONGEST):

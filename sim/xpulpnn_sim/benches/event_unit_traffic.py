@@ -31,7 +31,7 @@ HABITS: dict[str, dict[str, int]] = {
     "mutex": {"mutex": 8, "registers": 1, "near": 2},
     "dispatch": {"dispatch": 8, "registers": 1, "near": 2},
 }
-"""Frequency of accesses to each register."""
+"""Relative frequency of accesses to each register."""
 
 
 def store(offset: int, data: int) -> Access:
@@ -45,11 +45,11 @@ class RandomTraffic:
         self._weights = list(HABITS[habit].values())
         self._rate = rng.choice((0.1, 0.4, 0.9))
         self._held: dict[int, Access] = {}
-        """Requests that must stay until they are granted."""
+        """Requests not yet granted, which must stay unchanged until then."""
         self._halting, self._debugging = 0, 0
 
     def cycle_inputs(self, env: EventUnitEnv) -> CycleInputs:
-        """Return the inputs of a cycle: accesses of cores that may make one, pulses, fetches."""
+        """Return the inputs of a cycle: accesses of cores without a pending access, event pulses, fetches."""
         rng = self._rng
         free = env.free()
         rates = {core: self._rate if core in free else _IMPATIENCE for core in range(self._config.cores)}
@@ -80,7 +80,7 @@ class RandomTraffic:
                 self._halting |= bit
 
     async def wake(self, env: EventUnitEnv) -> None:
-        """Raise an event for every core that waits, by the shared view."""
+        """Raise an event for every waiting core through the shared view."""
         cores = self._config.cores
         masks = [store(isa.SHARED_CORE_BYTES * core + EventRegister.MASK, WORD_MASK) for core in range(cores)]
         for access in (*masks, store(isa.SHARED_SW_TRIGGERS, 0)):

@@ -1,4 +1,4 @@
-"""Hardware loops of a sequential machine, and random executions with many loop ends."""
+"""Model of hardware loops in a machine that executes one instruction after the other, and random executions."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,7 +17,7 @@ LOOP_SETUPS = {
     "SETUP": (START, END, COUNT),
     "SETUPI": (START, END, COUNT),
 }
-"""Registers set by each set-up operation."""
+"""Loop registers that each set-up operation writes."""
 
 SPAN_BYTES = 96  # executions jump back when they are this far from their base
 _RECENT = 6
@@ -25,7 +25,7 @@ _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
 
 
 class LoopEffect(Enum):
-    """Effect of an instruction on loops."""
+    """Effect of an instruction on hardware loops."""
 
     PLAIN = "neither"
     SETUP = "sets loop registers when it leaves ID"
@@ -38,8 +38,6 @@ class LoopEffect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LoopAction:
-    """An instruction: effect, set-up operation, loop, target or values of the three registers, outcome of a branch."""
-
     effect: LoopEffect
     op: str = ""
     loop: int = 0
@@ -65,7 +63,7 @@ class LoopStep:
 
 @dataclass(slots=True)
 class LoopMachine:
-    """The loop registers of a sequential machine."""
+    """Hardware-loop registers of a machine that executes one instruction after the other."""
 
     registers: list[int] = field(default_factory=lambda: [0] * HARDWARE_LOOPS * REGISTERS_PER_LOOP)
 
@@ -74,7 +72,7 @@ class LoopMachine:
         self.registers[REGISTERS_PER_LOOP * loop + register] = value if register == COUNT else value & ~1
 
     def ending(self, pc: int) -> int | None:
-        """Return the loop that jumps back after the instruction at ``pc``."""
+        """Return the loop that jumps back to its start after the instruction at ``pc``, if there is one."""
         for loop in range(HARDWARE_LOOPS):
             _, end, count = self.registers[REGISTERS_PER_LOOP * loop :][:REGISTERS_PER_LOOP]
             if end == pc and count > 1:
@@ -99,7 +97,7 @@ class LoopMachine:
 
 
 class RandomExecution:
-    """Draws instructions one by one. An address has a fixed size, all else is new in every execution."""
+    """Draws instructions one by one; sizes of instructions depend on the address, all else on chance."""
 
     _WEIGHTS = (10, 5, 2, 3, 4, 1, 1)  # frequency of each effect
 
@@ -117,14 +115,14 @@ class RandomExecution:
         return pc
 
     def _body(self, pc: int) -> tuple[int, int]:
-        """Return start and end of a short loop nearby, mostly one to three instructions just ahead."""
+        """Return start and end of a short loop close to ``pc``, mostly of one to three instructions."""
         if self.rng.random() < 0.3:
             return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._ahead(pc, 4)])
         start = self._ahead(pc, 2)
         return start, self._ahead(start, 2)
 
     def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
-        """Draw an action; at the end of a loop one that is decided late is likely."""
+        """Draw the action of an instruction; at a loop end often one that is decided late in the pipeline."""
         rng = self.rng
         effect = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
         if at_end and rng.random() < 0.5:

@@ -20,7 +20,7 @@ HIGH_WORD_OPS = ("mulh", "mulhsu", "mulhu")
 DIVISION_OPS = {"div": True, "divu": False, "rem": True, "remu": False}  # signedness by operation
 DRAINING_OPS = ("fence.i", "wfi")  # instructions that enter EX when all older instructions are complete
 ACTING_OPS = (*DRAINING_OPS, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.setup")
-"""They act when they leave ID, as does what raises an exception there."""
+"""Instructions that have their effect when they leave ID."""
 
 
 def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
@@ -34,7 +34,7 @@ def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
 
 
 def execution_cycles(item: Retired, config: CoreConfig) -> int:
-    """Return the cycles that the instruction occupies EX, or ID if it raises an exception."""
+    """Return the cycles that the instruction spends in EX, or in ID if it raises an exception."""
     if item.fetched is None or item.cause is not None:
         return 1
     access = item.fetched.access
@@ -50,7 +50,7 @@ def _writes_late(insn: Insn, config: CoreConfig) -> bool:
 
 
 def _moves_base_late(insn: Insn) -> bool:
-    """Return whether WB writes the base: of a Mac&Load with its sum in EX; the sums of two products occupy WB."""
+    """Return whether WB writes the incremented base, as it does for Mac&Load of one product."""
     return insn.is_mac_load and not insn.is_pair
 
 
@@ -67,7 +67,7 @@ class PipelineTiming:
         self._accessed = 0
 
     def accept_cycles(self, stream: Sequence[Retired]) -> list[int]:
-        """Return the cycles of all instructions, the first in cycle 0."""
+        """Return the cycle in which each instruction is accepted; the first one is accepted in cycle 0."""
         cycles: list[int] = []
         free = 0
         for item in stream:
@@ -116,7 +116,7 @@ class PipelineTiming:
             self._stored[register] = forwarded + 1
 
     def _results(self, fetched: Fetched, leaves: int) -> None:
-        """Record when the results can be read: those of EX in its last cycle, those of WB one cycle later."""
+        """Record when the results of an instruction can be read: from EX in its last cycle, from WB a cycle later."""
         insn, late = fetched.insn, leaves + 1
         self._write(fetched.base, late if _moves_base_late(insn) else leaves)
         self._write(fetched.destination, late if _writes_late(insn, self._config) else leaves)

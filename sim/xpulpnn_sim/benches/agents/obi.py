@@ -24,11 +24,11 @@ ENABLED = [
     sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
     for enables in range(ALL_BYTES + 1)
 ]
-"""The bits of a word by the enables of its bytes."""
+"""Mask of the bits of a word, by the byte enables."""
 
 
 class WordMemory(dict[int, int]):
-    """Words by aligned byte address; a word never written holds a value that depends on its address."""
+    """Words by aligned byte address; the initial value of a word depends on its address."""
 
     def __init__(self, failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
@@ -39,7 +39,6 @@ class WordMemory(dict[int, int]):
         return any(first <= address < first + size for first, size in self._failing)
 
     def __missing__(self, address: int) -> int:
-        """Return the initial value of a word, which depends on its address."""
         return (address * _SPREAD + _SPREAD) & WORD_MASK
 
     def load(self, address: int) -> int:
@@ -77,7 +76,7 @@ SLOW = ObiTiming(0.5, 1, 4)
 
 
 class ObiRequest(NamedTuple):
-    """Request phase of an access: aligned byte address, write flag, byte enables, data to be written."""
+    """Request of an access: aligned byte address, write flag, byte enables, data to be written."""
 
     address: int
     write: int = 0
@@ -86,10 +85,10 @@ class ObiRequest(NamedTuple):
 
 
 class ObiSubordinate(Agent):
-    """Subordinate of a port, the only writer of grant and response; rejects requests that break the protocol.
+    """OBI subordinate, the only writer of grant and response; rejects requests that break the protocol.
 
-    The address is in units of ``1 << shift`` bytes; with ``noisy`` data and error change in every cycle without an
-    answer. At the end outstanding accesses are dropped: the unit must then be reset.
+    The address is in units of ``1 << shift`` bytes; if ``noisy``, data and error change in every cycle without an
+    answer. When the agent stops, outstanding accesses are dropped: the unit must then be reset.
     """
 
     def __init__(
@@ -125,10 +124,10 @@ class ObiSubordinate(Agent):
 
     @abstractmethod
     def _serve(self, request: ObiRequest) -> tuple[int, int]:
-        """Return the data of the response to a granted request, and its error bits."""
+        """Perform a granted access; return the data and error bits of its response."""
 
     def drive(self) -> None:
-        """Grant at random, and answer when it is time; otherwise data and error are noise."""
+        """Grant at random, and send a response when it is due; without a response data and error are noise."""
         rng, timing = self._rng, self.timing
         self._grants = int(timing.grant >= 1 or rng.random() < timing.grant)
         answers = bool(self._answers) and self._answers[0][0] <= self.cycle
@@ -143,7 +142,7 @@ class ObiSubordinate(Agent):
         self._draws_noise = answers or self._noisy
 
     def sample(self) -> None:
-        """Check and record a request."""
+        """Check and record the request of this cycle."""
         req, *fields = self._request
         self.cycles_unanswered += bool(self._answers)
         if sample(req):
@@ -184,13 +183,13 @@ class ObiMemory(ObiSubordinate):
         outstanding: int = 1,
         core_sleep: Dut = None,
     ) -> None:
-        """``core_sleep``: output of a core that must have no outstanding access while it is high."""
+        """``core_sleep`` is the output of a core that has no outstanding access while it is high."""
         limit = max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
         super().__init__(dut, port, timing, rng, outstanding=limit, noisy=True)
         self._memory, self._core_sleep = memory, core_sleep
 
     def sample(self) -> None:
-        """Check and record a request; a sleeping core must make none."""
+        """Check and record the request of this cycle; a sleeping core must make none."""
         if self._core_sleep is not None and sample(self._core_sleep):
             under_way = self.unanswered + self._driver.values["rvalid"] + sample(self._request[0])
             assert not under_way, f"{under_way} accesses under way in a sleeping core"
@@ -236,7 +235,7 @@ class ObiTransfer:
 
 
 def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) -> int:
-    """Return the data that a transfer must read, in grant order: 0 if ``absent``; don't-care bytes as read."""
+    """Return the data that a transfer must read, 0 if ``absent``; call it for transfers in the order of grants."""
     if memory.fails(transfer.address):
         return transfer.data
     if transfer.write:
@@ -250,10 +249,10 @@ ANY_NUMBER = _PATIENCE  # for outstanding transfers: the unit itself must limit 
 
 
 class ObiManager(Agent):
-    """Makes transfers in order: the only writer of the request.
+    """Makes transfers in order: the only writer of the request signals of a port.
 
-    With at most one ``outstanding`` transfer the next one begins in the cycle of its answer at the earliest, with more
-    after an answer. ``pause`` is the probability of a cycle without a new request.
+    If at most one transfer may be ``outstanding``, the next transfer may begin in the cycle of an answer, else in the
+    cycle after it. ``pause`` is the probability of a cycle without a new request.
     """
 
     def __init__(
@@ -273,7 +272,7 @@ class ObiManager(Agent):
         self._widths = {name: len(getattr(dut, f"{port}__{name}")) for name in self._fields(ObiTransfer(0))}
 
     async def run(self, transfers: Iterable[ObiTransfer]) -> ObiTransfer:
-        """Queue transfers; return the last one in the middle of the cycle of its answer."""
+        """Queue transfers; return the last one of them in the middle of the cycle in which it is answered."""
         self._queue += transfers
         last = self._queue[-1]
         await last.ended.wait()
@@ -287,7 +286,7 @@ class ObiManager(Agent):
         return transfer.data
 
     async def write(self, address: int, *values: int) -> None:
-        """Write words to one address, one after the other; all must succeed."""
+        """Write words to one address, one after the other; all transfers must succeed."""
         transfers = [ObiTransfer(address, 1, value=value) for value in values]
         await self.run(transfers)
         assert not any(transfer.failed for transfer in transfers), f"error at {address:#x}"
@@ -305,7 +304,7 @@ class ObiManager(Agent):
         return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
 
     def _noise(self) -> dict[str, int]:
-        """Return random values of the request ports, driven after a request."""
+        """Return random values for the request signals, driven while nothing is requested after a request."""
         return {name: self._rng.getrandbits(width) for name, width in self._widths.items()}
 
     def _on_grant(self, transfer: ObiTransfer) -> None:
@@ -315,14 +314,14 @@ class ObiManager(Agent):
         """Called when a transfer has been answered."""
 
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
-        """Called in every cycle, before the answer is processed; ``answered`` is the transfer that is answered."""
+        """Called in every cycle before an answer is processed; ``answered`` is the transfer that is answered."""
 
     def drive(self) -> None:
         """Request the next transfer when it may begin, until it is granted."""
         self._drive(begins=len(self._granted) < self._limit)
 
     def respond(self) -> None:
-        """Request the next transfer in the cycle of the answer that it waits for."""
+        """Request the next transfer in the cycle of an answer, if the transfer waits for that answer."""
         self._drive(begins=len(self._granted) == self._limit and sample(self._outputs["rvalid"]) > 0)
 
     def _drive(self, *, begins: bool) -> None:
@@ -337,7 +336,7 @@ class ObiManager(Agent):
         self._driver.drive(req=0)
 
     def sample(self) -> None:
-        """Process grant and response."""
+        """Process grant and response of this cycle."""
         self._waited = 0 if self.request is None and not self._granted else self._waited + 1
         assert self._waited < _PATIENCE, f"{self._port}: {self.request or self._granted[0]} waits too long"
         answered = None

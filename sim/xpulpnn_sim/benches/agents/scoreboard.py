@@ -1,4 +1,4 @@
-"""The scoreboard of every bench, and vectors: columns of values that are driven and observed cycle by cycle."""
+"""The scoreboard of every bench, and vectors: values that are driven and observed, with a row for each cycle."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _SHOWN_MISMATCHES = 8
 
 
 class Scoreboard:
-    """Compares observed with expected values; a mismatch is reported with its stimulus, the unit and the seed."""
+    """Compares observed with expected values; reports a mismatch with its stimulus, the unit and the seed."""
 
     def __init__(self) -> None:
         self.unit: str = bench_data()["unit"]
@@ -24,7 +24,7 @@ class Scoreboard:
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:
-        """Raise ``AssertionError`` if one of the ports is not 0 in the next cycles."""
+        """Raise ``AssertionError`` if one of the ports is not 0 in one of the next cycles."""
         handles = {name: getattr(dut, name) for name in ports}
         for _ in range(cycles):
             await half_cycle(dut, rising=False)
@@ -53,7 +53,7 @@ class Scoreboard:
 
 
 def _exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return a column of integers: 64 bits, or Python integers if a port is wider."""
+    """Return a column of integers of 64 bits or, if the port is wider, of Python integers."""
     column = np.asarray(values)
     if column.dtype in (np.uint64, np.object_):
         return np.array([int(value) for value in column], dtype=np.object_)
@@ -61,7 +61,7 @@ def _exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-    """Drive the rows of ``stimulus``, one per cycle from the current one on; return ``outputs`` of the same cycles."""
+    """Drive the rows of ``stimulus``, one per cycle; return the values of ``outputs`` in the same cycles."""
     inputs = [getattr(dut, name) for name in stimulus]
     observed: dict[str, list[int]] = {name: [] for name in outputs}
     sampled = [(getattr(dut, name), values) for name, values in observed.items()]

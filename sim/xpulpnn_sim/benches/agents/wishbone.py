@@ -12,7 +12,7 @@ _FIELDS = ("adr", "we", "sel", "cti", "bte")
 
 
 class WishboneTiming(NamedTuple):
-    """Probabilities that a transfer ends in a cycle, and that a failing one ends by ``err`` alone, without ``ack``."""
+    """Probabilities that a transfer ends in a cycle, and that a failed one ends with ``err`` but without ``ack``."""
 
     ends: float
     error_only: float
@@ -45,7 +45,7 @@ class WishboneSubordinate(Agent):
         self._driver.drive(ack=0, err=0, dat_r=self._rng.getrandbits(32))
 
     def respond(self) -> None:
-        """End the transfer at random; without a transfer drive random ends."""
+        """End the transfer at random; without a transfer the signals that end one are random."""
         requested = sample(self._seen["stb"]) > 0
         self._ends = requested and self._rng.random() < self._timing.ends
         if not requested:

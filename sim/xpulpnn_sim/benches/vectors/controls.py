@@ -1,4 +1,4 @@
-"""Control words of the units for rows of the instruction table."""
+"""Control words of the units for the instructions of the table."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,12 +20,12 @@ from xpulpnn.isa.table import enabled, find
 
 ControlledRow = tuple[str, str, dict[str, int]]  # mnemonic, operands and values of the control ports
 RowControl = Callable[[Insn], Mapping[str, Any] | None]
-"""Fields of a unit's control word for an instruction, None for one that it does not execute."""
+"""Returns the fields of a unit's control word for an instruction, None if the unit does not execute it."""
 RowsOf = Callable[[CoreConfig], list[ControlledRow]]  # rows of the instruction table that a unit executes
 
 
 def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
-    """Return a control word by its port, from field values with dotted names."""
+    """Return the value of a control word, by the name of its port, from field values with dotted names."""
     nested: dict[str, Any] = {}
     for name, value in fields.items():
         *parents, leaf = name.split(".")
@@ -41,7 +41,7 @@ def instructions(config: CoreConfig) -> list[Insn]:
 
 
 def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> RowsOf:
-    """Return a function that lists the 32-bit rows that a unit executes, with their control words."""
+    """Return a function that lists the 32-bit instructions that a unit executes, with their control words."""
 
     def rows(config: CoreConfig) -> list[ControlledRow]:
         executed = [(insn, fields) for insn in instructions(config) if (fields := control(insn)) is not None]
@@ -51,7 +51,7 @@ def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "
 
 
 def control_part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
-    """Return the fields of one part of the decoder's control word, for the rows that ``applies`` selects."""
+    """Return a function for the fields of one part of the decoder's control word; ``applies`` selects instructions."""
 
     def control(insn: Insn) -> Mapping[str, Any] | None:
         if not applies(insn):
@@ -70,7 +70,7 @@ def mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the 32-bit rows of a configuration with all their control words."""
+    """Return the 32-bit instructions of a configuration with all their control words."""
     shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
     shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
     shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
@@ -89,7 +89,7 @@ def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def product_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the rows of arrays that make dot products and products of words."""
+    """Return the instructions for a unit that computes both dot products and products of words."""
     products = [
         (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
         for name, operands, _ in controlled_rows(DotpCtrl, dotp_control)(config)
@@ -99,7 +99,7 @@ def product_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def widener_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the rows with two products, whose weights the widener extends or passes."""
+    """Return the Mac&Load instructions of two products, with the control word of the weight widener."""
     rows: list[ControlledRow] = []
     for insn in filter(lambda insn: insn.is_pair, instructions(config)):
         assert insn.fmt is not None
@@ -121,7 +121,7 @@ def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the rows of the EX stage except CSR instructions, whose result does not depend on the operands."""
+    """Return the instructions of the EX stage except CSR accesses, whose result does not depend on the operands."""
     part = control_part(
         "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith("csr")
     )

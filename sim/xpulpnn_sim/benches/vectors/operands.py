@@ -1,4 +1,4 @@
-"""Operands of executions of rows of the instruction table: corner cases, random ones, and directed ones."""
+"""Operands of instructions for benches: corner cases, random operands, and directed operands."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ _DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_O
 
 
 def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
-    """Return a sum whose shifted value is often next to a bound; the dropped bits are all zeros, all ones or random."""
+    """Return sums whose shifted values are often next to a bound, with low bits all zeros, all ones or random."""
     assert insn.fmt is not None
     if rng.random() >= 0.7:
         return rng.getrandbits(XLEN)
@@ -45,7 +45,7 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
 
 
 def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
-    """Return shifts with zero points, factors and sums whose results are often next to a bound or rounding boundary."""
+    """Return shifts, zero points, factors and sums whose results are often next to a bound or a rounding boundary."""
     assert insn.fmt is not None
     rows: list[tuple[int, int, int]] = []
     least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
@@ -81,7 +81,7 @@ def _carrying_factors(rng: Random) -> tuple[int, int]:
 
 
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
-    """Return ``count`` executions of a row: corner cases of its element format, then random operands and fields."""
+    """Return ``count`` operands of an instruction: corner cases of its element format, then random values."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
     if insn.multiplies_high:
         # the first half are corner cases
@@ -114,7 +114,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
 
 
 def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int) -> Sources:
-    """Return executions by :func:`sources`, ``corners`` pairs of corner cases, and ``places`` with a deciding bit."""
+    """Return the operands of :func:`sources`, ``corners`` pairs of corner cases, and ``places`` decided by one bit."""
     parts = [sources(insn, count, rng)]
     if corners and not insn.requantises:
         left, right = (column[:corners] for column in paired_corners(element_width(insn), rng))
@@ -129,7 +129,7 @@ def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int
 
 
 def _decided_at(insn: Insn, places: Sequence[int], rng: Random) -> Sources:
-    """Return executions in which one bit decides: the end of a run, the last bit of a field, the lowest bit kept."""
+    """Return operands whose result depends on the bit at each of ``places``: a count, a bit field or a rounded sum."""
     drawn = sources(insn, len(places), rng)
     words, at = random_words(rng, len(places)), np.array(places, np.uint32)
     first = np.array([rng.randrange(place + 1) for place in places], np.uint32)
@@ -162,6 +162,6 @@ def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
 
 
 def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:
-    """Return addends that bring the sum next to one with only zeros to drop, so that carries from there matter."""
+    """Return addends with which the sum is next to a multiple of the dropped power of two, so that carries matter."""
     bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(drawn.rd)))
     return _multiples(immediate("is3", drawn.word), (-1, 0, 1), rng) - bare

@@ -36,7 +36,7 @@ def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, w
 
 
 def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dict[str, list[int]]:
-    """Return the words read per cycle: parameters and second activations before the write, others after it."""
+    """Return the words read per cycle; parameters and second activations are read before the write, others after."""
     words = [0] * NNRF_WORDS
     first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
     parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
@@ -57,7 +57,7 @@ def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dic
 
 
 def ex_stage_accesses(entries: int, beats: int, rng: Random, *, pairs: bool) -> tuple[Columns, dict[str, list[int]]]:
-    """Return accesses by the ports of the EX stage, which writes from WB and reads in ID: inputs and words read."""
+    """Return inputs of the EX stage that write the NN-RF from WB and read it in ID, and the words read."""
     columns = nn_accesses(entries, beats, rng, pairs=pairs)
     words = nn_words_read(entries, columns, pairs=pairs)
     reads = [name for name in ("act", "wgt") if name in words]
@@ -67,7 +67,7 @@ def ex_stage_accesses(entries: int, beats: int, rng: Random, *, pairs: bool) -> 
 
 
 class NnEntries:
-    """Entries that operations of the EX stage read: the second activations of both pairs, and the parameters."""
+    """NN-RF entries that operations of the EX stage read: the second activations of both pairs, and the parameters."""
 
     def __init__(self, ports: Container[str], rng: Random) -> None:
         self._activations, self._parameters = random_words(rng, 2), random_words(rng, 2)
@@ -75,7 +75,7 @@ class NnEntries:
         self._pairs, self._requantises = "pair" in ports, "requantise" in ports and self._in_stage
 
     def writes(self) -> list[dict[str, int]]:
-        """Return the inputs of the cycles that write the entries of the unit."""
+        """Return the inputs of the cycles in which the unit's NN-RF is filled with these entries."""
         words: list[tuple[int, int]] = []
         if self._pairs:
             words += zip((1, SECOND_PAIR + 1), self._activations.tolist(), strict=True)
@@ -84,7 +84,7 @@ class NnEntries:
         return [{"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word} for entry, word in words]
 
     def read_by(self, insn: Insn, src: Sources) -> Sources:
-        """Return the executions of a row with the entries that it reads."""
+        """Return the operands of an instruction, completed by the entries that it reads."""
         if insn.requantises and self._in_stage:
             kappa, summand = (np.full_like(src.word, word) for word in self._parameters)
             return replace(src, act=kappa, wgt=summand)

@@ -1,4 +1,4 @@
-"""Executions of rows of the instruction table as vectors of the units of the EX stage, and their expected results.
+"""Instructions as vectors of the units of the EX stage, with their expected results.
 
 ID hands prepared operands to EX: immediates extended, scalars replicated, bit-field forms unified. This module does the
 same on numpy columns, independently of the gates.
@@ -27,7 +27,7 @@ OperandColumns = dict[str, Any]  # arrays by port, of words unless a port is wid
 
 @dataclass(frozen=True, slots=True)
 class RowVectors:
-    """Executions of many rows in one order, as columns."""
+    """Executions of many instructions in one order, as columns."""
 
     insns: tuple[Insn, ...]
     row: npt.NDArray[np.int64]  # position in `insns` of every vector
@@ -86,7 +86,7 @@ def _second(insn: Insn, src: Sources) -> U32:
 
 
 def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
-    """Return operand columns of the executions of ``insn`` in ``src``; ``exact``: with exact requantisation."""
+    """Return the operands that ID prepares for the executions of ``insn`` in ``src``, as columns."""
     zero = np.zeros_like(src.word)
     operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": immediate("is3", src.word)}
     if insn.op == "lui":
@@ -112,7 +112,7 @@ def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColu
 
 
 def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
-    """Return the inputs that a unit of the EX stage may receive for ``insn``, including its dot product."""
+    """Return the inputs for ``insn`` of all units of the EX stage, dot-product unit included."""
     # factors and accumulator are `rs1 rs2 rd` of the dot-product unit, and `dotp_a dotp_b op_c` of the EX stage
     operands = operands_of(insn, src, exact=exact)
     first, second = operands["op_a"], operands["op_b"]
@@ -152,7 +152,7 @@ def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandCol
 
 
 def _clip_choice(insn: Insn, number: U32, bound: U32) -> U32:
-    """Return words for ``clip``: complement_bound, then number within, number beyond and bound beyond."""
+    """Return the fields of ``ClipChoice`` for a clip."""
     if insn.op not in ("clip", "clipu"):
         return np.zeros_like(number)
     below, inverted = number.view(np.int32) < 0, bound.view(np.int32) < 0
@@ -172,7 +172,7 @@ _HIGH_SIGNS = {"mulh": (True, True), "mulhsu": (True, False), "mulhu": (False, F
 
 
 def _multiplied(insn: Insn) -> tuple[int, bool, bool]:
-    """Return the form of a multiplication, 0 for other instructions, and the signs of its factors."""
+    """Return the ``ProductForm`` of a multiplication, 0 for other instructions, and the signs of its factors."""
     if insn.requantises:
         return _WHOLE_FORM, insn.is_exact, insn.is_exact
     if insn.op in {"mul", "mac", "msu", *_HIGH_SIGNS}:
@@ -187,7 +187,7 @@ def _signed(word: U32) -> I64:
 
 
 def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
-    """Return the ports of multiplier and requantiser for a requantisation."""
+    """Return the inputs of multiplier and requantiser for a requantisation."""
     if insn.is_exact:
         assert insn.fmt is not None
         lane = (src.word >> np.uint32(27)) % np.uint32(insn.fmt.lanes)
@@ -203,7 +203,7 @@ def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of the ALU for ``insn``: the branch condition, the new base or address, or the value of rd."""
+    """Return the outputs of the ALU for ``insn``: branch condition, incremented base, address, or value of rd."""
     # bases and addresses come from `sum`, before the result multiplexer
     if insn.is_branch:
         assert effects.taken is not None
@@ -219,7 +219,7 @@ def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> d
 
 
 def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of the lane-wise ALU, which passes the oriented word to the bit counts."""
+    """Return the outputs of the lane-wise ALU, with the word that it prepares for the bit counts."""
     if insn.op not in ("ff1", "fl1", "clb", "cnt"):
         return alu_expectation(insn, effects, operands)
     word = operands["op_a"]
@@ -238,12 +238,12 @@ def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
 
 
 def product_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of a multiplier without state: the product of a requantisation, else the value of rd."""
+    """Return the outputs of a combinational multiplier: the product of a requantisation, else the value of rd."""
     return unscaled(insn, operands) if insn.requantises else value_of_rd(insn, effects, operands)
 
 
 def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of arrays that make dot products and products of words."""
+    """Return the outputs of a unit that computes both dot products and products of words."""
     if insn.is_pair:
         assert effects.rd is not None
         assert effects.rd2 is not None
@@ -257,7 +257,7 @@ def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) ->
 
 
 def late_product(insn: Insn, words: dict[str, U32], operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs for a product that WB writes: its upper word, or the sum to be shifted."""
+    """Return the outputs for a product that WB writes: the upper word, or the sum that is then shifted."""
     return {"upper": words["result"]} if insn.multiplies_high else {"second": operands["unshifted"]}
 
 
@@ -288,10 +288,10 @@ def operation_result(
 
 
 Executions = tuple[Insn, Mapping[str, int], Sources]
-"""A row, the values of its control ports, and its executions."""
+"""An instruction, the values of its control ports, and its operands."""
 
 Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
-"""Expected output columns from the effects and the prepared operands of a row."""
+"""Function that returns the expected outputs from the effects and the prepared operands of an instruction."""
 
 
 def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
@@ -311,7 +311,7 @@ def row_vectors(
     *,
     exact: bool = False,
 ) -> RowVectors:
-    """Return executions of rows in random order; ``inputs`` are the ports of the unit."""
+    """Return executions of several instructions in random order; ``inputs`` are the ports of the unit."""
     insns: list[Insn] = []
     counts: list[int] = []
     stimuli: list[dict[str, npt.ArrayLike]] = []
