@@ -1,1 +1,1 @@
-"""Processes for jobs, a store of results, tables and pages, netlists and Yosys."""
+"""Shared helpers: jobs in processes, stored results, tables and pages, netlists, and Yosys."""

@@ -1,4 +1,4 @@
-"""Names of the components that ``tools.components`` builds, kept apart because that module is slow to import."""
+"""Names of the components that ``tools.components`` builds; a separate module, as that one is slow to import."""
 
 CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core", "core-debug")
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Components that can be generated, by command-line name."""
+"""Components that can be generated, by their names on the command line."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "core": Core,
     "core-debug": lambda config: CoreDebug(replace(config, debug=True)),
 }
-"""Constructors of core components."""
+"""Constructors of core components, by name on the command line."""
 
 UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "core-on-wishbone": CoreOnWishbone,
@@ -72,7 +72,7 @@ UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "quantiser": Quantiser,
     "requantiser": Requantiser,
 }
-"""Constructors of units that are proved or simulated but not generated."""
+"""Constructors of core units that are proved or simulated but not generated."""
 
 CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster": Cluster,
@@ -88,7 +88,7 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "core-wishbone": CoreWishbone,
     "cluster-wishbone": ClusterWishbone,
 }
-"""Constructors of cluster components."""
+"""Constructors of cluster components, by name on the command line."""
 
 CLUSTER_UNIT_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "cluster-on-wishbone": ClusterOnWishbone,
@@ -96,7 +96,7 @@ CLUSTER_UNIT_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
 """Constructors of cluster designs that are simulated but not generated."""
 
 DEBUG_TOPS: Mapping[str, Callable[[DebugConfig], wiring.Component]] = {"dm": DebugModule, "jtag-dtm": JtagDtm}
-"""Constructors of debug components."""
+"""Constructors of debug components, by name on the command line."""
 
 AnyConfig = CoreConfig | ClusterConfig | DebugConfig
 
@@ -120,7 +120,7 @@ def emit_top(
     both_edges: bool = False,
     separator: Separator = "__",
 ) -> EmittedVerilog:
-    """Emit the component ``name``, a key of a table above, as module ``prefix`` + ``name`` with underscores.
+    """Emit the component ``name``; its module has the name ``prefix`` + ``name`` with underscores.
 
     See :func:`xpulpnn.verilog.emit` for the other options.
     """

@@ -1,6 +1,7 @@
-"""An executor on the workers of a Dask scheduler; each call runs in its own process.
+"""An executor on the workers of a Dask scheduler; each call runs in a process of its own.
 
-Workers need this package and its tools, but no shared files. Dask repeats a call elsewhere if its worker is lost.
+Workers need this package and its tools, but no shared files. If a worker is lost, Dask repeats its call on another
+worker.
 """
 
 import hashlib
@@ -38,8 +39,10 @@ class WorkersLostError(ToolError):
 
 
 def require_dask(address: str) -> Any:
-    """Return ``distributed``; raise :class:`ToolError` without it, :class:`InputError` if nothing listens at
-    ``address``."""
+    """Return the package ``distributed``.
+
+    Raises :class:`ToolError` if it is missing, and :class:`InputError` if nothing listens at ``address``.
+    """
     try:
         distributed = import_module("distributed")
     except ImportError:
@@ -57,7 +60,10 @@ def require_dask(address: str) -> Any:
 
 @contextmanager
 def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generator[Pool]:
-    """Yield the workers of the scheduler at ``address``, which must have the same versions as this process."""
+    """Yield an executor on the workers of the scheduler at ``address``.
+
+    The workers must have the same versions as this process.
+    """
     distributed = require_dask(address)
     # our messages report lost workers
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -126,7 +132,7 @@ class _DaskPool(Pool):
         return _Sent(len(self._shared) - 1)
 
     def check_workers(self) -> None:
-        """Raise :class:`InputError` unless there are workers and all have the same versions as this process."""
+        """Raise :class:`InputError` unless there are workers, and all of them have the versions of this process."""
         workers = self._workers()
         if not workers:
             raise InputError(f"Dask address must be that of a scheduler with workers, not {self._address} without any")
@@ -147,7 +153,7 @@ class _DaskPool(Pool):
                 raise InputError(f"every Dask worker must {text} (worker {worker})")
 
     def stop(self) -> None:
-        """Cancel all calls; the workers kill their processes and tools."""
+        """Cancel all calls, so that the workers kill the processes of the calls and their tools."""
         self._stopped.set()
         try:
             self._executor.shutdown(wait=False)
@@ -178,7 +184,7 @@ class _DaskPool(Pool):
             call.settle(done.result())
 
     def watch(self) -> None:
-        """Fail all calls once the scheduler or its workers are lost for good."""
+        """Let all calls fail once the scheduler is lost, or has been without workers for some time."""
         lonely_s = 0.0
         while not self._stopped.wait(_LOOK_S):
             try:
@@ -226,7 +232,7 @@ def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bo
 
 @cache
 def _versions_here(versions: bytes) -> Mapping[str, str]:
-    """Return the versions of this worker, cached; raise the error of the process that determines them."""
+    """Return the versions of this worker, cached; an error of the process that determines them is raised."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
         answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
     if answer.error is not None:
@@ -247,7 +253,7 @@ def _tell_versions(versions: bytes) -> dict[str, str]:
 
 
 def _task_check() -> Callable[[], bool]:
-    """Return a function that tells if a client still waits for the task of this thread."""
+    """Return a function that returns whether a client still waits for the Dask task of this thread."""
     worker = import_module("distributed").get_worker()
     key = worker.get_current_task()
 

@@ -19,7 +19,10 @@ LOCK = ".lock"  # file in a folder that names the process using it
 
 @contextmanager
 def folder_lock(folder: Path, option: str) -> Generator[None]:
-    """Lock an existing folder; raise :class:`InputError` with ``option`` and owner if another process has the lock."""
+    """Lock an existing folder for the duration of a block.
+
+    Raises :class:`InputError`, which names ``option`` and the process, if another process has locked the folder.
+    """
     path = folder / LOCK
     file = _opened(path, option)
     file.truncate()
@@ -59,7 +62,7 @@ def _opened(path: Path, option: str) -> TextIO:
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Yield a temporary file that replaces ``path`` when the block succeeds; missing folders are made."""
+    """Yield a temporary file that replaces ``path`` when the block succeeds; missing folders are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -73,7 +76,7 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file atomically, making its folder; a file with the same content is left alone."""
+    """Write a file atomically, and create its folder; a file that already has this content is left alone."""
     write_bytes(path, text.encode())
 
 
@@ -91,7 +94,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def require_folder(folder: Path, option: str) -> None:
-    """Make ``folder`` if needed; raise :class:`InputError` unless files can be created in it."""
+    """Create ``folder`` if it is missing; raise :class:`InputError` unless files can be created in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -103,7 +106,7 @@ def require_folder(folder: Path, option: str) -> None:
 
 
 def require_place(folder: Path, option: str) -> None:
-    """Raise :class:`InputError` unless ``folder`` is writable or can be made; create nothing."""
+    """Raise :class:`InputError` unless ``folder`` is writable or could be created; create nothing."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)) or existing.is_relative_to("/proc"):
         raise InputError(f"{option} must be in a writable folder, not {folder}")

@@ -1,7 +1,7 @@
 """Run work in this process, in several processes, or on Dask workers.
 
-All three are executors of :mod:`concurrent.futures`. Leaving :func:`executor` cancels unfinished calls and kills their
-processes and tools; an interrupt from the terminal reaches only the parent process.
+Each of the three is an executor of :mod:`concurrent.futures`. At the end of its block, :func:`executor` cancels
+unfinished calls and kills their processes and tools; an interrupt from the terminal reaches only the parent process.
 """
 
 import math
@@ -24,11 +24,11 @@ from xpulpnn_sim.tools.worker_process import Shared, WorkerProcess, pack_object
 def executor(
     jobs: int, *, dask: str = "", timeout_s: float | None = None, versions: Versions | None = None
 ) -> AbstractContextManager[Pool]:
-    """Return an executor: processes of this machine, or with ``dask`` the workers of the scheduler at that address.
+    """Return an executor with processes on this machine or, with ``dask``, on the workers of a scheduler.
 
-    A call that takes longer than ``timeout_s`` is killed with its tools. A single job without time limit runs in this
-    process. Dask workers must have the same ``versions`` as this process. Raises :class:`InputError` for a bad number
-    or address, :class:`ToolError` without Dask.
+    A call that takes longer than ``timeout_s`` is killed with its tools. A single job without a time limit runs in this
+    process. Dask workers must have the same ``versions`` as this process. Raises :class:`InputError` for a wrong number
+    or address, and :class:`ToolError` if Dask is missing.
     """
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, not {jobs}")
@@ -58,7 +58,7 @@ class _InProcess(Pool):
 
 
 class _Processes(Pool):
-    """Processes of this machine, started on demand; a killed process is replaced."""
+    """An executor with processes on this machine, which are started on demand; a killed process is replaced."""
 
     def __init__(self, jobs: int, timeout_s: float) -> None:
         self._jobs, self._timeout_s = jobs, timeout_s

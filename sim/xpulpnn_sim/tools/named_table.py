@@ -1,4 +1,4 @@
-"""Tables as data (headings, rows and notes), and their output in a terminal."""
+"""Tables as data (headings, rows and notes), and how they are shown in a terminal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ _GAP = 2  # in characters: line of an error, line of a command, line of a group'
 
 
 class TerminalTable:
-    """A table for a rich console, with units and groups in the headings and notes below.
+    """A table for a rich console, with units and groups in the headings, and notes below the table.
 
     Columns that do not fit go to further tables below, which repeat the columns that identify a row.
     """
@@ -102,7 +102,7 @@ def _lines(text: str, width: int = _GROUP_WIDTH) -> list[str]:
 
 
 def _width(table: NamedTable, column: int, folded: int | None) -> int:
-    """Return the width of a column with the gap after it; headings and texts may be folded to ``folded`` characters."""
+    """Return the width of a column with its gap; headings and texts can be folded to ``folded`` characters."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
     if heading.name == ERROR or heading.commands:
@@ -114,9 +114,9 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
-    """Split columns into tables of ``width`` characters, with texts folded to ``folded`` characters if given.
+    """Split the columns into tables of at most ``width`` characters; texts are folded to ``folded`` characters.
 
-    A group stays together if it fits. Each table begins with the columns that identify a row.
+    A group of columns stays together if it fits. Each table begins with the columns that identify a row.
     """
     places = range(len(table.columns))
     parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]

@@ -1,4 +1,4 @@
-"""Read netlists that Yosys writes with ``write_json``, and sort gates in order of evaluation."""
+"""Read netlists that Yosys writes with ``write_json``, and sort gates in the order of evaluation."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ GATES: Mapping[str, tuple[str, int]] = {
     "$_NOT_": ("A", 0b01),
     "$_BUF_": ("A", 0b10),
 }
-"""Yosys gates with output Y: input pins and truth table, first pin least significant."""
+"""Yosys gates with an output Y, by type: input pins, and truth table with the first pin least significant."""
 
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": DONT_CARE, "z": DONT_CARE}
 _SKIPPED = "$scopeinfo"
@@ -35,7 +35,7 @@ _Gate = TypeVar("_Gate")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetlistCell:
-    """A cell: nets of each pin (lowest bit first), parameters, and output pins."""
+    """A cell with the nets of each pin (lowest bit first), its parameters and its output pins."""
 
     name: str
     type: str
@@ -54,7 +54,7 @@ class NetlistCell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetlistWire:
-    """A named vector of nets, lowest bit first; ``hidden`` if Yosys generated the name."""
+    """A named vector of nets, lowest bit first; it is ``hidden`` if Yosys generated the name."""
 
     name: str
     nets: list[int]
@@ -63,7 +63,7 @@ class NetlistWire:
 
     @property
     def bits(self) -> Iterator[tuple[str, int]]:
-        """Yield name, such as ``rs1[3]``, and net of each bit."""
+        """Yield the name, such as ``rs1[3]``, and the net of each bit."""
         if len(self.nets) == 1:
             yield self.name, self.nets[0]
         else:
@@ -72,7 +72,7 @@ class NetlistWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetlistModule:
-    """A module: ports and wires by name, cells, and initial values of nets."""
+    """A module with ports and wires by name, cells, and initial values of nets."""
 
     name: str
     inputs: dict[str, NetlistWire]
@@ -87,7 +87,7 @@ def read_module(path: Path, name: str) -> NetlistModule:
 
 
 def read_modules(path: Path, names: Iterable[str]) -> list[NetlistModule]:
-    """Return the modules ``names``; raise :class:`ToolError` if the file or a module is missing."""
+    """Return the modules ``names`` of a netlist; raise :class:`ToolError` if the file or a module is missing."""
     required = list(names)
     name = required[0]
     modules: list[NetlistModule] = []

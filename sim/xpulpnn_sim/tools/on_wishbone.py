@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Core and cluster whose Wishbone ports are converted back to memory ports, so that programs test their bridges."""
+"""Core and cluster with Wishbone ports that are converted back to memory ports, so that programs test the bridges."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,9 +19,9 @@ _CACHE_BYTES = 512
 
 
 class _OnWishbone(Component):
-    """A design with Wishbone bridges inside, and the memory ports of the design without bridges.
+    """A design with Wishbone bridges inside that has the memory ports of the design without bridges.
 
-    Each Wishbone transfer becomes an access to one word of a memory port, and ends with its response.
+    Each Wishbone transfer becomes an access to one word of a memory port, and ends with the response to that access.
     """
 
     def __init__(self, config: Any, inner: Any, served: Mapping[str, tuple[str, PortSignature]]) -> None:
@@ -38,7 +38,7 @@ class _OnWishbone(Component):
         return m
 
     def _serve(self, m: Module, bus: Any, port: Any, requested: Signal) -> None:
-        """Turn each transfer into an access; ``requested`` is set between grant and response."""
+        """Convert each transfer on ``bus`` to an access on ``port``; ``requested`` is 1 between grant and response."""
         words = len(port.rdata) // XLEN
         word = bus.adr[: (words - 1).bit_length()]
         set_and_clear(m, requested, port.req & port.gnt, port.rvalid)
@@ -60,7 +60,7 @@ class _OnWishbone(Component):
 
 
 class CoreOnWishbone(_OnWishbone):
-    """The core with bridges and a small instruction cache."""
+    """The core with Wishbone bridges and a small instruction cache."""
 
     def __init__(self, config: CoreConfig) -> None:
         inner = CoreWishbone(ClusterConfig(core=config, icache_private=_CACHE_BYTES))
@@ -69,7 +69,7 @@ class CoreOnWishbone(_OnWishbone):
 
 
 class ClusterOnWishbone(_OnWishbone):
-    """The cluster with bridges."""
+    """The cluster with Wishbone bridges."""
 
     def __init__(self, config: ClusterConfig) -> None:
         inner = ClusterWishbone(config)

@@ -1,7 +1,7 @@
-"""HTML pages of tables and plots in one file without external resources, the same for the same results.
+"""HTML pages of tables and plots in one file without external resources; equal results give equal pages.
 
-A page has sections of tables, plotly figures and paragraphs. A plot may have a variant for each combination of choices;
-a control changes all plots that have its choice.
+A page has sections of tables, plotly figures and paragraphs. A plot can have a variant for each combination of choices;
+a control changes all plots that depend on its choice.
 """
 
 import base64
@@ -97,7 +97,7 @@ class Page:
     plots: list[Plot] = field(default_factory=list[Plot])
 
     def section(self, name: str, title: str, *parts: Markup | NamedTable | Plot, link: str = "") -> None:
-        """Add a section with the anchor ``name``; the list of sections shows ``link``, or else the title."""
+        """Add a section with the anchor ``name``; the list of sections shows ``link`` or, if it is empty, the title."""
         content = Markup("\n").join(self._shown(part) for part in parts)
         self.sections.append(Markup('<section id="{}">\n<h2>{}</h2>\n{}\n</section>\n').format(name, title, content))
         self.links.append(Markup('<a href="#{}">{}</a>\n').format(name, link or title))
@@ -114,7 +114,7 @@ class Page:
         return Markup('<div class="plots">\n{}</div>').format(Markup("\n").join(map(self.plot, plots)))
 
     def write(self, path: Path) -> None:
-        """Write the page; raise :class:`~xpulpnn.errors.ToolError` if plots need the missing package ``plotly``."""
+        """Write the page; raise :class:`~xpulpnn.errors.ToolError` if it has plots and ``plotly`` is missing."""
         plots = [
             {
                 "name": plot.name,
@@ -157,7 +157,7 @@ def hint(text: str | Markup) -> Markup:
 
 
 def choice(name: str, title: str, options: Mapping[str, str], *, buttons: bool = False, first: str = "") -> Markup:
-    """Return a control for a choice (texts by value) that starts at ``first``; hidden if there is one option only."""
+    """Return a control for a choice (texts by value) that starts at ``first``; it is hidden for a single option."""
     if buttons:
         option = Markup('<button type="button" data-choice="{}" value="{}">{}</button>\n')
         listed = Markup().join(option.format(name, *each) for each in options.items())
@@ -185,7 +185,7 @@ _WIDTH, _FOLDED = 102, 14
 
 
 def table(complete: NamedTable) -> Markup:
-    """Return a table that can be sorted by its headings, with notes; columns that do not fit go to further tables."""
+    """Return an HTML table with notes that headings sort; columns that do not fit go to further tables."""
     shown, errors = _split_errors(complete)
     parts = Markup().join(_part(shown, errors, columns) for columns in blocks(shown, _WIDTH, _FOLDED))
     return Markup('<div class="parts">\n{}</div>\n{}').format(parts, notes(shown.notes))
@@ -238,7 +238,10 @@ def _cell(column: Column, cell: str | float | int | None, error: str) -> Markup:
 
 
 def _split_errors(complete: NamedTable) -> tuple[NamedTable, list[str]]:
-    """Return a table of points without its error column, and the error of each row, shown below the point's name."""
+    """Return a table of points without its column of errors, and the error of each row.
+
+    The page shows the error below the name of the point.
+    """
     names = [column.name for column in complete.columns]
     if not {ERROR, POINT} <= set(names):
         return complete, [""] * len(complete.rows)
@@ -280,7 +283,7 @@ def figure(
     y: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a figure in the common style; ``x`` and ``y`` are further settings of its axes."""
+    """Return a plotly figure in the common style; ``x`` and ``y`` are additional settings of its axes."""
     shown = layout(title, height, **more)
     shown["xaxis"] |= x or {}
     shown["yaxis"] |= y or {}
@@ -288,7 +291,7 @@ def figure(
 
 
 def _compressed(content: bytes) -> str:
-    """Return gzipped content in base 64, for the page's script."""
+    """Return gzipped content in base 64 for the script of the page."""
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 

@@ -1,4 +1,4 @@
-"""Executors with a suggested number of submitted calls, and shared arguments."""
+"""Executors that suggest how many calls to submit, and send an argument of many calls only once."""
 
 import platform
 from abc import abstractmethod
@@ -16,12 +16,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Versions = Callable[[], Mapping[str, str]]
-"""Returns everything but the arguments that results depend on; remote workers must agree."""
+"""A function that returns everything on which results depend besides the arguments; it must agree on all workers."""
 
 
 class Call(Future[Result], Generic[Result]):
     output: str = ""
-    """Output of the call's process and tools after its end; empty for calls in this process."""
+    """Output of the process and its tools during the call, set at its end; empty for calls in this process."""
 
     def settle(self, answer: WorkerAnswer) -> None:
         self.output = answer.output
@@ -37,7 +37,7 @@ class Pool(Executor):
     @property
     @abstractmethod
     def ahead(self) -> int:
-        """Return the number of calls to have submitted, so that no process idles."""
+        """Return the number of submitted calls for which no process idles."""
 
     @abstractmethod
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
@@ -45,10 +45,10 @@ class Pool(Executor):
 
     @abstractmethod
     def share(self, value: Any) -> Any:
-        """Return a stand-in for an argument of many calls, which is sent once."""
+        """Return a substitute for an argument of many calls, so that the argument is sent only once."""
 
     def map(self, fn: Callable[..., Result], *iterables: Iterable[Any], **_: Any) -> Iterator[Result]:
-        """Yield results in order; arguments are consumed lazily and may be infinite."""
+        """Yield results in order; the iterables of arguments are consumed lazily and may be infinite."""
         calls = zip(*iterables, strict=False)
         running: deque[Call[Result]] = deque()
         try:
@@ -69,9 +69,9 @@ def completed(
     *more: Any,
     named: Callable[[Item], str] | None = None,
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield items with their results as they complete; an error cancels all other calls.
+    """Yield items with their results, in order of completion; an error cancels all other calls.
 
-    The error of a lost process begins with the item's name by ``named``.
+    If a process is lost, the error message begins with the name that ``named`` returns for the item.
     """
     waiting = iter(items)
     running: dict[Call[Result], Item] = {}
@@ -95,7 +95,7 @@ def completed(
 
 
 def versions_of(*packages: str) -> dict[str, str]:
-    """Return the versions that remote workers must share: Python, sources of this project, and packages."""
+    """Return the versions that remote workers must share: of Python, the sources of this project, and packages."""
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "sources of xpulpnn": sources_digest()[:12],

@@ -1,7 +1,7 @@
 """Names of internal nets of the design, for proofs, cutpoints, faults and mutants.
 
 No other module names nets inside a component. An entry ``ex_done=done`` defines the probe ``ex_done`` of the net
-``done``; without ``=`` both have the same name. Nets have their names in the emitted Verilog.
+``done``; without ``=`` the probe has the name of the net. Nets have their names in the emitted Verilog.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ CORE_NETS: Mapping[str, str] = {
     "core.if_stage.prefetch": "if_pc=pc fetch_count=count fetch_live=live fetch_drops=drops fetch_current=current"
     " fetch_held=held fetch_stale=stale fetch_running=running fetch_exact=exact",
 }
-"""Probes for properties of the pipeline, by instance; of a probe that is listed twice, a core has one net."""
+"""Probes for properties of the pipeline, by instance; if a probe is listed twice, a core has one of the two nets."""
 
 _NN_WORDS = [*(f"act{index}" for index in range(NNRF_ACTIVATIONS)), *(f"wgt{index}" for index in range(NNRF_WEIGHTS))]
 _LATER_PAIR = [f"act{NNRF_ACTIVATIONS + index}" for index in range(NNRF_ACTIVATIONS)]
@@ -62,7 +62,7 @@ CORE_WORDS: Mapping[str, list[str]] = {
     "nn_words": [f"{_NNRF}.nn_{name}" for name in (*_NN_WORDS, "kappa", "lambda")],
     "nn_later_pair": [f"{_NNRF}.nn_{name}" for name in _LATER_PAIR],
 }
-"""Probes of several nets, lowest bits first; each net has one of the alternative names."""
+"""Probes of several nets, lowest bits first; alternative names of a net are separated by spaces."""
 
 _ID_STAGE, _WB_STAGE = "core.backend.id_stage", "core.backend.wb_stage"
 ONLY_WITH: Mapping[str, tuple[str, ...]] = {
@@ -83,7 +83,7 @@ ONLY_WITH: Mapping[str, tuple[str, ...]] = {
     ),
     "requantise": (f"{_NNRF}.nn_kappa", f"{_NNRF}.nn_lambda", f"{_ID_STAGE}.id_ex__requantise"),
 }
-"""Prefixes of nets that are absent without a setting, by setting."""
+"""Prefixes of the nets that exist only with a setting, by setting."""
 
 BACKEND_NETS: Mapping[str, str] = _table(
     # instruction in ID
@@ -107,7 +107,7 @@ BACKEND_NETS: Mapping[str, str] = _table(
 
 EX_REGISTERS = ("id_stage.id_ex__", "rvfi_tap.ex_", BACKEND_NETS["ex_valid"])
 WB_REGISTERS = ("wb_stage.", "rvfi_tap.wb_", "rvfi_tap.rvfi__", "lsu.wb_")
-"""Name prefixes of the back end's registers that follow an instruction through EX and through WB."""
+"""Name prefixes of back-end registers that follow an instruction through EX (``EX_REGISTERS``) and through WB."""
 
 NNRF_NETS = "ex_stage.nnrf.nn_"  # prefix of NN-RF entries in the back end
 
@@ -122,7 +122,7 @@ UNIT_INSTANCES: Mapping[str, str] = {
     "widener": "id_stage.widener",
     "lsu": "lsu",
 }
-"""Units by path in the back end."""
+"""Path of each unit in the back end."""
 
 CUT_WIRES: Mapping[str, Mapping[str, str]] = {
     "fetched words": {"prefetch_buffer": "first second has_first has_second first_error second_error"},
@@ -148,13 +148,13 @@ CUT_WIRES: Mapping[str, Mapping[str, str]] = {
     "targets": {"immediates": "offset[31:1]"},
     "constants and targets": {"id_stage": "insn__payload__pc target_sum", "immediates": "imm offset"},
 }
-"""Cutpoint wires of riscv-formal, by module."""
+"""Wires of the cutpoints for riscv-formal, by cutpoint and module."""
 
 IDLE_LOOPS: Mapping[str, str] = {
     **{f"hw_loops/{name}{loop}": "32'h00000000" for name in ("lpstart", "lpend", "lpcount") for loop in range(2)},
     "hw_loops/late": "2'h0",
 }
-"""Hardware-loop registers and their values without an active loop."""
+"""Registers of the hardware loops, and their values if no loop is active."""
 
 PIPELINE_CUTS: Mapping[str, tuple[str, ...]] = {
     "units": ("ex_stage/mult", "ex_stage/div", "ex_stage/dotp", "ex_stage/dotp2", "wb_stage/requantiser"),
@@ -167,11 +167,11 @@ PIPELINE_CUTS: Mapping[str, tuple[str, ...]] = {
     "loaded": ("lsu/w:aligned",),
     "loops": ("hw_loops/w:lp*",),
 }
-"""Cutpoint instances and wires for properties of the pipeline, as Yosys selections."""
+"""Instances and wires of the cutpoints for properties of the pipeline, as Yosys selections."""
 
 LOOP_REGISTERS = {"start": "hw_loops/w:lpstart", "end": "hw_loops/w:lpend", "count": "hw_loops/w:lpcount"}
 NNRF_REGISTERS = "nn_rf/w:nn_*"
-"""Registers with arbitrary initial values in proofs; the loop's number follows."""
+"""Yosys selections of registers with arbitrary initial values in proofs; those of loops lack the number of the loop."""
 
 UNIT_NETS: Mapping[str, Mapping[str, str]] = {
     unit: _table(text)
@@ -201,4 +201,4 @@ UNIT_NETS: Mapping[str, Mapping[str, str]] = {
         "WishboneBridge": "ended last under_way word",
     }.items()
 }
-"""Nets that faults read or change, by component; a component's own ports have their own names."""
+"""Probes that faults read or change, by component; the ports of a component need no probes."""

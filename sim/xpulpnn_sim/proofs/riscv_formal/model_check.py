@@ -258,8 +258,8 @@ def search(
     """Search for a counterexample of a check.
 
     Only the last cycle is searched at first, since any failure in an earlier cycle also occurs in the last one if
-    fetching begins later. Data bits with equal graphs are searched once. After a failure, or with ``shortest``, the
-    first cycle that fails is searched for.
+    fetching begins later. Data bits with equal graphs are searched once. Unless the check passes, the first cycle that
+    fails is then searched for.
     """
     began = time.monotonic()
     aiger = problem.graph.aiger(problem.bad)

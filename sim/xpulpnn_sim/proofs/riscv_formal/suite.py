@@ -43,7 +43,7 @@ _CUTS = {
     "hang": PROGRESS,
     "liveness": PROGRESS,
 }
-"""Cutpoints of checks that concern several instructions; other checks only need the order of retirements."""
+"""Cutpoints by checker of riscv-formal; a checker that is not listed only needs the order of retirements."""
 
 _ORDER = (
     "reg [63:0] expected = 0;",
@@ -59,8 +59,6 @@ OWN = "own"  # checker of our own checks
 
 NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
 COUNTS = "XPULPNN_COUNTS"
-"""Assumptions: no hardware loops; no traps or mret; no two register writes; no wfi; no writes to mcycle and
-minstret."""
 
 ASSUMPTIONS: Mapping[str, str] = {
     NO_LOOPS: "no hardware loops",

@@ -70,7 +70,7 @@ class _Search:
 
 
 def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
-    """Return each threshold's address in the unit's order, and the result, by the instruction table's statements."""
+    """Return each threshold's address in the unit's order, and the result, as the instruction table defines them."""
     graph, z, (pixels, middle) = search.graph, Integers(search.graph), search.operands.values()
     addresses: list[Word] = [[] for _ in range(search.steps)]
     result = [FALSE] * XLEN

@@ -54,7 +54,7 @@ class ProvenUnit:
         return ClockCycle(graph, self.gates, {"rst": [FALSE], **given, **others}, state or {})
 
     def control(self, fields: Mapping[str, int | Sequence[int]], graph: GateGraph | None = None) -> list[int]:
-        """Return the control word with these fields (numbers or literals); others are 0, or free with ``graph``."""
+        """Return a control word with these fields (numbers or literals); others are 0, or free with ``graph``."""
         row = next(port for port in self.ports if port["name"] == "ctrl")
         word = [FALSE] * row["width"]
         for field in row["fields"]:
