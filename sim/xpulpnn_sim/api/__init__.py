@@ -1,1 +1,1 @@
-"""The subcommands as functions that return dataclasses; ``xpulpnn_sim`` exports them."""
+"""The subcommands of the command line as functions that return dataclasses; ``xpulpnn_sim`` exports them."""

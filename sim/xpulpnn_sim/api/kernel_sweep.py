@@ -1,8 +1,9 @@
 """Run every kernel, variant, precision and rule on layers of a few pixels and channels.
 
 A pass computes four layers (1x1, 1x2, 2x1 and 3x3 pixels) for each combination of widths, variant and rule, on the
-first core that supports it. Signs alternate over the passes. Channels (1 to 9) form a Latin square over combinations,
-pixels and passes, and so do calls: with a general or specialised function, in one piece or eight shares.
+first core that supports it. The signs of operands alternate from pass to pass. Channels (1 to 9) form a Latin square
+over combinations, pixels and passes, and so do two choices: a general or a specialised function, and the whole layer at
+once or the parts of eight cores one after the other.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,11 +44,11 @@ _FORMS = {
     "relu": ("{rows}x{columns}x{inputs}",),
     "transpose": ("{rows}x{columns}x{inputs}",),
 }
-"""Layers of the kernels, used in turn."""
+"""Layers of each kernel, with placeholders for sizes; passes and combinations use them in turn."""
 
 
 def small_layer(kernel: str, pixels: tuple[int, int], inputs: int, outputs: int, turn: int) -> str:
-    """Return a layer of the given size in one of the forms of its kernel."""
+    """Return a layer of the given size; ``turn`` selects one of the kernel's entries in ``_FORMS``."""
     rows, columns = pixels
     forms = _FORMS[kernel]
     return forms[turn % len(forms)].format(
@@ -68,7 +69,7 @@ def _usual(kernel: str) -> Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """A kernel with precision, variant and rule, and the core that runs it."""
+    """A kernel with a precision, variant and rule, and the core that runs it."""
 
     kernel: str
     precision: Precision
@@ -78,7 +79,7 @@ class Combination:
     number: int = 0  # index in a pass
 
     def cases(self, number: int) -> Iterator[tuple[Case, int]]:
-        """Yield the layers of a pass with their number of shares."""
+        """Yield the layers of a pass, each with the number of cores among which its work is divided."""
         computing = find_kernel(self.kernel)
         for place, pixels in enumerate(PIXELS):
             outputs, inputs = divmod((32 * self.number + 20 * place + number) % CHANNELS**2, CHANNELS)
@@ -117,7 +118,7 @@ class Combination:
 
 
 def _precisions(computing: Kernel) -> Iterator[Precision]:
-    """Yield all precisions; for kernels of one operand, both widths are the same."""
+    """Yield all precisions of a kernel; for kernels of one operand, both widths are the same."""
     for x, w, y in product(_WIDTHS, _WIDTHS, (ACCUMULATOR_BITS, *_WIDTHS)):
         for signs in product((False, True), repeat=3):
             if not computing.has_weights and (x, signs[0]) != (w, signs[1]):
@@ -133,7 +134,7 @@ def _precisions(computing: Kernel) -> Iterator[Precision]:
 def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
     """Yield every combination that exists, on the first of the cores that supports it.
 
-    Exact rules also run on the first core with their instruction; cores get ``pv.qnt`` where possible.
+    Exact rules also run on the first core with an instruction for them; cores get ``pv.qnt`` where possible.
     """
     searching = [*_with_qnt(cores)]
     for name in kernels:
@@ -168,7 +169,7 @@ def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
 
 
 def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
-    """Return the combinations of a pass, one of each group that differs only in signs."""
+    """Return the combinations of a pass: one of each group of combinations that differ only in signs."""
     groups: dict[tuple[object, ...], list[Combination]] = {}
     for combination in every:
         widths = (combination.precision.x, combination.precision.w, combination.precision.y)
@@ -197,7 +198,7 @@ class SweepResult:
 
 
 def run_combinations(chosen: Sequence[Combination], number: int) -> SweepResult:
-    """Run the layers of a pass for combinations on one core."""
+    """Run the layers of a pass; all combinations are for the same core."""
     total, shared = SweepResult(), list[SharedCase]()
     for case, cores in (pair for combination in chosen for pair in combination.cases(number)):
         try:

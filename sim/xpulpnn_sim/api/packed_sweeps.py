@@ -28,14 +28,14 @@ WIDTHS = range(1, 8)  # bits of a packed operand
 
 _BYTES = 8
 _LIBRARY = {"rv32im": (("rv32im_2x2", (8,)),), "xpulpv2": (("xpulpv2_4x2", (8,)), ("nn_4x4", (8, 4, 2)))}
-"""Library kernels shown beside an instruction set, with their widths; Mac&Load needs more extensions."""
+"""Library kernels that are compared with packed products of an instruction set, with their widths."""
 
 _ITERATIONS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _REDUCTIONS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _LONGEST = 4096  # maximum of elements of a row in the overflow map; some bounds on iterations are higher
 
 MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
-"""Schemes and registers of the overflow map; P2 in 32 bits would need the upper half of the products."""
+"""Schemes and register widths of the overflow map; P2 in 32 bits would need the upper half of the products."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def _library(request: SweepRequest) -> list[SweepPoint]:
 
 
 def _rivals(request: SweepRequest, w: int, a: int) -> list[SweepPoint]:
-    """Return bit-serial products of unsigned operands, if an instruction set can count bits."""
+    """Return the points with bit-serial products of unsigned operands, for instruction sets that can count bits."""
     return [SweepPoint(layer=request.layer, w=w, a=a)] if ISAS[-1] in request.isas else []
 
 
@@ -128,7 +128,7 @@ def _illegal(request: SweepRequest, w: int, a: int) -> str:
 
 
 def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
-    """Yield the largest legal depth of every pair of widths, with the largest operands and most iterations."""
+    """Yield the largest legal depth for every pair of widths, run with the largest operands and most iterations."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for scheme, register in MAPPED:
         for w in WIDTHS:
@@ -198,12 +198,12 @@ SWEEPS: Mapping[str, Callable[[SweepRequest], Iterator[SweepPoint]]] = {
     "bits": _bits,
     "k": _reduction,
 }
-"""Sweeps by name."""
+"""Functions that run a sweep, by name of the sweep."""
 
 
 def sweep_points(names: Sequence[str], request: SweepRequest) -> list[SweepPoint]:
-    """Return the points of sweeps; raise :class:`InputError` for an unknown one, :class:`LayerError` without a legal
-    point."""
+    """Return the points of sweeps; raise :class:`InputError` for an unknown sweep, :class:`LayerError` if one has no
+    legal point."""
     points: list[SweepPoint] = []
     for name in names:
         if name not in SWEEPS:

@@ -32,7 +32,7 @@ _FIRST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorReport:
-    """Result of checking vectors."""
+    """Result of :func:`check_vectors`."""
 
     vectors: int  #: Executed.
     mismatches: int  #: Wrong.
@@ -112,7 +112,7 @@ DEFAULT_LIMIT = 1_000_000_000  # cycles or instructions
 def _program_on(
     path: Path, config: CoreConfig | ClusterConfig | str | None, ram: Sequence[Window], *, exact: bool = True
 ) -> tuple[Executable, CoreConfig | ClusterConfig]:
-    """Return the program and its core or cluster, by default the one that the program names."""
+    """Load a program; return it with its core or cluster, by default the one for which the program was built."""
     if config is None:
         program = load(path, ram=ram)
         name, *settings = named_core(program.cores).split()
@@ -184,7 +184,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
-    """Result of a program on the instruction-set simulator."""
+    """Result of a program that ran on the instruction-set simulator."""
 
     exit: Exit  #: How it ended.
     instructions: int  #: Instructions executed.

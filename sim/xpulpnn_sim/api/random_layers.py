@@ -1,7 +1,7 @@
 """Random layers for kernels: sizes, strides and padding that cover special cases, and all precisions.
 
-A quarter of the layers has few pixels and channels, often single ones. Operands are such that results spread over their
-range, or some are at its ends.
+A quarter of the layers have few pixels and channels, often a single one. Operands are chosen so that results spread
+over their range, or that some results are at the ends of the range.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 
 _WIDTHS = (8, 4, 2)
 _SINGLE_BITS = ("1x1x1", "1x1xi32", "1x1x8", "1x1x4", "1x1x2", "8x1x8", "8x1x1", "1x2x1", "1x4x4", "4x4x1")
-"""Precisions with single-bit numbers, used in turn with those of all widths."""
+"""Precisions with single-bit numbers; they take turns with the precisions of all other widths."""
 
 Turn = tuple[tuple[Precision, ...], str]  # precisions of equal widths, and a variant
 _TIMED = 0.25  # fraction of layers with random memory timing
@@ -32,7 +32,7 @@ _SMALL = 0.25  # fraction of layers with few pixels and channels
 _TRIES = 1000  # attempts per layer; all fail only if no layer has varying results
 _FEW = 8  # number of results that need not vary
 _MOST_ALIKE, _MOST_SIGNS_ALIKE = 1 / 2, 4 / 5
-"""Maximum fraction of equal results, and of equal signs for single-bit results."""
+"""Maximum fraction of results that are equal, and for single-bit results of equal signs."""
 
 
 def random_cases(
@@ -162,13 +162,13 @@ def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
 
 
 def _small(kernel: str, rng: Random) -> str:
-    """Return a layer of few pixels, often with a single input or output channel."""
+    """Return a random layer of few pixels, often with a single input or output channel."""
     inputs, outputs = (rng.choice((1, rng.randint(1, CHANNELS))) for _ in range(2))
     return small_layer(kernel, rng.choice(PIXELS), inputs, outputs, rng.randint(0, 1))
 
 
 def _surrounded(layer: Any, precision: Precision, rng: Random) -> Any:
-    """Return the layer, every other time with a random padding value if it supports one."""
+    """Return the layer, every other time with a random padding value if the layer supports one."""
     if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer
     if rng.random() < _UNSURROUNDED:

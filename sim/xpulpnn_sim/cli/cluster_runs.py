@@ -126,7 +126,7 @@ RUN: Columns = {
     "errors": "{[mismatches]}",
     "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
 }
-"""First and last columns of all tables of kernels."""
+"""Columns at the beginning and the end of all tables of kernels."""
 
 _COLUMNS: Columns = {
     **KERNEL,

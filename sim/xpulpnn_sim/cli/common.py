@@ -30,7 +30,7 @@ INTERRUPTED = 130  # exit code after an interrupt
 
 
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
-"""Command-line words as typed."""
+"""Words of the command line as typed."""
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
 """True while standard output is reserved for JSON."""
 
@@ -64,7 +64,7 @@ class Stop:
 
 @contextmanager
 def interruptible() -> Generator[Stop]:
-    """Run a block that an interrupt ends; the state tells if it was interrupted."""
+    """Run a block until it ends or the user interrupts it; the yielded object says whether it was interrupted."""
     stop = Stop()
     try:
         with single_interrupt():
@@ -74,13 +74,13 @@ def interruptible() -> Generator[Stop]:
 
 
 def incomplete(done: str) -> int:
-    """Report an interrupted command, which continues if it is repeated, and return its exit code."""
+    """Report that a command was interrupted and continues if repeated; return the exit code."""
     tell(f"INCOMPLETE: interrupted after {done}; the same command goes on from there")
     return INTERRUPTED
 
 
 def finish(path: Path | None, result: Any, *, good: bool = True, stop: Stop | None = None, done: str = "") -> int:
-    """Write a result if ``path`` is given, and return the exit code; after an interrupt, report what was ``done``."""
+    """Write a result if ``path`` is given, and return the exit code; after an interrupt, report what is ``done``."""
     write_json(path, result)
     if stop is not None and stop.interrupted:
         return incomplete(done)
@@ -105,7 +105,7 @@ _QUIET_S = 1.0  # seconds without output before a bar is drawn
 
 @dataclass(slots=True)
 class _Terminal:
-    """The terminal, where a progress bar is drawn only between complete lines of output."""
+    """The terminal; a progress bar is drawn only between complete lines of output."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     bar: Progress | None = None
@@ -114,7 +114,7 @@ class _Terminal:
 
     @contextmanager
     def writing(self, stream: TextIO, *, goes_on: bool = False) -> Generator[None]:
-        """Hide the bar, and begin a new line unless the output ``goes_on`` in the current line."""
+        """Hide the progress bar; begin a new line unless the output ``goes_on`` in the current line."""
         with self.lock:
             if self.bar is not None:
                 self.bar.stop()
@@ -143,7 +143,7 @@ def _write(stream: TextIO, parts: Iterable[object]) -> None:
 
 
 def tell(*parts: object) -> None:
-    """Print lines and tables, which keep their width unless on a terminal; print to stderr if JSON goes to stdout."""
+    """Print lines and tables, to stderr if JSON goes to stdout; on a terminal, tables are fitted to its width."""
     _write(sys.stderr if RESULTS_ON_OUTPUT.get() else sys.stdout, parts)
 
 
@@ -166,7 +166,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # 
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "") -> Table:
-    """Return a table with number columns right-aligned, except for the first column."""
+    """Return a table whose number columns are right-aligned, except for the first column."""
     cells = [[str(cell) for cell in row] for row in rows]
     shown = Table(box=None, title=title or None, title_justify="left")
     for number, heading in enumerate(headings):
@@ -179,7 +179,7 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: s
 
 
 Columns = Mapping[str, str | Callable[[Any], object]]
-"""Cells of a record by heading: a format string such as ``{[cycles]}``, or a function."""
+"""Columns of a table by heading: a format string for records, such as ``{[cycles]}``, or a function of a record."""
 
 
 def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:
@@ -211,7 +211,7 @@ class Bar:
     task: TaskID
 
     def each(self, items: Iterable[Item], name: Callable[[Item], str] | None = None) -> Iterator[Item]:
-        """Yield the items and advance after each; ``name`` describes the current one."""
+        """Yield the items, and advance the bar after each; ``name`` returns the description of an item."""
         for item in items:
             if name is not None:
                 self.describe(name(item))
@@ -229,7 +229,7 @@ class Bar:
         self.progress.update(self.task, completed=done, total=total)
 
     def end_in(self, seconds: float) -> None:
-        """Show this as the time left, instead of an estimate from finished steps."""
+        """Show ``seconds`` as the remaining time, instead of an estimate from finished steps."""
         self.progress.update(self.task, end=self.progress.get_time() + seconds)
 
     def restart(self, total: int) -> None:
@@ -243,7 +243,7 @@ def quotient(above: float | None, below: float) -> str:
 def run_results(
     description: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]
 ) -> list[Any]:
-    """Return results of runs, with a progress bar; print reports under the name of their record."""
+    """Collect results with a progress bar; print the reports of each result under the name of its record."""
     collected: list[Any] = []
     with progress_bar(f"{description}: preparing the first", count) as bar:
         for result in bar.each(results):

@@ -20,7 +20,7 @@ IDEAL = "ideal"  # fetches without latency
 
 
 _SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
-"""Options by the setting that they replace."""
+"""Command-line options that set a field of the cluster, by the name of the field."""
 
 Target = TypeVar("Target", CoreConfig, ClusterConfig)
 
@@ -59,7 +59,7 @@ class Configuration(Settings):
         return " ".join([f"--preset {self.preset}", *(f"--set {text}" for text in self.settings)])
 
     def for_top(self, top: str) -> CoreConfig | ClusterConfig | DebugConfig:
-        """Return the configuration of a component; a core preset also stands for a cluster of such cores."""
+        """Return the configuration of the component ``top``; a core preset also stands for a cluster of such cores."""
         if top in DEBUG_NAMES:
             return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:
@@ -88,8 +88,8 @@ class Exact:
     exact: bool = False
     """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
 
-    def simulated(self, config: Target) -> Target:
-        """Return the configuration for simulation, with plain adders unless ``exact``."""
+    def for_simulation(self, config: Target) -> Target:
+        """Return the configuration with plain adders, which simulate faster, unless ``exact`` is set."""
         if self.exact:
             return config
         # slow import with optional packages
@@ -141,33 +141,33 @@ class ClusterOptions(Cores, Exact):
 
     @property
     def simulated_target(self) -> CoreConfig | ClusterConfig:
-        """Return the core or cluster for simulation."""
+        """Return the core or cluster for simulation; raise :class:`InputError` if a core has options of a cluster."""
         target = self.target
         if isinstance(target, ClusterConfig):
-            return self.simulated(target)
+            return self.for_simulation(target)
         for name in ("banks", "icache", "l2_latency"):
             value = getattr(self, name)
             if value is not None:
                 raise InputError(f"--{name.replace('_', '-')} must come with --cores, not alone with {value}")
-        return self.simulated(target)
+        return self.for_simulation(target)
 
 
 @arguments
 class Simulated(Configuration, Exact):
     @property
     def cluster(self) -> ClusterConfig:
-        """Return the cluster of preset and settings for simulation."""
+        """Return the cluster for simulation, made from the preset and settings."""
         for name, option in _SET_OTHERWISE.items():
             if name in self.assignments:
                 raise InputError(f"--set {name} must be left out, for --{option} says it")
-        return self.simulated(apply_settings(self.base_cluster, self.assignments))
+        return self.for_simulation(apply_settings(self.base_cluster, self.assignments))
 
     @property
     def simulated_core(self) -> CoreConfig:
-        return self.simulated(self.core)
+        return self.for_simulation(self.core)
 
     def with_cores(self, cores: int | None) -> CoreConfig | ClusterConfig:
-        """Return one core for 1, a cluster for more, and the preset's core or cluster for None."""
+        """Return a core if ``cores`` is 1, a cluster if it is more, and what the preset describes if None."""
         if cores is None:
             return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
         cluster = self.cluster

@@ -138,7 +138,7 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
     """
     options.require_fitting()
-    extended = None if options.preset else _default_core(options)
+    extended = None if options.preset else _extended_core(options)
     if not options.preset:
         options = replace(options, preset=BOTH_FORMS)
     cluster = options.cluster if options.cores else None
@@ -162,8 +162,8 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 
-def _default_core(options: CosimOptions) -> CoreConfig | None:
-    """Return the core for variants that need more than both forms of Mac&Load; None if the settings exclude it."""
+def _extended_core(options: CosimOptions) -> CoreConfig | None:
+    """Return the core of the default preset, for variants that need more than both forms of Mac&Load, or None."""
     try:
         return replace(options, preset=DEFAULT_PRESET).simulated_core
     except ConfigError:
@@ -171,7 +171,7 @@ def _default_core(options: CosimOptions) -> CoreConfig | None:
 
 
 def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
-    """The cases of the options; for random layers also a line with the combinations that they cover."""
+    """Return the cases of the options; for random layers also a line with the combinations that the cases cover."""
     kernel, machine, check = options.kernel, options.machine, options.check == "all"
     if options.random is not None:
         requested: dict[str, Any] = {
@@ -198,7 +198,7 @@ def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
-"""Layers of the paper, by their MatMul."""
+"""Layers of the XpulpNN paper, by the size of their matrix product."""
 
 
 def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:

@@ -209,10 +209,10 @@ _PAPER_CLASSIFIER = {
     SOFTWARE: (84_078_092, 86.5e6),
     HARDWARE: (37_830_833, 38.9e6),
 }
-"""Instructions and cycles (seconds at 33 MHz) of the paper, which packs one window of a channel into a word."""
+"""Instructions, and cycles (seconds at 33 MHz), of the paper's classifier with software or hardware bit counts."""
 
 _PAPER_OPERATIONS = {"xor": 3_302_048, "compare": 2_553_032}
-"""Compared words, and binarised numbers, in the paper."""
+"""Numbers of compared words and of binarised values that the paper gives for its classifier."""
 
 _MILLION = 1e6
 

@@ -31,7 +31,7 @@ _PATIENCE_S = 60.0
 _TERMINATED = 128 + signal.SIGTERM
 _READY = "Listening on port"
 _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
-"""Memory of programs, also for larger ones that gdb loads."""
+"""Memory of a debugged program, large enough for other programs that gdb loads later."""
 
 
 @arguments

@@ -51,7 +51,7 @@ def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None],
 
 
 def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: str = "") -> Tool:
-    """Return a Python package that is installed by an extra of this project, or always if ``extra`` is empty."""
+    """Return the description of a Python package that an extra of this project installs, or every installation."""
     find = _package(distribution or name, module or (distribution or name).replace("-", "_"))
     install = f"pip install '.[{extra}]'" if extra else "pip install ."
     return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=find)
@@ -95,7 +95,7 @@ TOOLS: tuple[Tool, ...] = (
     _debian("gdb", "debugging programs", _program("gdb-multiarch"), "gdb-multiarch"),
     _debian("opensta", "static timing", _program("sta", "opensta", version="-version")),
 )
-"""In the order shown."""
+"""All tools, in the order of the table."""
 
 
 _MB = 1e6

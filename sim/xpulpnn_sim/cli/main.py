@@ -63,8 +63,8 @@ def split_words(words: Sequence[str]) -> list[str]:
 BAD_INPUT = 2
 
 _ALLOCATED = 20_000
-"""Allocations between garbage collections: commands build large graphs that stay, which Python's default would
-search too often."""
+"""Allocations between garbage collections: commands build large graphs that live long, and Python's default would
+search them too often."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def execute_command(typed: Sequence[str]) -> int:
 
 
 def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArguments]:
-    """Return the command and its arguments; raise :class:`InputError`."""
+    """Return the command and its arguments; raise :class:`InputError` for words that are not understood."""
     words = expanded(split_words(typed)) or ["--help"]
     try:
         run, bound, _ = app().parse_args(words, verbose=False)
@@ -141,7 +141,7 @@ _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)
 
 
 def with_suggestion(text: str) -> str:
-    """Add the most similar known name to an error about an unknown one."""
+    """Add the most similar known name to an error message about an unknown name."""
     match = _LISTED.search(text)
     known = re.split("[, ]+", match["known"]) if match else []
     likely = get_close_matches(match["given"], known, 1) if match and not match["given"].isdigit() else []
@@ -149,7 +149,7 @@ def with_suggestion(text: str) -> str:
 
 
 def _missing(error: ImportError, command: str) -> str:
-    """Return how to install the missing package; raise ``error`` again if our own module is missing."""
+    """Return how to install the missing package; raise ``error`` again if a module of this project is missing."""
     cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
     module = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
     if module in ("", "xpulpnn", "xpulpnn_sim", "xpulpnn_sw"):

@@ -110,7 +110,7 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
 def hunt(
     names: Iterable[str], folder: Path, search: Callable[[str, Progress], Sequence[Judged]]
 ) -> tuple[dict[str, Sequence[Judged]], bool]:
-    """Judge the mutants of each unit or core with a progress bar; also return False after an interrupt."""
+    """Test the mutants of each unit or core with a progress bar; the second result is False after an interrupt."""
     judged: dict[str, Sequence[Judged]] = {}
     require_folder(folder, "--output")
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:

@@ -67,7 +67,7 @@ class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
     """Cycles the memory outside takes to answer."""
 
     def targets(self) -> list[CoreConfig | ClusterConfig]:
-        """Return a core or cluster for each number of ``cores``, or the preset's."""
+        """Return a core or cluster for each number in ``cores``; without numbers, that of the preset."""
         return [self.with_cores(int(count)) for count in self.cores] or [self.with_cores(None)]
 
 
@@ -84,8 +84,8 @@ def run_networks(
 ) -> int:
     """Run every network for its inputs on every target, show and write the results, and return the exit code.
 
-    Energies of layers need one core and a ``library``; ``paper_cycles`` are shown in a row above ours. Raises
-    :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster.
+    Energies of layers need one core and a ``library``. The cycles of a paper, ``paper_cycles``, are the first row of
+    the table. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster.
     """
     job = Job(tasks=tasks, targets=[_target(options, target) for target in options.targets()], check=check)
     reported = 0

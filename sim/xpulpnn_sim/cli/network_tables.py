@@ -1,4 +1,4 @@
-"""Tables of network runs: layers, memory, answers, whole networks."""
+"""Tables of network runs: layers, memory, classifications, whole networks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 
 def layer_table(record: Record) -> Table:
-    """Return the cycles of the layers, and lost cycles by cause."""
+    """Return the table of the layers, with their cycles and the cycles lost by each cause."""
     layers = record["layers"]
     causes, others = _causes(layers)
     title = f"{record['kernel']}: layers" + (f", means of {record['images']} images" if record["images"] > 1 else "")
@@ -38,7 +38,7 @@ def layer_table(record: Record) -> Table:
 
 
 def cause_legend(record: Record) -> str:
-    """Return a line that explains the columns of :func:`layer_table`."""
+    """Return a line that explains the columns of lost cycles in :func:`layer_table`."""
     causes, others = _causes(record["layers"])
     count = record["cores"]
     cycles = f"from barrier to barrier on {count} cores" if count > 1 else "on one core"
@@ -50,7 +50,7 @@ def cause_legend(record: Record) -> str:
 
 
 def _causes(layers: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """Return the causes of lost cycles with a column, and the causes that share the column "others"."""
+    """Return the causes of lost cycles that get a column, and the causes that share the column "others"."""
     totals = {cause: sum(layer["stalls"][cause] for layer in layers) for cause in layers[0]["stalls"]}
     occur = [cause for cause, total in totals.items() if total]
     if len(occur) <= _MOST_CAUSES:
@@ -66,7 +66,7 @@ def _manner(layer: Record, cores: int) -> str:
 
 
 def memory_table(record: Record) -> Table:
-    """Return memory and transfers of the layers, and of the steps before and after them."""
+    """Return the table of memory and transfers of each layer, and of the steps before and after the layers."""
     is_cluster = "steps" in record
     title = (
         "bytes in memory"
@@ -106,7 +106,7 @@ def class_table(classes: Sequence[Record]) -> Table:
 
 
 def answer_table(record: Record) -> Table:
-    """Return the class and score of each image, and its label if known."""
+    """Return the table of images, with the class, its score, and the label of the image if known."""
     runs, classes = record["runs"][:_MOST_ANSWERS], record.get("classes", [])
     columns: Columns = {
         "image": "{[image]}",
@@ -121,7 +121,7 @@ def answer_table(record: Record) -> Table:
 
 
 def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
-    """Return the table of whole networks; ``paper_cycles`` are a row above."""
+    """Return the table of whole networks, with ``paper_cycles``, if given, in the first row."""
     alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
     columns: Columns = {
         "network": "{[kernel]}",

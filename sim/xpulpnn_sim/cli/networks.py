@@ -176,7 +176,7 @@ _RANDOM_INPUTS = 8
 def _moved(
     request: ImportArguments, options: ImportOptions, fast: NetworkModel, images: Images | None
 ) -> tuple[Table, list[dict[str, object]]]:
-    """Return by layer how many results 32-bit requantisation changes compared with exact one, for equal inputs."""
+    """Return, by layer, how many results differ between 32-bit and exact requantisation of the same inputs."""
     exact = import_model(request.model, replace(options, is_fast=False, note=str))
     if images is None:
         inputs = np.stack([exact.random_input(request.seed + number) for number in range(_RANDOM_INPUTS)])
@@ -280,7 +280,7 @@ def net_generate_command(request: NetGenerateOptions) -> int:
 
 
 def _own_command() -> str:
-    """Return the running command for any shell and folder."""
+    """Return the running command as it can be typed in any shell and folder."""
     script = Path(sys.executable).with_name("xpulpnn")
     return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m xpulpnn_sim"
 

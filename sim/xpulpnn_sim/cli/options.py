@@ -28,7 +28,7 @@ Options = TypeVar("Options")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def arguments(kind: type[Options]) -> type[Options]:
-    """Make a class a frozen dataclass with keyword-only fields."""
+    """Turn a class of options into a frozen dataclass with keyword-only fields."""
     return dataclass(frozen=True, kw_only=True)(kind)
 
 
@@ -127,7 +127,7 @@ Seconds = Annotated[float, rule("positive", lambda value: value > 0 and isfinite
 
 
 def listed(known: Sequence[str], what: str = "", metavar: str = "LIST") -> Parameter:
-    """Return a parameter for distinct words out of ``known``, joined by ``+`` or commas; ``all`` selects all."""
+    """Return a parameter for distinct words out of ``known``, separated by ``+`` or commas; ``all`` selects all."""
 
     def split(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
         names = (name for token in tokens for name in select_names(token.value, known, token.keyword or metavar))

@@ -66,7 +66,7 @@ Running = TypeVar("Running", bound=ProgramOptions)
 
 
 def with_named_core(options: Running) -> Running:
-    """Fill in the core and number of cores that the program names, where the options do not."""
+    """Return the options with the core and the number of cores for which the program was built, unless given."""
     has_cores = options.cores is not None or options.preset in CLUSTER_PRESETS
     if options.preset and has_cores:
         return options
@@ -80,7 +80,7 @@ def with_named_core(options: Running) -> Running:
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
-    """Load the program; raise :class:`InputError` also if it was built for another core or number of cores."""
+    """Load the program; raise :class:`InputError` if it was built for another core or another number of cores."""
     executable = load_for(options.program, config, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
@@ -89,9 +89,9 @@ def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) ->
     return executable
 
 
-def dumps(options: ProgramOptions, executable: Executable, own: Sequence[Window]) -> tuple[Dump, ...]:
+def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Window]) -> tuple[Dump, ...]:
     """Return the requested memory dumps; raise :class:`InputError` for unmapped ranges or unwritable files."""
-    memory = windows(executable, (*options.windows, *own))
+    memory = windows(executable, (*options.windows, *added))
     pieces: list[Dump] = []
     for text in options.dump:
         where, _, rest = text.partition(":")
@@ -124,8 +124,8 @@ def show(printed: Output) -> None:
 def report(
     executable: Executable, ended: Exit, trapped: Trapped | None, config: CoreConfig, core: str, summary: str
 ) -> dict[str, Any]:
-    """Print how a run ended, with the last exception of a failure, to stderr (stdout is the program's); return a
-    record."""
+    """Print how a run ended, after a failure with the last exception, to stderr, since stdout is the program's
+    output; return a record of the end."""
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
     exception, line, fault = None, "", ended.pc
@@ -156,7 +156,7 @@ OUTSIDE = "(no symbol)"
 
 
 def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Sum counts by instruction address for each function, largest first."""
+    """Return the sum of the counts of each function, largest first; ``counts`` are by instruction address."""
     sums: dict[tuple[str, int | None], int] = {}
     for pc, number in counts.items():
         function = executable.function_at(pc)
@@ -255,7 +255,7 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
 
 @contextmanager
 def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
-    """Yield an observer that writes a trace, numbered by instruction."""
+    """Yield a function that writes each retired instruction, with its number, to a trace file."""
     blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write(trace.TRACE_HEADER + "\n")

@@ -44,7 +44,7 @@ class Workplace(NamedTuple):
 
 @contextmanager
 def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
-    """Find the tools and lock the output folder; raise :class:`ToolError`."""
+    """Find the tools and lock the output folder; raise :class:`ToolError` if a tool is missing."""
     abc, yosys = find_abc(), find_yosys(options.yosys)
     folder = options.output or Path("build", name, options.preset)
     require_folder(folder, "--output")
@@ -65,12 +65,12 @@ class Result(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Return whether the claim is proved, or the fault found."""
+        """Return whether the claim is proved, or for a deliberate fault whether it was found."""
         return self.is_found if self.fault else self.outcome.verdict in (PROVED, PASSED, EQUAL)
 
     @property
     def shown_verdict(self) -> str:
-        """Return the verdict; for a fault, if it was found."""
+        """Return the verdict on a claim, or for a deliberate fault whether it was found."""
         if self.fault is None:
             return self.outcome.verdict
         parts = f": {', '.join(self.outcome.parts)}" if self.outcome.trace and self.outcome.parts else ""
@@ -85,7 +85,7 @@ class Result(NamedTuple):
         return self.folder / self.outcome.name / WAVEFORM if self.folder and self.outcome.trace else None
 
     def counterexample(self, hidden: Sequence[str] = ()) -> list[str]:
-        """Return lines with the failing claim and the inputs or cycles that violate it."""
+        """Return lines that name the failing claim and the inputs or cycles that violate it."""
         outcome = self.outcome
         heading = " ".join(filter(None, (outcome.name, outcome.statement)))
         lines = [f"{heading}: {outcome.verdict}", *outcome.parts]
@@ -101,7 +101,7 @@ class ProofRun:
     stop: Stop = field(default_factory=Stop)
 
     def collect(self, description: str, results: Iterable[Result]) -> None:
-        """Collect results with a progress bar until an interrupt; write waveforms of counterexamples."""
+        """Collect results with a progress bar until the user interrupts; write waveforms of counterexamples."""
         with progress_bar(description, self.count) as bar, interruptible() as self.stop:
             for result in bar.each(results, lambda result: result.outcome.name):
                 self.results.append(result)

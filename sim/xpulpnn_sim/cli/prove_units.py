@@ -65,7 +65,7 @@ class UnitOptions(Configuration, Timeout, Json):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnitStructure:
-    """A unit in one structure, its claims, and claims that its faults refute."""
+    """A unit in one structure: the claims to prove, and the claims that deliberate faults must violate."""
 
     name: str  # unit and structure
     key: Hashable  # equal for the same unit in other configurations
@@ -146,7 +146,7 @@ UNITS: Mapping[str, Structures] = {
     "cluster": _cluster,
     DOTP: _dot_products,
 }
-"""Structures by unit."""
+"""Functions that yield the structures of a unit, by name of the unit."""
 
 
 def _unit_structures(options: UnitOptions, describe: Callable[[str], None]) -> list[tuple[_UnitStructure, list[str]]]:

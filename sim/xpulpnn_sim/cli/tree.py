@@ -1,4 +1,4 @@
-"""Names and help of all commands; the module of a command is imported when it runs."""
+"""Names and help texts of all commands; the module of a command is imported only when the command runs."""
 
 import io
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ PROGRAM = "xpulpnn"
 
 
 class Command(NamedTuple):
-    """Module, help and required extra of a command."""
+    """The module of a command, its help text, and the extra that it requires."""
 
     module: str
     text: str
@@ -123,7 +123,7 @@ COMMANDS = {
     ),
     "completion": Command("completion", "print a script that completes this command line in a shell", extra=""),
 }
-"""Commands by name; the function of ``verify c`` is ``verify_c_command``."""
+"""Commands and groups by name; the function of ``verify c`` is ``verify_c_command``."""
 
 GROUPS = {
     "cosim": Group("run kernels on the design, check every instruction and result, and show the cycles", "kernel"),
@@ -169,7 +169,7 @@ _SIMILARITY = 0.75  # similarity (0 to 1) above which a word counts as misspelt
 
 
 def expanded(words: Sequence[str]) -> list[str]:
-    """Insert the default command of a group unless a command, or a misspelt one, is named."""
+    """Insert the default command of a group, unless the words name a command, possibly misspelt."""
     if not words or words[0] not in GROUPS or words[1:2] in (["--help"], ["-h"]):
         return list(words)
     group, *rest = words
@@ -192,7 +192,7 @@ _COLUMNS = 88
 
 
 def commands() -> str:
-    """Return the guide's section for every command, with its help in 88 columns."""
+    """Return the section of every command for the guide, with the help text in 88 columns."""
     texts = {name: io.StringIO() for name in COMMANDS}
     for name, text in texts.items():
         app().help_print(name.split(), console=Console(file=text, width=_COLUMNS))

@@ -14,7 +14,7 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell, write_json
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
-from xpulpnn_sim.cli.verify_random import RandomPrograms, RunReport, keep_failure, run_with_bar, tell_faults
+from xpulpnn_sim.cli.verify_random import RandomPrograms, RunReport, keep_failure, print_faults, run_with_bar
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, Reached, shrink_cluster
 from xpulpnn_sim.verification.clusters.generator import require
@@ -72,7 +72,7 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
         return _self_test(options)
     report = run_with_bar(options, options.with_models())
     for failure in report.failures:
-        _tell_failure(failure, options)
+        _print_failure(failure, options)
     summary = _cluster_summary(report)
     _print_summary(summary)
     write_json(options.json, summary)
@@ -88,10 +88,10 @@ def _self_test(options: ClusterPrograms) -> int:
 
     sources, faults = options.sources(), CLUSTER_BRIDGE_FAULTS
     results = (find_bridge_faults(source, faults, options.instructions, options.seed) for source in sources)
-    return tell_faults(options.json, len(sources) * len(faults), chain.from_iterable(results))
+    return print_faults(options.json, len(sources) * len(faults), chain.from_iterable(results))
 
 
-def _tell_failure(run: ProgramRun, options: ClusterPrograms) -> None:
+def _print_failure(run: ProgramRun, options: ClusterPrograms) -> None:
     program, verdict = run.source.case(run.seed).program, run.verdict
     if not options.no_shrink:
         with progress_bar("shrinking", None) as bar:

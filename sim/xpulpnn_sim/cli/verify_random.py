@@ -120,7 +120,7 @@ def verify_random_command(options: RandomOptions) -> int:
     if not options.dask:
         prepare(options.engine, [source.config for source in sources])
     report = run_with_bar(options, sources, dask=options.dask)
-    summary = tell_report(options, sources, report)
+    summary = print_report(options, sources, report)
     write_json(options.json, summary)
     return report.exit_code()
 
@@ -132,10 +132,10 @@ def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
     searches = [(source, faults_of(source.config, options.engine)) for source in sources]
     settings = options.instructions, options.seed, options.engine
     detections = chain.from_iterable(find_faults(*search, *settings) for search in searches)
-    return tell_faults(options.json, sum(len(faults) for _, faults in searches), detections)
+    return print_faults(options.json, sum(len(faults) for _, faults in searches), detections)
 
 
-def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
+def print_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
     records: list[dict[str, Any]] = []
     with progress_bar("faults", number) as bar:
         for result in bar.each(results):
@@ -155,7 +155,7 @@ def tell_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
 
 @dataclass
 class RunReport:
-    """Programs that have run, and why there are no more of them."""
+    """The random programs that have run; if they are incomplete, an interrupt or the loss of workers is the reason."""
 
     runs: list[ProgramRun] = field(default_factory=list[ProgramRun])
     interrupted: bool = False
@@ -170,7 +170,7 @@ class RunReport:
         return [run for run in self.runs if not run.verdict.ok]
 
     def totals(self) -> dict[str, Any]:
-        """Sums over all programs, as fields of their record, and the speed of a process."""
+        """Return sums over all programs, by field of the JSON record, and the speed of one process."""
         wall = sum(run.wall_s for run in self.runs)
         instructions = sum(run.verdict.instructions for run in self.runs)
         failing = [run.seed for run in self.failures]
@@ -184,7 +184,7 @@ class RunReport:
         }
 
     def exit_code(self, *, wrong: bool = False) -> int:
-        """Report if the run was incomplete, and return the exit code; ``wrong`` counts as a failure."""
+        """Report a run that is incomplete, and return the exit code; ``wrong`` counts as a failure."""
         if not self.complete:
             tell(f"INCOMPLETE: interrupted after {len(self.runs)} programs")
             if self.lost is not None:
@@ -201,7 +201,7 @@ def run_with_bar(
     count: Callable[[ProgramRun], None] = lambda run: None,
     dask: str = "",
 ) -> RunReport:
-    """Run ``batches`` of programs, or programs of the sources in turn, until there are enough instructions.
+    """Run ``batches`` of programs, or programs of the sources in turn, until enough instructions have retired.
 
     ``count`` is called with each run before the next batch is drawn.
     """
@@ -220,15 +220,15 @@ def run_with_bar(
     return report
 
 
-def tell_report(options: RandomPrograms, sources: Sequence[CoreSource], report: RunReport) -> dict[str, Any]:
+def print_report(options: RandomPrograms, sources: Sequence[CoreSource], report: RunReport) -> dict[str, Any]:
     for failure in report.failures:
-        _tell_failure(failure, options)
+        _print_failure(failure, options)
     summary = _summary(report, sources)
     _print(summary)
     return summary
 
 
-def _tell_failure(run: ProgramRun, options: RandomPrograms) -> None:
+def _print_failure(run: ProgramRun, options: RandomPrograms) -> None:
     tell(f"program {run.seed} fails:", run.verdict.text)
     case = run.source.case(run.seed)
     if not options.no_shrink:
@@ -243,7 +243,7 @@ def _tell_failure(run: ProgramRun, options: RandomPrograms) -> None:
 def keep_failure(
     options: RandomPrograms, seed: int, text: Callable[[], str], program: BareProgram, without_folder: str
 ) -> None:
-    """Write a failing program as text and ELF, or print ``without_folder`` if there is no output folder."""
+    """Write a failing program in assembly and as ELF file; without an output folder, print ``without_folder``."""
     if options.output is None:
         tell(without_folder)
         return
@@ -304,7 +304,7 @@ class CoverageOptions(StressedPrograms, Report):
     """No programs that aim at what is missing."""
 
     def source(self) -> CoverageSource:
-        """Return the core, with the crosses to aim at if the options name any."""
+        """Return the source of programs for the core, with the crosses at which programs aim if options name any."""
         sources = self.sources()
         if len(sources) > 1:
             raise InputError(f"--preset must be one for coverage, not {len(sources)}")
@@ -327,7 +327,7 @@ def verify_coverage_command(options: CoverageOptions) -> int:
     steers = not (options.aim or options.no_steering)
     batches = steered(source, options.seed, total.collector) if steers else ()
     report = run_with_bar(options, [source], batches, count=total.add)
-    summary = tell_report(options, [source], report)
+    summary = print_report(options, [source], report)
     reached = _reached(total)
     _show_reached(reached)
     summary |= {"coverage": reached}

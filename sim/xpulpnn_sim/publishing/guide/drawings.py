@@ -1,4 +1,4 @@
-"""Draw the layers of the source tree as a table, and timing diagrams as SVG in the colours of the page's theme."""
+"""Draw the layers of the source tree as a table, and timing diagrams as SVG in the colours of the guide's theme."""
 
 from html import escape
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg
 
 
 class SourceLayer(NamedTuple):
-    """Folders of one layer, which may import layers below."""
+    """Folders of source files that form a layer; they may import from lower layers."""
 
     folders: tuple[str, ...]
     purpose: str
@@ -38,7 +38,7 @@ LAYERS = (
     ),
     SourceLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
 )
-"""Layers from the top: imports go downwards only."""
+"""Layers of the source tree from top to bottom; imports go downwards only."""
 
 
 def layers() -> str:
@@ -47,7 +47,7 @@ def layers() -> str:
 
 
 class Timing(NamedTuple):
-    """A timing diagram: ``p`` clock, ``0`` ``1`` levels, ``.`` unchanged, ``x`` don't care, a letter a value."""
+    """A timing diagram: ``p`` is a clock, ``0`` ``1`` levels, ``.`` unchanged, ``x`` don't care, a letter a value."""
 
     label: str
     waves: dict[str, str]  # from top to bottom
@@ -139,7 +139,7 @@ TIMINGS = {
         cycle=124,
     ),
 }
-"""Timing diagrams by name."""
+"""Timing diagrams of the guide, by name."""
 
 _ROW, _LEFT = 30, 110
 

@@ -25,7 +25,7 @@ _PROMPT = "$ "
 _ANYTHING = "..."
 _COMMAND_COLUMNS = "200"
 _PROGRESS = re.compile(rb"^\d\d:\d\d:\d\d .*\n", re.MULTILINE)
-"""Progress lines, printed instead of a progress bar."""
+"""Pattern of the progress lines that commands print in place of a progress bar."""
 _TIMEOUT_S = 3600
 
 
@@ -68,7 +68,7 @@ def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) 
 
 
 def example_place(folder: Path) -> None:
-    """Link the repository's files except ``build`` into ``folder``."""
+    """Link the files of the repository, except ``build``, into ``folder``, where examples run."""
     for entry in ROOT.iterdir():
         if entry.name not in ("build", ".git") and not (folder / entry.name).exists():
             (folder / entry.name).symlink_to(entry)
@@ -84,7 +84,7 @@ class ExamplePage:
         self._environment = os.environ | {"PATH": path, "COLUMNS": _COMMAND_COLUMNS}
 
     def run(self, block: ExampleBlock) -> list[str]:
-        """Execute a block; return its errors."""
+        """Execute the commands or code of a block; return errors."""
         where = f"{block.page}:{block.line}"
         if block.language == "file":
             (self._folder / block.file).write_text("\n".join(block.lines) + "\n")
@@ -129,7 +129,7 @@ class ExamplePage:
 
 
 def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
-    """Return the commands of a block with their expected output, None where the page shows none."""
+    """Return the commands of a block, each with its expected output, or None if the page shows no output."""
     if block.language == "sh":
         text = "\n".join(block.lines).replace("\\\n", " ")
         lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
@@ -145,7 +145,7 @@ def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
 
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
-    """Return whether lines match; a line ``...`` matches any lines, ``...`` within a line any text."""
+    """Return whether the lines match; an expected line ``...`` matches any lines, ``...`` in a line any text."""
     if not expected:
         return not any(line.strip() for line in printed)
     first, rest = expected[0], expected[1:]

@@ -1,4 +1,4 @@
-"""HTML tables and code inside Markdown pages."""
+"""HTML tables and code for use inside Markdown pages."""
 
 import inspect
 import re
@@ -25,7 +25,7 @@ def block(lines: Iterable[str]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """Return a table of HTML cells, which scrolls on narrow screens."""
+    """Return an HTML table made of HTML cells; it scrolls on narrow screens."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return raw(

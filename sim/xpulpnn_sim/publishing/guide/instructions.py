@@ -58,7 +58,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "scalar": _is_scalar,
     "lanes": lambda insn: insn.fmt is not None,
 }
-"""Sections of the reference; an instruction belongs to the first that accepts it."""
+"""Sections of the reference by name; an instruction is in the first section whose function accepts it."""
 
 
 def rows(group: str) -> list[Insn]:
@@ -82,7 +82,7 @@ def shown_presets(insn: Insn) -> str:
 
 
 def c_call(insn: Insn) -> str:
-    """Return the function or macro in ``xpulpnn.h``; empty for instructions that compilers emit."""
+    """Return the function or macro of ``xpulpnn.h`` for an instruction; empty if compilers emit the instruction."""
     if insn.extension in STOCK_EXTENSIONS:
         return ""
     item = Intrinsic(insn)
@@ -95,7 +95,7 @@ _HALF_GROUPS = (3, 11, 2)
 
 
 def encoding(insn: Insn) -> str:
-    """Return the bit pattern with letters: ``d s t r`` registers, ``-`` ignored, others immediates."""
+    """Return the bit pattern of an instruction; ``d s t r`` are registers, ``-`` ignored, other letters immediates."""
     bits = list(insn.pattern)
     top = len(bits) - 1
     for token in insn.tokens:
@@ -132,11 +132,11 @@ _WHEN = {
     "EXACT_USE": "for each cycle until rs1 and the summand are written",
     "CSR_WRITE": "for the instruction behind a write",
 }
-"""Short texts of costs."""
+"""Conditions under which a cost occurs, as the reference shows them, by name of the cost."""
 
 
 def anchor(insn: Insn) -> str:
-    """Return the HTML anchor: the mnemonic, with operands if it has several forms."""
+    """Return the HTML anchor of an instruction: its mnemonic, with operands if the mnemonic has several forms."""
     if insn.reloads_other:
         return f"{anchor(find(insn.mnemonic))}-cross"
     several = sum(other.mnemonic == insn.mnemonic and not other.reloads_other for other in INSNS) > 1
@@ -152,7 +152,7 @@ _FAMILIES: dict[str, Callable[[Insn], str]] = {
     "system": lambda insn: "csr" if insn.extension is Extension.ZICSR else insn.op,
     "memory": lambda insn: "load" if insn.is_load else "store",
 }
-"""Titles of tables in sections without a heading per operation."""
+"""Functions that name the table of an instruction, for sections without a heading per operation."""
 
 _HEADED = frozenset(
     {
@@ -167,7 +167,7 @@ _HEADED = frozenset(
         "requantise",
     }
 )
-"""Sections with a heading per operation."""
+"""Sections of the reference with a heading for every operation."""
 
 
 def _families(group: str) -> dict[str, list[Insn]]:
@@ -227,7 +227,7 @@ def _cycles_of(insn: Insn) -> str:
 
 
 def _costs(family: list[Insn]) -> str:
-    """Return the cycles of the instructions of a table, with names where they differ."""
+    """Return the cycles of the instructions of a table, with their names where cycles differ."""
     names: dict[str, list[str]] = {}
     for insn in family:
         shown = names.setdefault(_cycles_of(insn), [])
@@ -240,7 +240,7 @@ def _costs(family: list[Insn]) -> str:
 
 
 def records() -> list[dict[str, Any]]:
-    """Return the reference as JSON records, one per instruction."""
+    """Return the instruction reference as JSON records, one per instruction."""
     return [
         {
             "mnemonic": insn.mnemonic,

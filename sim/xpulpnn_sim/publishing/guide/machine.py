@@ -43,7 +43,7 @@ def address(value: int) -> str:
 
 
 def registers(block: str) -> str:
-    """Return the registers of a block by offset; raise :class:`InputError` for an unknown block."""
+    """Return the table of a block's registers by offset; raise :class:`InputError` for an unknown block."""
     if block not in _REGISTERS:
         raise InputError(f"registers must be of one of {', '.join(_REGISTERS)}, not {block}")
     rows = [
@@ -86,7 +86,7 @@ def _fields() -> str:
 
 
 def _selectors(values: Iterable[int]) -> str:
-    """Return a table of selectors of the nn form, in two columns."""
+    """Return a table, in two halves side by side, of the NN-RF selectors of Mac&Load instructions (nn form)."""
     rows: list[list[str]] = []
     for value in values:
         activation, weight = value & 1, FIRST_WEIGHT + (value >> 1 & 3)
@@ -109,7 +109,7 @@ def _reset(csr: Csr) -> str:
 
 
 def _runs() -> list[tuple[Csr, Csr]]:
-    """Return first and last of each run of CSRs: zero CSRs at consecutive addresses are one run."""
+    """Return the first and last CSR of each run: consecutive CSRs that read 0 form one run, any other CSR its own."""
     runs: list[tuple[Csr, Csr]] = []
     for csr in CSRS:
         if runs and csr in ZERO_CSRS and runs[-1][1] in ZERO_CSRS and csr.address == runs[-1][1].address + 1:
@@ -150,7 +150,7 @@ pv.mlduoup.n x10, 3, 1
 pv.rqld 1, (x11!)
 pv.rqu.b x10, x11, x12, 3
 """
-"""Instructions whose encodings are shown."""
+"""Instructions whose encodings the guide shows as examples."""
 
 
 def _samples() -> Iterator[Sequence[str]]:
@@ -302,4 +302,4 @@ TABLES = {
         ),
     ),
 }
-"""HTML tables without an argument, by name."""
+"""HTML tables by the name that pages use; none of them takes an argument."""

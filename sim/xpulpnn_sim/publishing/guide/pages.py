@@ -28,8 +28,8 @@ _CLOCKING = (
 
 
 def ports(top: str) -> str:
-    """Return the ports of ``top`` in preset ``xpulpnn`` or ``cluster``, of arrays element 0; raise
-    :class:`InputError`."""
+    """Return a table of the ports of ``top`` in the preset ``xpulpnn`` or ``cluster``, only element 0 of arrays;
+    raise :class:`InputError` for an unknown component."""
     if top not in ALL_TOPS:
         raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
     # never elaborated, see the first line
@@ -75,7 +75,7 @@ def marked(text: str) -> str:
 
 
 def settings(name: str) -> str:
-    """Return the fields of the configuration class ``name``; raise :class:`InputError` for an unknown one."""
+    """Return the table of fields of the configuration class ``name``; raise :class:`InputError` for an unknown one."""
     kind = getattr(config, name, None)
     if not is_dataclass(kind) or not isinstance(kind, type):
         raise InputError(f"settings must be of a class of xpulpnn.config, not {name}")
@@ -88,7 +88,7 @@ def settings(name: str) -> str:
 
 
 def members_section(kind: type) -> Iterator[str]:
-    """Yield the section with the ports of a component and their comments."""
+    """Yield the lines of a section with the ports of a component and their comments."""
     meanings = declared_meanings(kind)
     if meanings:
         yield from ("", "Members", "-------")
@@ -107,7 +107,7 @@ _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
 def expand_page(text: str, **others: Callable[[], str]) -> str:
-    """Replace marks by tables, also by ``others`` by name; raise :class:`InputError` for unknown names."""
+    """Replace marks by tables, or the results of ``others`` by name; raise :class:`InputError` for unknown names."""
 
     def generated(match: re.Match[str]) -> str:
         name, argument = match[1], match[2]

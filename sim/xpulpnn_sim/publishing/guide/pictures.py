@@ -1,4 +1,4 @@
-"""SVG pictures of README and guide in ``docs/pictures``, with charts of area and speed of the presets."""
+"""SVG pictures of the README and the guide, with charts of area and speed of the presets."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ class Preset(NamedTuple):
     macs: tuple[float, float]  # of the papers' convolution at 8 and 2 bit
 
     def gmacs(self, width: int) -> float:
-        """Return billions of multiply-accumulates per second at 8 bit (0) or 2 bit (1)."""
+        """Return billions of multiply-accumulates per second; ``width`` is 0 for 8-bit operands and 1 for 2-bit."""
         return 1000 * self.macs[width] / (self.fo4 * _FO4_PS)
 
 
@@ -42,7 +42,7 @@ PRESETS = {
     "xpulpnn2": Preset(57.1, 82.4, (3.77, 13.76)),
     "xpulpnn3": Preset(63.7, 81.3, (7.39, 25.64)),
 }
-"""Area and delay by ``explore --script area`` with IHP SG13G2, the same as in the README."""
+"""Area and delay by ``explore --script area`` with IHP SG13G2, and MAC/cycle, the same as in the README."""
 
 
 def macs() -> str:
@@ -104,7 +104,7 @@ def area() -> str:
 
 
 CHARTS: dict[str, Callable[[], str]] = {"macs": macs, "area": area}
-"""Charts that ``make pictures`` draws; other pictures are drawn by hand."""
+"""Functions that draw the charts of ``make pictures``; all other pictures are drawn by hand."""
 
 
 def picture(name: str) -> str:

@@ -1,4 +1,4 @@
-"""SVG in the colours of the guide's theme, inside a page or as a file with light and dark colours of its own."""
+"""SVG drawings, inside a page in the colours of the guide's theme, or as a file with light and dark colours."""
 
 import re
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def svg(width: int, height: int, parts: Iterable[str], label: str) -> str:
 
 
 def inline(drawing: str) -> str:
-    """Return a drawing for a page, whose theme sets the colours."""
+    """Return a drawing as part of a page, whose theme sets the colours."""
     themed = re.sub(r"<style>.*?</style>\n", "", drawing, flags=re.DOTALL).replace(_GROUND, "").strip()
     return html.raw(f'<div class="drawing">{themed}</div>')
 

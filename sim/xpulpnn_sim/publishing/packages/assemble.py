@@ -1,4 +1,4 @@
-"""Assemble an IP package: paths and texts of all files."""
+"""Assemble the files of an IP package: their paths and contents."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _PS_PER_NS = 1000
 
 
 def synthesis_files(design: Design) -> dict[str, str]:
-    """Return the files of the folder ``syn``, by name."""
+    """Return the files of the package's folder ``syn``, by name."""
     files = design.rtl_files
     return {
         "yosys.sh": fill("yosys.sh", design, files=" ".join(files), picoseconds=round(design.clock_ns * _PS_PER_NS)),
@@ -46,7 +46,7 @@ CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # constant while a cor
 def constraints(design: Design, *, vivado: bool = False) -> str:
     """Return the SDC file, or the XDC file for Vivado, which supports neither loops nor ideal networks.
 
-    A component without a clock gets a virtual clock for paths from input to output.
+    The paths from input to output of a component without a clock are constrained by a virtual clock.
     """
     target = f"[get_ports {CLOCK}]" if design.clocked else ""
     inputs = [port for port in design.ports if port.is_input and port.name not in (CLOCK, JTAG_CLOCK, *JTAG_INPUTS)]
@@ -92,7 +92,7 @@ def constraints(design: Design, *, vivado: bool = False) -> str:
 
 
 def _jtag_constraints(design: Design) -> list[str]:
-    """Constrain the JTAG port with a clock of its own, asynchronous to the main clock."""
+    """Return constraints for the JTAG port: a clock of its own, asynchronous to the main clock."""
     names = " ".join(name for name in JTAG_INPUTS if name in design.by_name)
     return [
         "# TCK, a quarter as fast, unrelated to the clock: handshakes cross",
@@ -120,7 +120,7 @@ The testbench ends with a line `PASS: ...` and exit code 0, or with `FAIL: ...` 
 
 
 class Testbench(NamedTuple):
-    """The testbench of a component, and its description in the README."""
+    """How to generate the testbench of a component, and its description in the README."""
 
     files: Callable[[Design], dict[str, str]]
     meaning: str
@@ -145,7 +145,7 @@ TESTBENCHES: Mapping[str, Testbench] = {
     ),
     **{top: Testbench(unit_testbench, _VECTORS.format(top=top), has_delays=False) for top in VECTORS},
 }
-"""Testbenches by component; other components are packaged without one."""
+"""Testbenches by name of the component; other components are packaged without a testbench."""
 
 _WITH_BANKS = ("cluster", "cluster-axi", "cluster-debug", "cluster-wishbone", "tcdm")
 
@@ -161,11 +161,11 @@ PACKAGED = (
     *("cluster", "cluster-debug", "cluster-axi", "cluster-wishbone", "tcdm", "event-unit", "dma", "icache"),
     *DEBUG_NAMES,
 )
-"""Components that can be packaged."""
+"""Names of the components that can be packaged."""
 
 
 def _testbench(design: Design) -> dict[str, str]:
-    """Return the files of the folder ``tb`` and the list of its sources; empty for a component without a testbench."""
+    """Return the files of the folder ``tb`` and the list of its sources; nothing for a component without testbench."""
     testbench = TESTBENCHES.get(design.top)
     if testbench is None:
         return {}
@@ -212,7 +212,7 @@ def package_files(design: Design) -> dict[str, str]:
 
 
 def has_banks(design: Design) -> bool:
-    """Return whether the TCDM banks are ports for external memories."""
+    """Return whether the TCDM banks of a cluster are ports for external memories."""
     return "banks__0__req" in design.by_name
 
 

@@ -50,13 +50,13 @@ class CoreProgram:
     interrupts: bool  # if interrupts may come at any time
 
     def listing(self, config: CoreConfig) -> str:
-        """Return address, word, disassembly and source line of every instruction."""
+        """Return a text with address, word, disassembly and source line of every instruction."""
         insns = enabled(config.extensions, config.widths)
         return f"{self.name}\n\n{listing(self.program.assembled(), self.program.text().splitlines(), insns)}"
 
 
 def core_programs(config: CoreConfig) -> list[CoreProgram]:
-    """Return a program of every computing or memory instruction, and short directed programs."""
+    """Return a program with all computing and memory instructions, and short directed programs."""
     return [_rows_program(config), *_directed_programs(config)]
 
 
@@ -71,7 +71,7 @@ def _directed_programs(config: CoreConfig) -> Iterator[CoreProgram]:
 
 @dataclass(slots=True)
 class _RowsProgram:
-    """Assembly lines in which every instruction stores its results through s11."""
+    """Collects the lines of a program in which every instruction stores its results through s11."""
 
     config: CoreConfig
     rng: Random
@@ -110,7 +110,7 @@ class _RowsProgram:
         self.store("a2", f"{text} with a0 {a:08x}, a1 {b:08x}, a2 {d:08x}")
 
     def _mac_load(self, insn: Insn, values: Mapping[str, int]) -> None:
-        """Add a Mac&Load on the entries that earlier Mac&Loads loaded; store its results and pointer."""
+        """Add a Mac&Load that uses the entries loaded by earlier ones; store its results and pointer."""
         text, pointer = render(insn, insn.encode(**values)), self.rng.randrange(0, _OPERANDS, WORD_BYTES)
         self.lines += [f"li a0, {_OPERANDS_AT + pointer}", *(f"li a{at}, {self.operand()}" for at in (1, 2, 3)), text]
         self.store("a2", text)
@@ -139,12 +139,12 @@ _COMPUTING = frozenset({InsnClass.ALU, InsnClass.MULTIPLY, InsnClass.MULTIPLY_HI
 
 
 def computes(insn: Insn) -> bool:
-    """Return whether the instruction only computes a register from registers."""
+    """Return whether an instruction only computes a register from registers."""
     return insn.insn_class in _COMPUTING and not insn.uses_nnrf and insn.op != "auipc"
 
 
 def _rows_program(config: CoreConfig) -> CoreProgram:
-    """Return the program of all instructions with the results of the instruction-set simulator."""
+    """Return the program with all instructions, and its results on the instruction-set simulator."""
     rows = _RowsProgram(config, Random(_SEED))
     rows.add_all()
     name = "all instructions that compute or access memory"

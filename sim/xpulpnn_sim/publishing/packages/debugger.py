@@ -1,4 +1,4 @@
-"""A debugger for testbenches that halts cores through a JTAG port."""
+"""A Verilog debugger for testbenches, which halts cores through a JTAG port."""
 
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.debug import (
@@ -44,12 +44,12 @@ def watchdog(design: Design, cycles: int) -> int:
 
 
 def before_reset(design: Design) -> str:
-    """Return testbench code that pauses the debugger before the core is reset between programs."""
+    """Return testbench code that makes the debugger pause before the core is reset between programs."""
     return _PAUSED if design.has_jtag else ""
 
 
 def debugging(design: Design, harts: int, first: int, *, pauses: bool = False) -> dict[str, str]:
-    """Return the testbench code for a debugger, by placeholder of the template."""
+    """Return the testbench code that concerns the debugger, by placeholder of the template."""
     if not design.has_jtag:
         return dict.fromkeys(("debugger", "halted", "and_halted"), "")
     inverted = "tck_rst_n" in design.by_name
@@ -61,7 +61,7 @@ def debugging(design: Design, harts: int, first: int, *, pauses: bool = False) -
 
 
 def debugger(design: Design) -> dict[str, str]:
-    """Return the debugger's Verilog file by name; empty without a JTAG port."""
+    """Return the debugger's Verilog file by its name; empty for a component without a JTAG port."""
     if not design.has_jtag:
         return {}
     command = Command.TRANSFER | COMMAND_WORD << COMMAND_SIZE_LSB | csr_address("mhartid")

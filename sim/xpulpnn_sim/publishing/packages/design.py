@@ -1,4 +1,4 @@
-"""A component to package: its Verilog, ports and configuration, and templates of files."""
+"""A component to be packaged: its Verilog, ports and configuration; templates of the files of a package."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +41,7 @@ class Port:
 
     @property
     def range(self) -> str:
-        """Return ``[msb:0]``, or an empty string for one bit."""
+        """Return the Verilog range of a port, ``[msb:0]``; empty for one bit."""
         return f"[{self.width - 1}:0]" if self.width > 1 else ""
 
     @property
@@ -119,7 +119,7 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def template(name: str) -> str:
-    """Return the file ``name`` under ``templates``, with header and shared parts inserted."""
+    """Return the file ``name`` of the folder ``templates``, with header and shared parts inserted."""
     text = re.sub(r"^(\S+) {{generated}}$", rf"\1 {GENERATED}\n\1 {LICENCE}", _source(name), flags=re.MULTILINE)
     for part in ("fail", "options", "parameters", "waves"):
         text = text.replace(f"{{{{{part}}}}}\n", _source(f"{part}.v"))
@@ -131,7 +131,7 @@ def _source(name: str) -> str:
 
 
 def fill(name: str, design: Design, **values: object) -> str:
-    """Replace every ``{{name}}`` of a template by a value or a name of the design."""
+    """Return a template in which every ``{{name}}`` is replaced by one of ``values`` or a name of the design."""
     text = template(name)
     names = {"module": design.module, "top": design.top, "top_name": design.identifier}
     places = {match[1] for match in _PLACE.finditer(text)} - names.keys()
@@ -145,13 +145,13 @@ _SOURCE_COLUMN = 52
 
 
 def hex_words(words: Iterable[int], bits: int = 32) -> str:
-    """Return a ``$readmemh`` file, one word of ``bits`` bits per line."""
+    """Return the contents of a ``$readmemh`` file, one word of ``bits`` bits per line."""
     digits = -(-bits // 4)
     return HEX_HEADER + "".join(f"{word:0{digits}x}\n" for word in words)
 
 
 def listing(program: Assembled, source: Sequence[str], insns: Iterable[Insn]) -> str:
-    """Return address, word, disassembly and source line of every instruction, labels on lines of their own."""
+    """Return a text with address, word, disassembly and source line of every instruction, and lines with labels."""
     decoder = Decoder(insns)
     names: dict[int, list[str]] = {}
     for name, address in program.labels.items():

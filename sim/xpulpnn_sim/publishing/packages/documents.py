@@ -57,10 +57,10 @@ OBI_SIGNALS = {
     "rdata": (False, 32, "Read data, with rvalid."),
     "err": (False, 1, "The access failed, with rvalid."),
 }
-"""Signals of an OBI interface: if the initiator drives it, bits, meaning; mandatory signals first."""
+"""Signals of an OBI interface: whether the initiator drives it, width, and meaning; mandatory signals first."""
 
 _AXI_READS = frozenset({"araddr", "arvalid", "arready", "rdata", "rvalid", "rready"})
-"""Ports that identify an AXI4 interface."""
+"""Signals by whose presence a group of ports is recognised as an AXI4 interface."""
 
 _OBI_BUS = {"vendor": VENDOR, "library": _BUS_LIBRARY, "version": _BUS_VERSION}
 _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
@@ -68,7 +68,7 @@ _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
 _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
 
 _FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC", ".xdc": "user"}
-"""File types of IP-XACT; others are ``user`` with the suffix as attribute."""
+"""IP-XACT file types by suffix; the type of other files is ``user``, with the suffix as attribute."""
 
 
 def _node(tag: str, *content: str | ElementTree.Element, **attributes: str) -> ElementTree.Element:
@@ -100,7 +100,7 @@ def _signal(port: Port) -> str:
 
 
 def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port]]:
-    """Group ports into buses by the name before the last double underscore; return those with all ``signals``."""
+    """Group ports into buses by the name before the last double underscore; return buses with all ``signals``."""
     groups: dict[str, list[Port]] = {}
     for port in ports:
         bus, separator, _name = port.name.rpartition("__")
@@ -110,7 +110,7 @@ def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port
 
 
 def _obi_buses(design: Design) -> dict[str, list[Port]]:
-    """Return the OBI interfaces with 32-bit data."""
+    """Return the OBI interfaces of a component that have 32-bit data."""
     ports = [port for port in design.ports if port.width == OBI_SIGNALS.get(_signal(port), (True, 0))[1]]
     return _buses(ports, _ALWAYS)
 
@@ -120,7 +120,7 @@ def has_obi(design: Design) -> bool:
 
 
 def component(design: Design, files: Sequence[str]) -> str:
-    """Return the IP-XACT component; ``files`` are paths from the root of the package."""
+    """Return the IP-XACT description of a component; ``files`` are paths from the root of the package."""
     interfaces: list[ElementTree.Element] = []
     for bus, ports in _obi_buses(design).items():
         is_target = any(port.is_input and _signal(port) == "req" for port in ports)
@@ -158,7 +158,7 @@ def _file(path: str) -> ElementTree.Element:
 def _bus_interface(
     bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str], side: str
 ) -> ElementTree.Element:
-    """Return a bus interface; AXI4 signals have capital letters in IP-XACT."""
+    """Return the IP-XACT element of a bus interface; AXI4 signals have capital letters in IP-XACT."""
     maps = [
         _node(
             "portMap",
@@ -251,7 +251,7 @@ _SIMULATION = """
 
 
 def core_file(design: Design, testbench: Iterable[str]) -> str:
-    """Return ``TOP.core``; ``testbench`` are the paths of the files in ``tb``, if any."""
+    """Return the text of ``TOP.core``; ``testbench`` are the paths of the files in ``tb``, if any."""
     bench = [name for name in testbench if name.endswith(".v")]
     data = [name for name in testbench if name.endswith(".hex")]
     copied = "".join(f"      - {name}: {{file_type: user, copyto: {name}}}\n" for name in data)

@@ -1,4 +1,4 @@
-"""Generate self-checking Verilog testbenches of core, units and cluster."""
+"""Generate self-checking Verilog testbenches of the core, of units and of the cluster."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _DRIVEN = {
     **dict.fromkeys(("bus__gnt", "bus__rvalid", "bus__err"), "1'b0"),
     "bus__rdata": "32'd0",
 }
-"""Constant inputs."""
+"""Inputs of the core that the testbench keeps constant, with their Verilog values."""
 
 _JTAG = ("tck_clk", "tck_rst", "tck_rst_n", "tms", "tdi", "tdo")
 _OWN = ("irq", "irq_ack", "irq_id", "core_sleep", *_JTAG)
@@ -71,7 +71,7 @@ def core_testbench(design: Design) -> dict[str, str]:
 
 
 def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
-    """Yield per program: if interrupts may come, address of results, end index of results and of words."""
+    """Yield a word per program: whether interrupts come, address of results, end index of results and of words."""
     results = words = 0
     for program in programs:
         results += len(program.expected)
@@ -80,7 +80,7 @@ def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
 
 
 def _core_memory(design: Design) -> str:
-    """Return the memory of the programs, with all regions in one array."""
+    """Return the Verilog memory for the programs, which holds all address regions in one array."""
     places: list[str] = []
     size = 0
     for base, length in REGIONS:
@@ -99,7 +99,7 @@ def _core_memory(design: Design) -> str:
 
 
 def described_testbench(words: Sequence[int], texts: Sequence[str]) -> str:
-    """List results by number with their meaning."""
+    """Return a text that lists the number, word and meaning of each result."""
     rows = enumerate(zip(words, texts, strict=True), start=1)
     return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
 
@@ -123,7 +123,7 @@ def _connection(port: Port) -> str:
 
 
 def sparse_hex(image: Sequence[int]) -> str:
-    """Return a ``$readmemh`` file without long gaps of zeros."""
+    """Return the contents of a ``$readmemh`` file that leaves out long gaps of zeros."""
     lines, gap = hex_words(()), True
     for place, word in enumerate(image):
         if word and gap:
@@ -181,12 +181,12 @@ def _declared(port: Port, name: str) -> str:
 
 
 def _concatenation(names) -> str:
-    """Return a Verilog concatenation of names, the first in the least significant bits."""
+    """Return a Verilog concatenation of ``names``, the first of them in the least significant bits."""
     return "{" + ", ".join(reversed(list(names))) + "}"
 
 
 def _packed(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
-    """Pack a vector into one number, as the testbench unpacks it."""
+    """Pack the inputs and outputs of a vector into one number, as the testbench unpacks it."""
     unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
     assert not unknown, unknown
     word = lsb = 0
@@ -212,7 +212,7 @@ _ELEMENT = re.compile(r"(?P<group>\w+?)__(?P<place>\d+)__\w+")
 
 @dataclass(frozen=True)
 class _Nets:
-    """Nets of a design: port ``group__3__signal`` is a slice of ``group_signal``, ``bus__signal`` is ``bus_signal``."""
+    """Testbench nets: port ``group__3__signal`` is a slice of ``group_signal``, ``bus__signal`` is ``bus_signal``."""
 
     design: Design
     driven: Sequence[str] = ()  # arrays, buses and ports whose inputs are variables of the testbench
@@ -310,7 +310,7 @@ _BANK = """\
 
 
 def banks(nets: _Nets, config: ClusterConfig) -> str:
-    """Return a memory for each external bank; empty if the banks are internal."""
+    """Return a Verilog memory for each external bank; empty if the banks are internal."""
     count = nets.elements("banks")
     addr = (config.bank_words - 1).bit_length()
     texts: list[str] = []
@@ -331,7 +331,7 @@ _WRITE = """\
 
 
 def _outside(nets: _Nets, config: ClusterConfig) -> tuple[str, str]:
-    """Return the memory responders of all ports, and their writes in the clocked process."""
+    """Return the Verilog of memories that answer all ports of the cluster, and of their writes in a clocked process."""
     ports = {"ext": 32} | ({"dma": 64} if config.dma else {}) | ({"refill": 64} if config.icache_private else {})
     texts: list[str] = []
     writes: list[str] = []

@@ -1,4 +1,4 @@
-"""Test vectors of packaged units, from the stimuli of their benches."""
+"""Test vectors of packaged units, drawn like the stimuli of the units' benches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -68,7 +68,7 @@ def _operations(vectors: RowVectors) -> Iterator[_Operation]:
 def _rows(
     config: CoreConfig, ports: set[str], rng: Random, *, rows: RowsOf, expectation: Expectation = value_of_rd
 ) -> Iterator[UnitVector]:
-    """Yield vectors for a unit without ``done``."""
+    """Yield vectors of the operations of a unit that has no port ``done``."""
     drawn, exact = _drawn(config, rows, 12, rng), config.requantise_exact
     vectors = row_vectors(drawn, ports, rng, expectation, exact=exact)
     vectors = with_latency(vectors, rng) if "enable" in ports else vectors
@@ -77,7 +77,7 @@ def _rows(
 
 
 def _nnrf(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Yield random writes and reads of the NN-RF, also of one entry in one cycle; entries are 0 after reset."""
+    """Yield random writes and reads of the NN-RF, some of one entry in one cycle; entries are 0 after reset."""
     entries, pairs = config.nnrf_entries, config.mac_load_pair
     columns = nn_accesses(entries, _NNRF_CYCLES, rng, pairs=pairs)
     yield from _nn_vectors(columns, nn_words_read(entries, columns, pairs=pairs))
@@ -90,7 +90,7 @@ def _nn_vectors(inputs: Mapping[str, Any], words: Mapping[str, Any]) -> Iterator
 
 
 def _taken(operation: _Operation, handshake: tuple[str, str], rng: Random) -> Iterator[UnitVector]:
-    """Yield an operation that waits until it is done, its last cycle, and sometimes an idle cycle."""
+    """Yield a vector that waits until an operation is done, the operation's last cycle, and sometimes an idle cycle."""
     start, take = handshake
     expected = {**operation.expected, "done": 1}
     yield UnitVector({**operation.inputs, start: 1}, expected, f"{operation.text}: until it is done", waits=True)
@@ -100,7 +100,7 @@ def _taken(operation: _Operation, handshake: tuple[str, str], rng: Random) -> It
 
 
 def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Yield every multiplication, for multi-cycle and single-cycle multipliers."""
+    """Yield vectors of every multiplication, for multi-cycle and single-cycle multipliers."""
     pairs, late = False, config.multiplies_by_dotp
     expectation = partial(operation_result, pairs=pairs, late=late)
     drawn = _drawn(config, controls.mult_rows, 12, rng)
@@ -113,7 +113,7 @@ def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVect
 
 
 def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Yield NN-RF accesses, every instruction that EX executes, and CSR instructions."""
+    """Yield vectors of NN-RF accesses, of every instruction that EX executes, and of CSR instructions."""
     if config.mac_load:
         accesses = ex_stage_accesses(config.nnrf_entries, _NNRF_CYCLES, rng, pairs=config.mac_load_pair)
         yield from _nn_vectors(*accesses)
@@ -141,11 +141,11 @@ def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[Unit
 
 
 _ISSUED = {"dotp_a": "id_dotp_a", "dotp_b": "id_dotp_b"}
-"""Ports by which ID passes the factors if EX has operand registers, by port name without them."""
+"""Ports by which ID passes the factors if EX has operand registers, by the port's name without such registers."""
 
 
 def _issue(operation: _Operation, ports: set[str]) -> Values:
-    """Return the inputs of the cycle before an operation with registered factors."""
+    """Return the inputs of the cycle before an operation whose factors are registered."""
     insn, given = operation.insn, operation.inputs
     assert insn.fmt is not None
     signs = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
@@ -163,7 +163,7 @@ VECTORS: Mapping[str, Callable[[CoreConfig, set[str], Random], Iterator[UnitVect
     "mult": _mult,
     "ex-stage": _ex_stage,
 }
-"""Vectors by component."""
+"""Functions that yield the test vectors of a component, by its name."""
 
 
 def unit_vectors(top: str, config: CoreConfig, ports: set[str]) -> list[UnitVector]:

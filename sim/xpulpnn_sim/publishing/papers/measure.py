@@ -1,4 +1,4 @@
-"""Measure the papers' tables, each run once and cached, and write their page."""
+"""Measure the runs of the papers' tables, each run only once and cached, and write the page of the tables."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
 
 
 def named_table(measured: MeasuredTable) -> NamedTable:
-    """Return figure, paper, ours, ratio, verdict and source; summary and conditions are notes."""
+    """Return a table of figure, paper, ours, ratio, verdict and source, with summary and conditions as notes."""
     reference = measured.table.reference
     columns = [
         Column(name="figure"),
@@ -74,7 +74,7 @@ _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 
 
 def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
-    """Return the plots of a table: bar charts, and our advantage for each row."""
+    """Return the plots of a table: bar charts, and how much better ours is than the paper in each row."""
     titles = dict.fromkeys(row.row.bar.chart for row in measured.rows if row.row.bar is not None)
     bar_charts = [_bars(measured, title) for title in titles]
     compared = [row for row in measured.rows if row.advantage is not None]
@@ -82,7 +82,7 @@ def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
 
 
 def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
-    """Plot groups of bars; printed figures that several series share are drawn once."""
+    """Plot groups of bars; a published figure that several series share is drawn once."""
     ours = _series(measured.rows, title, lambda row: row.ours)
     printed = _series(measured.rows, title, lambda row: row.row.published and row.row.published.value)
     reference = measured.table.reference
@@ -103,7 +103,7 @@ def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
 def _series(
     rows: Sequence[MeasuredRow], title: str, value: Callable[[MeasuredRow], float | None]
 ) -> dict[str, dict[str, float]]:
-    """Return the figures of a chart by series and group, without missing ones."""
+    """Return the values of a chart by series and group, without missing values."""
     series: dict[str, dict[str, float]] = {}
     for row in rows:
         place, number = row.row.bar, value(row)
@@ -113,7 +113,7 @@ def _series(
 
 
 def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
-    """Plot our advantage for each figure: right of 1, ours is better."""
+    """Plot how many times as good as the published figure ours is; to the right of 1, ours is better."""
     traces: list[dict[str, Any]] = []
     for verdict, (colour, symbol) in _VERDICTS.items():
         shown = [row for row in rows if row.verdict is verdict]
@@ -168,14 +168,14 @@ TABLES: Mapping[str, PaperTable] = {
     table.name: table
     for table in (xpulpnn.TABLE, pulp_nn.TABLE, pulp_nn.MIXED, ulppack.TABLE, classifier.TABLE, pulp_nn.CIFAR10)
 }
-"""Tables that need no files, by name, in the order shown."""
+"""Tables that need no files of the user, by name, in the order shown."""
 
 TABLE_NAMES = (*TABLES, mlperf_tiny.NAME)
 
 
 def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -> list[PaperTable]:
-    """Return the named tables, or all; MLPerf Tiny needs the folder ``models``, and by default is left out without
-    it."""
+    """Return the named tables, or all tables; MLPerf Tiny needs the folder ``models`` and, if no tables are named,
+    is left out without it."""
     if not names:
         names = tuple(TABLES) if models is None else TABLE_NAMES
     if models is None and mlperf_tiny.NAME in names:
@@ -187,17 +187,17 @@ def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -
 _WITHOUT = frozenset(
     {"benches", "cli", "exploration", "guide", "packages", "measure.py", "proofs", "tables", "verification"}
 )
-"""Source folders that no record depends on."""
+"""Source folders whose changes do not make cached records outdated."""
 
 
 def runs_of(tables: Sequence[PaperTable], *, quick: bool) -> list[Run]:
-    """Return the runs that the tables need without duplicates; with ``quick``, only those of quick rows."""
+    """Return the runs that the tables need, each only once; if ``quick``, only the runs of quick rows."""
     rows = [row for table in tables for row in table.rows if row.quick or not quick]
     return list(dict.fromkeys(run for row in rows for run in row.runs))
 
 
 def measure_tables(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[tuple[Run, Record]]:
-    """Yield each run and its record as they come, cached records first."""
+    """Yield each run with its record as soon as it is measured; runs with cached records come first."""
     cache = cached_results("papers")
     keys = {run: digest(results.sources_digest(_WITHOUT), repr(run), check) for run in runs}
     with executor(jobs) as pool:

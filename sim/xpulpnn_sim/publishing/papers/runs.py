@@ -1,4 +1,4 @@
-"""Runs of kernels, of the binarised classifier and of the CIFAR-10 network, the same as ``xpulpnn cosim``."""
+"""Runs of kernels, of the binarised classifier and of the CIFAR-10 network, made as ``xpulpnn cosim`` makes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class CosimRun:
 
 
 def cosim_run(workload: str, **options: str | int | None) -> CosimRun:
-    """Return a run with the options that are not None; a kernel with ``cores`` runs on a cluster."""
+    """Return a run with all options that are not None; a kernel with the option ``cores`` runs on a cluster."""
     return CosimRun(workload, tuple((name, value) for name, value in options.items() if value is not None))
 
 

@@ -1,4 +1,4 @@
-"""Tables of published figures, and the runs that they are compared with."""
+"""Tables of published figures, and the runs of this project that are compared with the figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Record = Mapping[str, Any]
 
 
 class Run(Protocol):
-    """A run on the RTL, measured once if equal to another; ``repr`` is part of the cache key."""
+    """A run on the RTL. Equal runs are measured once; ``repr`` is part of the key of the cached record."""
 
     @property
     def command(self) -> str: ...
@@ -38,8 +38,8 @@ class RowVerdict(StrEnum):
 
 
 class Published(NamedTuple):
-    """A published figure, as text because digits give its precision: 1.65 is anything that rounds or truncates to
-    it."""
+    """A published figure, as text because its digits give the precision: any value that rounds or truncates to 1.65
+    is equal to 1.65."""
 
     text: str  # in the unit of its row
     where: str  # section, table or figure
@@ -57,7 +57,7 @@ _LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
 
 
 def joined_cells(first: str, second: str) -> str | None:
-    """Return one command line for two that differ in one value of a list option; else None."""
+    """Return one command line for two that differ in one value of a list option; None if they differ elsewhere."""
     words, others = first.split(), second.split()
     if len(words) != len(others):
         return None
@@ -76,7 +76,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A figure taken from a record."""
+    """A number that is taken from the record of a run."""
 
     unit: str = ""
     field: str = "cycles"  # with dots for nested values, as in `layers.conv2`
@@ -97,7 +97,7 @@ MACS_PER_CYCLE = Metric(unit="MAC/cycle", field="macs_per_cycle", better="more")
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A published figure and the run that measures ours."""
+    """A published figure, and the run that measures the same figure for this project."""
 
     figure: str
     metric: Metric
@@ -110,7 +110,7 @@ class TableRow:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Return the runs that the figure needs, the baseline first."""
+        """Return the runs that the row needs; a baseline comes first."""
         return (self.run,) if self.over is None else (self.over, self.run)
 
     def value(self, records: Mapping[Run, Record]) -> float:
@@ -126,7 +126,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable:
-    """Rows of one paper or topic."""
+    """A table with published figures of one paper or topic."""
 
     name: str  # name for `--table`
     title: str
@@ -144,12 +144,12 @@ class MeasuredRow:
 
     @property
     def ratio(self) -> float | None:
-        """Return our figure over the published one; None without one."""
+        """Return our figure divided by the published one; None without a published figure."""
         return None if self.row.published is None else self.ours / self.row.published.value
 
     @property
     def advantage(self) -> float | None:
-        """Return the factor by which ours is better (below 1: worse); None if not comparable."""
+        """Return the factor by which our figure is better (below 1: worse); None if figures cannot be compared."""
         ratio = self.ratio
         if ratio is None or not self.row.metric.better:
             return None
@@ -157,7 +157,7 @@ class MeasuredRow:
 
     @property
     def verdict(self) -> RowVerdict:
-        """Return the comparison; differences below the last published digit count as equal."""
+        """Return the result of the comparison; differences below the last published digit count as equal."""
         if self.mismatches:
             return RowVerdict.WRONG
         published = self.row.published
@@ -181,7 +181,7 @@ class MeasuredTable:
 
     @property
     def summary(self) -> str:
-        """Return the number of rows with each verdict, and of rows left out."""
+        """Return a text with the number of rows that have each verdict, and of the rows left out."""
         parts = [
             f"{self.count(verdict)} {verdict.value}"
             for verdict in RowVerdict
@@ -194,7 +194,7 @@ class MeasuredTable:
 
 
 def measured(table: PaperTable, records: Mapping[Run, Record], *, quick: bool) -> MeasuredTable:
-    """Return the table with our figures from ``records``; with ``quick``, only its quick rows."""
+    """Return the table with our figures, taken from ``records``; if ``quick``, only with its quick rows."""
     rows = [
         MeasuredRow(
             row=row, ours=row.value(records), mismatches=sum(int(records[run]["mismatches"]) for run in row.runs)

@@ -167,8 +167,7 @@ class ControlBlocks:
         return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), _LONGEST_BODY)))
 
     def _indirect(self, target: str, link: int) -> list[str]:
-        """Return a jump by jalr: directly after the address is written, from memory, with an offset, or with bit 0 =
-        1."""
+        """Return a jump by jalr: just after the address is written, from memory, with an offset, or with bit 0 set."""
         draw, rng = self._draw, self._rng
         lines = [f"la {_X6}, {target}"]
         if link == RA and draw.chance(0.3):

@@ -108,8 +108,7 @@ class Verdict:
 
     @classmethod
     def of(cls, result: RunResult) -> "Verdict":
-        """Return the verdict on a run on the RTL; a mismatch with the simulator is a failure however the program
-        ends."""
+        """Return the verdict on a run on the RTL: a mismatch with the simulator, or else how the program ended."""
         reason = Reason.DIFFERENCE if result.mismatches else result.exit.reason
         return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 

@@ -1,1 +1,1 @@
-"""LiteX CPUs, and the files of this folder that LiteX's software needs."""
+"""The LiteX CPUs of this project, and the files in this folder that LiteX's software needs."""

@@ -31,7 +31,7 @@ _BANKS_PER_CORE = 4
 
 
 _CORE = {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
-"""Structures of cores on FPGAs."""
+"""Settings of the cores that LiteX builds, chosen for FPGAs."""
 
 
 def _for_fpga(config: ClusterConfig) -> ClusterConfig:
@@ -45,12 +45,12 @@ _IN = ("dat_r", "ack", "err")
 
 
 def _word(preset: str) -> str:
-    """Return the name of a variant as an identifier, since LiteX makes a macro of it."""
+    """Return the name of a variant as a C identifier, since LiteX makes a macro of it."""
     return preset.replace("-", "_")
 
 
 class _Generated(CPU):
-    """A CPU whose Verilog is generated for its variant; its memory ports are Wishbone."""
+    """A LiteX CPU whose Verilog is generated for the chosen variant; its memory ports are Wishbone."""
 
     category = "softcore"
     family = "riscv"
@@ -88,7 +88,7 @@ class _Generated(CPU):
 
     @property
     def gcc_flags(self) -> str:
-        """Return options for LiteX's own software, which uses standard instructions only."""
+        """Return compiler options for LiteX's own software, which uses standard instructions only."""
         return f"-march=rv32imc_zicsr_zifencei -mabi=ilp32 -D__{self.name}__ "
 
     def set_reset_address(self, reset_address: int) -> None:
@@ -208,7 +208,7 @@ class Xpulpnn(_Generated):
 
 
 def _of_cores(config: ClusterConfig, cores: int) -> ClusterConfig:
-    """Return the cluster with ``cores`` cores, and at most four banks per core."""
+    """Return the cluster with ``cores`` cores instead of its own number, and at most four banks per core."""
     return replace(config, cores=cores, banks=min(config.banks, _BANKS_PER_CORE * cores))
 
 
@@ -257,7 +257,7 @@ class XpulpnnCluster(_Generated):
 
     @property
     def gcc_flags(self) -> str:
-        """Return options for LiteX's own software, whose start-up code starts all cores."""
+        """Return compiler options for LiteX's own software, whose start-up code starts all cores."""
         return f"{super().gcc_flags}-DCORES={self.config().cores} "
 
     def config(self) -> ClusterConfig:
@@ -265,4 +265,4 @@ class XpulpnnCluster(_Generated):
 
 
 CPUS = {kind.name: kind for kind in (Xpulpnn, XpulpnnCluster)}
-"""CPUs by LiteX name."""
+"""The CPUs of this project, by their LiteX names."""

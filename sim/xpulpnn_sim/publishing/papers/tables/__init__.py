@@ -1,1 +1,1 @@
-"""Published figures of each paper, and the runs that they are compared with."""
+"""Published figures of each paper, and the runs that are compared with the figures."""

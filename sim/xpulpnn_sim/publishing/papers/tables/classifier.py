@@ -8,7 +8,7 @@ from xpulpnn_sim.publishing.papers.table import SPEED_UP, Bar, Metric, PaperTabl
 _CORES = 8
 _CHART = "classifier: millions of cycles on one core"
 _PAPER_LAYOUTS = (("window", "software"), ("dense", "software"), ("window", "hardware"), ("dense", "hardware"))
-"""Layout of bits in words, and how bits are counted."""
+"""Layout of bits in words, and how bits are counted, for each row of the paper."""
 
 _CRUMBS = ("crumbs", "hardware")
 _MEGAINSTRUCTIONS = Metric(unit="million", field="instructions", per=1e6)

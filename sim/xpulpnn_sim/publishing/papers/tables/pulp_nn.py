@@ -34,7 +34,7 @@ _CYCLES_PER_MAC = Metric(unit="cycles/MAC", per=float(ConvLayer.parse(PAPER_LAYE
 
 
 def _conv(variant: str, cores: int | None, bits: int = 8) -> CosimRun:
-    """Return a run of the convolution; the paper's narrow activations are unsigned."""
+    """Return a run of the convolution; activations of less than 8 bits are unsigned, as in the paper."""
     return cosim_run(
         "conv",
         layer=PAPER_LAYER,

@@ -1,4 +1,4 @@
-"""ULPPACK: packed products compared with a prototype on the same core, depths, and other products."""
+"""ULPPACK: packed products and their depths, compared with a prototype on the same core and with other products."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def _measured(point: SweepPoint, *, check: bool) -> Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRun:
-    """A matrix product with the best packing for an instruction, or a rival without packing."""
+    """A matrix product with the best packing for an instruction, or a product without packing for comparison."""
 
     product: str  # multiplying instruction, BIT_SERIAL, BYTES, or a library kernel
     w: int  # bits of a weight
@@ -32,14 +32,14 @@ class PackedRun:
 
     @property
     def command(self) -> str:
-        """Return the command line whose table has the row."""
+        """Return the command line that prints the table with this row."""
         if self.product in VARIANTS:
             bits = f"--bits {self.w}"
             return f"xpulpnn cosim matmul --layer {USUAL_MATMUL} {bits} --variant {self.product} --engine core"
         return f"xpulpnn cosim ulppack --weights {self.w} --activations {self.a}"
 
     def measure(self, *, check: bool) -> Record:
-        """Run the product; the record is that of ``cosim ulppack --json``."""
+        """Run the product; return the record that ``cosim ulppack --json`` writes."""
         layer = MatmulLayer.parse(USUAL_MATMUL)
         if self.product in VARIANTS:
             return _measured(SweepPoint(layer=layer, w=self.w, a=self.a, variant=self.product), check=check)
@@ -55,7 +55,7 @@ class PackedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthRun:
-    """The deepest packing of a pair of widths, with the largest operands."""
+    """The run of the deepest packing for a pair of widths, with the largest operands."""
 
     scheme: str  # scheme and register bits, such as `P2-16`
     w: int  # bits of a weight
@@ -63,11 +63,11 @@ class DepthRun:
 
     @property
     def command(self) -> str:
-        """Return the command line whose map has the cell."""
+        """Return the command line that draws the map with this cell."""
         return "xpulpnn cosim ulppack --sweep overflow"
 
     def measure(self, *, check: bool) -> Record:
-        """Run the packing; the record is that of ``cosim ulppack --sweep overflow --json``."""
+        """Run the packing; return the record that ``cosim ulppack --sweep overflow --json`` writes."""
         points = sweep_points(["overflow"], SweepRequest(layer=MatmulLayer.parse(USUAL_MATMUL)))
         cell = (self.scheme, self.w, self.a)
         (point,) = [point for point in points if (point.way["scheme"], point.w, point.a) == cell]
@@ -85,14 +85,14 @@ _PROTOTYPE: Mapping[str, Mapping[tuple[int, int], str]] = {
     "pv.sdotup.b": {(1, 1): "0.245"},
     "p.cnt": {(1, 1): "0.1259"},
 }
-"""Cycles per MAC of the prototype on this core, by instruction, bits of weights and activations."""
+"""Cycles per MAC of the prototype on this core, by instruction, and by bits of weights and activations."""
 
 _RIVALS: Mapping[str, Mapping[int, str]] = {
     "rv32im_2x2": {8: "4.758"},
     "xpulpv2_4x2": {8: "0.4428", 4: "1.130", 2: "1.099"},
     "nn_4x4": {8: "0.2707", 4: "0.1376", 2: "0.0712"},
 }
-"""Cycles per MAC of products without packing, by kernel and width."""
+"""Cycles per MAC of products without packing, by kernel and bit width."""
 
 
 _DEPTH = Metric(field="most_depth", better="more", digits=0)
