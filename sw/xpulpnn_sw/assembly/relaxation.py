@@ -2,9 +2,9 @@
 
 The set-up of a hardware loop holds the distance to its end, so nothing in between may be shortened. If a variable is
 close to the constant value of a register (gp), the linker removes the instruction with the upper part of the address,
-and makes every instruction with the lower part use that register. Removing upper parts may be forbidden anywhere, since
-an unused upper part does no harm. Changing lower parts keeps their length and must stay allowed, since the upper part
-may be elsewhere, where the linker removes it.
+and makes every instruction with the lower part use that register. Here the linker is forbidden to remove upper parts,
+as an unused upper part does no harm. It may still change lower parts, which keep their length, as it may have removed
+the upper part elsewhere.
 """
 
 import re

@@ -34,8 +34,8 @@ def temporaries(blocking: Blocking) -> int:
 class BlockStore:
     """Base of the code that stores the results of a block.
 
-    If one output pointer serves all pixels, ``steps`` holds registers with the distance from each pixel to the next
-    and, as the last one, from the last pixel back to the next store of the first; otherwise it is empty.
+    If all pixels use the same output pointer, ``steps`` holds registers with the distances between neighbouring pixels
+    and, at the end, from the last pixel back to the next store of the first pixel; otherwise ``steps`` is empty.
     """
 
     b: Builder
@@ -133,7 +133,6 @@ class Store(BlockStore):
             self._store(pixel, target)
 
     def _signs(self, first_channel: int) -> None:
-        """Pack the signs of the accumulators into bytes and store these."""
         b, (held,), work = self.b, self._partial, self._temporaries[0]
         for channel, results in enumerate(zip(*self.acc, strict=True), first_channel):
             position = channel % BYTE_BITS
@@ -220,7 +219,6 @@ class Store(BlockStore):
                     self._store(pixel, held)
 
     def _move_pointers(self) -> None:
-        """Add to each pointer the bytes that the block has read or stored without post-increment."""
         moves: list[tuple[int, int]] = []
         if not self._xpulp:
             moves = [(self.parameters, self._biases + self.blocking.rule_bytes)]

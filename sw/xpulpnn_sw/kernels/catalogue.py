@@ -123,7 +123,7 @@ STRUCTURES = tuple(chain.from_iterable(kernel.structures for kernel in _KERNELS)
 
 _IMAGE = {"layer": layers.ImageConvLayer, "write": products.image_kernel, "precision": products.image_precision}
 _BY_LAYER = {kernel.layer: kernel for kernel in _KERNELS} | {layers.ImageConvLayer: replace(KERNELS["conv"], **_IMAGE)}
-"""Kernel of each layer class; a convolution of an image has an input layout of its own."""
+"""Kernel of each layer class; for images, whose layout in memory differs, it is a modified ``conv``."""
 
 
 def find_kernel(name: str) -> Kernel:

@@ -1,7 +1,7 @@
 """Inner loops of cores with both factors in the NN-RF, and the choice of a loop.
 
 Some cores have products that can reload the activation that they do not use; their loops need no separate loads. Cores
-with two products per instruction load a word with each.
+with two products per instruction load a word with every such instruction.
 """
 
 from collections.abc import Callable, Sequence

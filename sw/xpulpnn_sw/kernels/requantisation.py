@@ -200,8 +200,8 @@ def _at_shift(
     """Return a channel's factor and bias that give the same results with the shift ``longest``; None if there are none.
 
     Results are those before the zero point is added, clipped to ``bounds``. A result begins with the first sum that is
-    not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor all begin later by the same number, which is
-    added to the bias.
+    not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor, all results must begin later by the same
+    number, which is then added to the bias.
     """
     if factor < 0:
         turned = _at_shift(longest, bounds, -factor, shift, -bias, reach)

@@ -110,7 +110,7 @@ class LayerTensors:
 
 
 def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
-    """Return the operands of a kernel for a core that may lack the instruction of the exact rule."""
+    """Replace the exact rule by an equivalent rule if the core lacks the instruction for it."""
     is_able = Extension.XPULPRQ_EXACT in extensions or not isinstance(tensors, LayerTensors)
     return tensors if is_able else tensors.in_software(precision)
 

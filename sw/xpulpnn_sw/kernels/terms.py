@@ -142,10 +142,7 @@ def even_share(total: Term) -> dict[str, Term]:
 
 
 def group_turns() -> dict[str, Term]:
-    """Return the terms of a core's groups in a convolution, which are not consecutive if there are several cores.
-
-    From ``first_group`` on, ``group`` groups are consecutive; ``left`` and ``turn`` serve to find the following groups.
-    """
+    """Return the terms of a core's groups in a convolution, which are not consecutive if there are several cores."""
     core, cores, count = Argument("core"), Argument("cores"), Name("count")
     are_several = Number(1) - positive(Number(2) - cores)
     return {

@@ -103,7 +103,7 @@ static inline {vector} pulp_nn_{name}_to_{sign}8_r({type} *packed) {{
 
 def utils_header(*, wide: bool = False) -> str:
     """Return the C text of the header; if ``wide``, kappa and lambda have 64 bits."""
-    lines, kinds = [_HEAD], [*_kinds(wide=wide)]
+    lines, kinds = [_HEAD], [*_template_values(wide=wide)]
     lines += _defines(_BUILTINS.items())
     for lanes in _LANES:
         lines += _defines((name.format(lanes), value.format(lanes)) for name, value in _OF_LANES.items())
@@ -123,7 +123,7 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"#define {name} __builtin_pulp_{builtin}\n"
 
 
-def _kinds(*, wide: bool) -> Iterator[dict[str, object]]:
+def _template_values(*, wide: bool) -> Iterator[dict[str, object]]:
     """Yield the values that templates of C functions need, for each sign and width of elements."""
     for sign, bits in product("ui", _WIDTHS):
         unsigned, half = sign == "u", 1 << bits - 1

@@ -151,7 +151,7 @@ class Counter:
         return self.relation != "ne"
 
     def turns(self, start: int, bound: int) -> int | None:
-        """Return the iterations of a loop tested at its end, from both values; None if there are 2**32 or more."""
+        """Return the iterations of a loop tested at its end; None if there are 2**32 or more."""
         size = abs(self.step)
         if not self.is_ordered:
             distance = (bound - start if self.step > 0 else start - bound) & WORD_MASK
@@ -171,8 +171,6 @@ class Counter:
 
 def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) -> Counter | str:
     """Return the counter of a loop that continues under ``test``, or the reason why it has none.
-
-    The loop continues under ``test``.
 
     ``end`` is the last block of an iteration.
     """

@@ -240,7 +240,6 @@ class Listing:
         return ListedFunction(name, self._lines[start:end], blocks, obstacle)
 
     def _classified(self, start: int, end: int) -> list[_Line]:
-        """Return the lines of a function with their labels and instructions; only code sections have instructions."""
         lines: list[_Line] = []
         section, is_code = 0, True
         for index in range(start, end):

@@ -132,7 +132,6 @@ def _value(token: Token, text: str) -> int | None:
 
 
 def _results(insn: Insn, values: dict[str, int]) -> set[int]:
-    """Return the registers that the instruction writes through field rd: for a Mac&Load of two products, two."""
     if not insn.writes_rd:
         return set()
     return {values["rd"], values["rd"] + 1} if insn.is_pair and values["rd"] else {values["rd"]}

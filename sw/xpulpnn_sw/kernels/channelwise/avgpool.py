@@ -57,7 +57,7 @@ class AvgPoolTensors:
 
 
 def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:
-    """Return a random map, and a scale with which results use their whole range."""
+    """Return a random map, and a scale that spreads the results over their whole range."""
     factor = int(rng.integers(3 << (_FACTOR_BITS - 2), 1 << _FACTOR_BITS))
     shift = _FACTOR_BITS
     if precision.y > precision.x:
@@ -175,7 +175,6 @@ class _AvgPooling(Pooling):
         self._results(out)
 
     def _add(self, word: int, *, is_first: bool) -> None:
-        """Add the elements of a word to the sums, or start the sums with them."""
         b = self.b
         if self._half:
             b("xor", word, word, self._flip)
@@ -197,13 +196,12 @@ class _AvgPooling(Pooling):
                 b("add", total, total, source)
 
     def _store_pending(self) -> None:
-        """Move a pending word into its sum before its register is reused."""
+        """Move the word that is not yet added into its sum, before the word's register is overwritten."""
         if self._pending is not None:
             self.b.mv(self._sums[0], self._pending)
             self._pending = None
 
     def _field(self, rd: int, word: int, number: int) -> None:
-        """Extract the elements of a word that belong to sum ``number``."""
         is_top = number == len(self._sums) - 1
         if number == 0:
             self.b("and", rd, word, self._mask)
@@ -213,7 +211,6 @@ class _AvgPooling(Pooling):
             self._shift_fields(rd, word, number * self._bits, is_top=is_top)
 
     def _shift_fields(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
-        """Shift an element in each field down by ``places`` bits; ``is_top`` if it is the highest of its field."""
         b = self.b
         if is_top and b.xpulp and self._width in IMMEDIATE_FORMATS:
             b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, places)

@@ -107,8 +107,8 @@ def random_depthwise(
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
     """Return a depthwise convolution of ``input`` (CHW) to ``output`` (HWC) with a row ``buffer`` per core.
 
-    Filters of up to three columns with steps of one column have a function for each number of rows, filters of three
-    rows another one for steps of two; all others share one.
+    If filters have up to three columns and steps of one column, there is a function for each number of rows. There is
+    another function for filters of three rows with steps of two columns, and one for all other filters.
     """
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     tensors.check(layer, precision)

@@ -1,14 +1,14 @@
 """Depthwise convolution: input ``[channel][row][column]``, output ``[row][column][channel]``.
 
 The input rows of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns with steps of
-one column stay in registers, each row twice, the second time a byte further, so that the words loaded for a pixel serve
-the next one too. Filters of three rows with steps of two columns stay in registers once, and each of two pixels loads
-its own words. Other filters are read along with the input. If the core requantises bytes, a function for one layer with
-filters of three rows and steps of one computes two columns at a time downwards and reuses two of the three words of the
-result above.
+one column are kept in registers, each row twice and the second time shifted by a byte, so that the words loaded for a
+pixel can also be used for the next pixel. Filters of three rows with steps of two columns are kept in registers once,
+and two pixels at a time load separate words. Other filters are loaded along with the input. If the core requantises
+bytes, a function for one layer with filters of three rows and steps of one computes two columns at a time downwards and
+reuses two of the three words of the result above.
 
-Cores share rows of channels whose results lie in the same bytes; a core computes these channels one after the other and
-merges their results.
+Several channels may have results in the same byte. A core then computes a row of all these channels, one channel after
+the other, and merges the results.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Words of four columns are loaded from even columns of the map. The weights of a result one column further, or left of
 the map, are shifted by a byte; weights right of the map are cleared, and rows above and below it are skipped. Results
 are computed down the columns, two columns together if they use the same words, and words that the result above has
-loaded are reused. Cores share the channels.
+loaded are reused. Each core computes some of the channels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,7 +113,6 @@ class InPlaceCode:
         return b.finish()
 
     def _step(self, size: int, register: int) -> Value:
-        """Return ``size`` as an immediate or, if it is too large, loaded into the register."""
         if fits_immediate(size):
             return size
         self._b.li(register, size)

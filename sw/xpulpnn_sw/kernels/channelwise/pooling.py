@@ -74,7 +74,7 @@ class Pooling(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Load the constants."""
+        """Load the constants that all windows need."""
 
     @abstractmethod
     def start(self, pointer: int) -> None:
@@ -205,7 +205,6 @@ class Pooling(ABC):
         self._windows()
 
     def _windows(self) -> None:
-        """Compute all windows of a unit, whose first row and number of rows inside the map are known."""
         b = self.b
         if not self.is_unrolled:
             self._at_edge("out_width")

@@ -25,7 +25,7 @@ class Gather:
         return self._along is None
 
     def begin(self, flag: int) -> None:
-        """Write the start of the order down the columns, if groups may have it; register ``flag`` may be clobbered."""
+        """Write the jump to the first strip, if groups may go down the columns; register ``flag`` may be clobbered."""
         b = self._b
         if self._down is None:
             return

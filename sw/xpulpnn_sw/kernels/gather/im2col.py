@@ -36,7 +36,7 @@ _PASSED = 2
 
 
 class Im2colFormat(RowFormat):
-    """Format of the copy of a pixel group, derived from the arguments known when the code is generated."""
+    """Format of the rows that im2col writes, and the order of the groups as far as known arguments determine it."""
 
     def __init__(
         self, variant: Variant, precision: Precision, names: Collection[str], known: Mapping[str, int], *, inside: bool
@@ -113,7 +113,6 @@ class Im2colFormat(RowFormat):
         return Alternatives("strips", down, [name for name in names if name in along and not name.startswith("strip")])
 
     def _written(self, words: Term) -> Term:
-        """Return how many bytes of each plane the copy of ``words`` input words covers, gaps included."""
         written = words * (self.step * self.expansion)
         return written // self.planes if self.planes > 1 else written
 

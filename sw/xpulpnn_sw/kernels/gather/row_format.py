@@ -182,7 +182,6 @@ class RowWriter:
                 self._write([vector], place)
 
     def prepare(self, frame: Frame) -> None:
-        """Load the constants that the copies of a whole group need."""
         form, b = self._form, self._b
         if form.planes > 1:
             *_, self._work_word = self._temporaries[: form.planes + 1]

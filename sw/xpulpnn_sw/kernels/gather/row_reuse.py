@@ -1,10 +1,9 @@
-"""im2col down the columns of the output: a group of pixels copies only the input rows that the group above did not
-need.
+"""im2col down the columns of the output: a group copies only the input rows that the group above did not need.
 
 Groups of pixels that begin in the same column follow each other downwards. The buffer holds one input row after the
 other, each as the words of all pixels of the group, and the fields of the next group begin ``stride_y`` rows further.
 Only its new rows are copied; the first group of a strip copies all rows of its fields. The size of the buffer limits
-the length of a strip. Rows outside the input are filled.
+the length of a strip. Rows outside the input are filled with the value around the map.
 
 For filters of three columns and a stride of one, a word of a row is read once, else once for each pixel that uses it.
 """
@@ -239,7 +238,7 @@ class RowReuseCopy:
         frame.store_all(row0=row, y=self._y, source=self._source, strip_place=self._place)
 
     def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
-        """Copy ``_count`` rows by the code that ``copy`` writes; rows outside the input are filled.
+        """Copy ``_count`` rows by the code that ``copy`` writes; fill rows outside the input.
 
         ``fill`` holds the start of existing code that fills a row, and the label that it returns to; by default new
         code is written.

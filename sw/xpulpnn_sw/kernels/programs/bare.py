@@ -1,6 +1,7 @@
-"""A kernel as a program of its own, of one core or of a cluster, without a compiler.
+"""Programs that call a kernel on one core or on all cores of a cluster, made without a compiler.
 
-The program measures a call and reports to the host. In a cluster all cores start together and share the kernel.
+The program measures a call and reports to the host. In a cluster all cores start together and each computes a part of
+the kernel's results.
 """
 
 from collections.abc import Mapping

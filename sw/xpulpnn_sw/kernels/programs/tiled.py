@@ -1,4 +1,4 @@
-"""A kernel as a program of a cluster whose memory is smaller than the layer: DMA moves tiles in and out."""
+"""Program of a cluster for a layer that is larger than the cluster's memory: DMA moves tiles in and out."""
 
 from dataclasses import dataclass, replace
 
@@ -249,7 +249,6 @@ class _Inside(ImageBuilder):
         return self.symbols[name].address
 
     def upkeep(self, number: int, steps: int, descriptions: int, reports: int) -> list[DmaTransfer]:
-        """Return the transfers of the next step's description into the cluster, and of the last report out of it."""
         pieces = (
             ("step", descriptions, self.description_bytes, number + 1),
             ("report", reports, self.report_bytes, number - 1),

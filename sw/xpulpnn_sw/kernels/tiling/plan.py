@@ -31,7 +31,6 @@ def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bo
 
 
 def _pieces(total: int, size: int) -> list[range]:
-    """Divide the range from 0 to ``total`` into pieces of ``size``; the last piece may be shorter."""
     return [range(start, min(start + size, total)) for start in range(0, total, size)]
 
 

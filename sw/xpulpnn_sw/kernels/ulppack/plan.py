@@ -206,7 +206,6 @@ class PackedPlan(BlockedProduct):
 
     @property
     def _chunk_cycles(self) -> int:
-        """Cycles around a loop over words: its set-up or, without hardware loops, the counters and taken branches."""
         if self.method.xpulp:
             return 0 if self.is_unrolled else 2
         rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
