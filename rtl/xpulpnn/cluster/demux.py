@@ -23,7 +23,7 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS
 
 
 class Destination(enum.Enum, shape=3):
-    """The block that answers an access."""
+    """Block of the cluster that answers an access of a core."""
 
     TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, UNMAPPED = range(6)
 

@@ -7,7 +7,7 @@ from xpulpnn.core.prefetch import DEPTH
 
 
 class FetchMonitor(Component):
-    """Counts the granted and unanswered fetches of a core."""
+    """Counts the fetches of a core that are granted but not yet answered."""
 
     #: req, gnt, rvalid: Handshake signals of the core's instruction port.
     req: In(1)

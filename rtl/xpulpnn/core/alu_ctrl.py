@@ -1,4 +1,4 @@
-"""Control word of the ALU, and its value for a row of the instruction table.
+"""Control word of the ALU, and its value for an instruction of the table.
 
 The decoder in ID resolves an instruction into this pre-decoded word, so that EX decodes no opcode. All zeros is a
 32-bit addition.

@@ -17,7 +17,7 @@ _PAGE_BITS = 12  # low bits in which the addresses of debug mode differ
 
 
 class DebugEntry(NamedTuple):
-    """Conditions of entering debug mode, and its effects; constant 0 in a core without debug mode."""
+    """Conditions for entering debug mode, and effects of entering it; constant 0 in a core without debug mode."""
 
     mode: Value = Const(0)  #: The core is in debug mode.
     step: Value = Const(0)  #: A single step is being executed outside of debug mode.

@@ -45,7 +45,7 @@ class Cube(NamedTuple):
         return "".join(bits[self.mask >> i & 1][self.match >> i & 1] for i in reversed(range(width)))
 
     def conflicts(self, other: "Cube") -> int:
-        """Return the bits fixed to different values in both cubes; 0 if the cubes intersect."""
+        """Return the bits that the two cubes fix to different values; 0 if some word is in both cubes."""
         return (self.match ^ other.match) & self.mask & other.mask
 
     def contains(self, other: "Cube") -> bool:
@@ -224,7 +224,7 @@ class Decoder(Component):
         return list(dict.fromkeys(names))
 
     def _output(self, m: Module, output: Value, choices: Mapping[str, Choice]) -> None:
-        """Build one output: per major opcode a constant, or a Switch with the most frequent value as default."""
+        """Build an output: for each major opcode a constant, or a Switch with the most frequent value as default."""
         with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, (default, covers) in choices.items():
                 with m.Case(opcode), m.Switch(self.word) if covers else nullcontext():

@@ -107,7 +107,7 @@ class Divider(Component):
         return m
 
     def leading_zeros(self, m: Module, word: Value) -> Signal:
-        """Return the number of zeros above the highest set bit of ``word``, 0 to 32, by binary search."""
+        """Return the number of zeros above the highest set bit of ``word``, from 0 to 32, by binary search."""
         count = Signal(range(XLEN + 1))
         empty: list[Value] = []
         window = word

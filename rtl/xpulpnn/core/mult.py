@@ -229,7 +229,7 @@ class Mult(Component):
         return total, total
 
     def add_booth(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """Return the sum of all rows, and the sum without the rows that are 0 if ``b`` is an extended half-word."""
+        """Return the sum of all rows, and the sum without rows that are 0 if the factor ``b`` is a half-word."""
         *rows, negative = booth_rows(m, a, b)
         # an unsigned half-word needs one more row than a signed one: its sign is the bit above
         split = len(rows) // 2 + 1

@@ -10,7 +10,7 @@ from xpulpnn.isa.machine import XLEN
 class PerformanceCounters(Component):
     """Event counters of 32 bits with individual and global enables and optional saturation; reset clears them.
 
-    Both mode bits are 1 after reset.
+    Reset sets the global enable and the saturation mode to 1.
     """
 
     #: count0 ... count16: PCCR0 to PCCR16.

@@ -85,7 +85,7 @@ class SimdShifter(Component):
         return word
 
     def _moving(self, m: Module, lanes: Lanes, place: int, step: int) -> Value:
-        """Return the bits of the lanes whose amount has bit ``place`` set."""
+        """Return the bits of all lanes whose shift amount has bit ``place`` set."""
         width = 2 * step
         name = f"moving_{step}"
         moves = self.amounts.shift_right(place)

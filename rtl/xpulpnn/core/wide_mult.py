@@ -114,7 +114,7 @@ class WideMult(Component):
     def _booth(
         self, m: Module, a: Value, b: Signal, unsigned_top: Value, addend: Signal, rounding: Signal
     ) -> tuple[Value, Value]:
-        """Return the sum of all rows, and its lower word without the rows that are 0 if ``b`` is a half-word."""
+        """Return the sum of all rows, and its lower word without rows that are 0 if the factor ``b`` is a half-word."""
         *rows, negative = product_rows(m, a, b, unsigned_top)
         # an unsigned half-word needs one more row than a signed one: its sign is the bit above
         split = len(b) // 4 + 1

@@ -1,4 +1,4 @@
-"""The test access port of an FPGA, as seen by the design in it."""
+"""Test access port of an FPGA, as seen by the design in the FPGA."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module, Mux, Signal
 

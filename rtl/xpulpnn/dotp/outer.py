@@ -46,7 +46,7 @@ class OuterDotp(DecodedDotp):
         return [lower, (a_signed, b_signed)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
-        """Add the rows of each array, then both sums; with words, the sum of the upper array goes 32 bits higher."""
+        """Add the rows of each array, then both sums; for a product of words the upper sum is moved up by 32 bits."""
         word = self.word
         with m.If(word):
             a_signed, b_signed = self.format_signs(ElemFmt.H)

@@ -1,4 +1,4 @@
-"""Dot product of one element format, with multipliers and an adder tree of its own."""
+"""Dot product of one element format, with separate multipliers and a separate adder tree."""
 
 from functools import reduce
 from operator import add

@@ -273,7 +273,7 @@ class Clocked:
         return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
 
     def _read(self, port: Cell) -> list[str]:
-        """Read a memory word; parts that transparent write ports write in the same cycle are bypassed."""
+        """Read a memory word, with the parts that transparent write ports write in the same cycle."""
         printer, register = self._nets.printer, port.result
         name = self._nets.names[register]
         lines = [f"{name} <= {printer.word(port)};"]
@@ -312,6 +312,6 @@ def _moved(node: Node, register: str) -> Node:
 
 
 def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:
-    """Yield each enable bit of a write port, with lowest bit and width of the part of the word that it enables."""
+    """Yield each enable bit of a write port, with lowest bit and width of the bits of the word that it enables."""
     enables = port.ports["EN"]
     return runs(sig_width(enables), lambda place: bits(enables, place, 1))

@@ -42,7 +42,7 @@ def component_of(fragment: Fragment) -> wiring.Component | None:
 
 
 def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
-    """Return the RTLIL of an elaborated component as a module of its own."""
+    """Return the RTLIL of an elaborated component as a separate module."""
     # the conversion sets the origin again
     fragment.origins = None
     vars(component)["elaborate"] = lambda platform: fragment

@@ -75,7 +75,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What the parent of a module needs to know about its ports."""
+    """Properties of a module's ports that its parent needs to know."""
 
     outputs: frozenset[str]
     clocking: tuple[str, ...] = ()  # clock and reset ports
@@ -102,7 +102,7 @@ def declared_range(width: int) -> str:
 
 
 def broken_lines(line: str) -> list[str]:
-    """Break a statement into lines that fit, at the least nested places."""
+    """Break a statement into lines that fit, at operators and commas inside as few brackets as possible."""
     margin = line[: len(line) - len(line.lstrip())]
     if len(line) - len(margin) <= COLUMNS or line.lstrip().startswith("//"):
         return [line]

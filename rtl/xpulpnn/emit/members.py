@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 
 
 def plain_text(text: str) -> str:
-    """Return the text on one line, without reStructuredText markup."""
+    """Return ``text`` on one line, without reStructuredText markup."""
     return " ".join(_ROLE.sub(r"\1", text).replace("``", "").split())
 
 

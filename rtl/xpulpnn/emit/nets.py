@@ -105,7 +105,7 @@ class Nets:
                 self.names[wire] = self.space.take(f"{instance}_{port}")
 
     def _adopt_aliases(self) -> None:
-        """Give nets without a source name that of an alias: of a net that equals them, or of a field."""
+        """Give a net without a source name that of a net or field which is an alias of the whole net."""
         ports_first = sorted(self.aliases, key=lambda name: name not in self.ports)
         for table, names in ((self.aliases, ports_first), (self.fields, list(self.fields))):
             for name in names:
@@ -180,7 +180,7 @@ class Nets:
         return self.names[name]
 
     def unpack(self) -> list[Unpacked]:
-        """Assign structures whose fields are mostly read to nets, one for each field; return the assignments."""
+        """Assign structures whose fields are mostly read to one net per field; return the assignments."""
         read: dict[str, set[Slice]] = {}
         for name in self.shown_fields:
             chunk, *others = self.fields[name]

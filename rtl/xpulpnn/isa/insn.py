@@ -207,7 +207,7 @@ class Insn:
     def reads(self) -> frozenset[str]:
         """Register fields read: ``rs1`` [19:15], ``rs2`` [24:20], ``rd`` [11:7] (accumulators and ``rs3``).
 
-        Compressed rows read the fields of their own operands; registers that they imply are not included.
+        Compressed instructions read fields of the compressed word; registers that they imply are not included.
         """
         names = {token.field.name for token in self._registers() if token.updated or token.field.name != "rd"}
         return frozenset("rd" if name == "rs3" else name for name in names)

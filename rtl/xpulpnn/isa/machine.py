@@ -92,7 +92,7 @@ DATA_BASE = 0x1000_0000  # address at which data starts, in the L1 scratchpad of
 
 
 class Cost(Enum):
-    """Cycles beyond one per instruction, with memories that grant at once and answer in the next cycle.
+    """Cycles in addition to one per instruction, with memories that grant at once and answer in the next cycle.
 
     Events that are not listed cost nothing. The numbers are those of RI5CY; for divisions see :func:`division_cycles`.
 

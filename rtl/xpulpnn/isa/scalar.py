@@ -99,7 +99,7 @@ def _normalising_add() -> Iterator[Insn]:
 
 
 _HALVES = (("s", "10"), ("u", "00"), ("hhs", "11"), ("hhu", "01"))
-"""Bits 31 and 30 of the half-word products: signed factors, upper half-words."""
+"""Bits 31 and 30 of the half-word products: signed factors; upper half-words as factors."""
 
 
 def _half_word_products() -> Iterator[Insn]:

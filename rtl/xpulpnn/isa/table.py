@@ -1,4 +1,4 @@
-"""The instruction table: every row, the rows of a configuration, and look-up by name or word.
+"""The instruction table: all instructions, those of a configuration, and look-up by name or word.
 
 Encodings are written nowhere else. The decoder, the assembler, the disassembler and the simulator iterate over the
 table.
@@ -27,12 +27,12 @@ INSNS: tuple[Insn, ...] = (
     *XPULPNN2_ROWS,
     *XPULPNN3_ROWS,
 )
-"""All rows, aliases included."""
+"""All rows of the instruction table, aliases included."""
 
 
 @cache
 def enabled(extensions: frozenset[Extension], widths: frozenset[int], *, aliases: bool = False) -> tuple[Insn, ...]:
-    """Return the rows present in a core with these extensions and SIMD element widths in bits."""
+    """Return the instructions of a core with these extensions and SIMD element widths in bits."""
     return tuple(
         insn
         for insn in INSNS
@@ -48,15 +48,15 @@ for _insn in INSNS:
 
 
 def by_mnemonic(mnemonic: str) -> tuple[Insn, ...]:
-    """Return the rows called ``mnemonic``, ignoring case; empty if there is none."""
+    """Return the instructions called ``mnemonic``, ignoring case; empty if there is none."""
     return tuple(_ROWS.get(mnemonic.lower(), ()))
 
 
 def find(mnemonic: str, operands: str | None = None) -> Insn:
-    """Return the row with this mnemonic and, where the mnemonic has several forms, these operands.
+    """Return the instruction with this mnemonic and, where the mnemonic has several forms, these operands.
 
-    Without operands, a Mac&Load is the row that reloads an entry it uses. Raises :class:`EncodingError` if no row or
-    more than one matches.
+    Without operands, a Mac&Load is the one that reloads an entry it multiplies. Raises :class:`EncodingError` if no
+    instruction or more than one matches.
     """
     rows = by_mnemonic(mnemonic)
     if not rows:
@@ -80,7 +80,7 @@ _CACHE_LIMIT = 1 << 18
 
 
 class Decoder:
-    """A decoder of instruction words for the given rows; aliases are ignored, as their words belong to other rows."""
+    """A decoder of instruction words for the given instructions; aliases are ignored, as others have their words."""
 
     def __init__(self, insns: Iterable[Insn]) -> None:
         # words are looked up by mask, then by fixed bits

@@ -100,7 +100,7 @@ class Drawn:
         return self.insn.encode(**self.values)
 
     def field_of(self, role: str) -> str:
-        """Return the name of the operand field that holds the register number ``role``: rd, rs1 or rs2."""
+        """Return the operand field in the place of rd, rs1 or rs2; rs3 occupies that of rd."""
         return "rs3" if role == "rd" and "rs3" in self.values else role
 
 

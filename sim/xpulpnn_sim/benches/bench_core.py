@@ -39,7 +39,7 @@ _CYCLE_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class _Conditions:
-    """Timings of both memories, and the probability per cycle that an interrupt line rises."""
+    """Timings of instruction and data memory, and the probability per cycle that an interrupt line rises."""
 
     fetch: ObiTiming
     data: ObiTiming

@@ -43,7 +43,7 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
 
 
 class PortMemory(WordMemory):
-    """Memory behind one port, whose initial words differ from those of other ports."""
+    """Memory at one port, whose initial words differ from those of other ports."""
 
     def __init__(self, port: str, failing: Sequence[range]) -> None:
         super().__init__(tuple((bad.start, len(bad)) for bad in failing))

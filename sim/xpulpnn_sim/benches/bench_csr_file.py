@@ -32,7 +32,7 @@ LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 
 
 CsrCycle = dict[str, Any]
-"""Inputs of the CSR file in one cycle, by port; ``op`` is WRITE, SET or CLEAR."""
+"""Inputs of the CSR file in one cycle, by port; ``op`` is WRITE, SET or CLEAR. Accesses need ``retire_final``."""
 
 
 class CsrModel:

@@ -49,7 +49,7 @@ _CLEAR_BUS = 7 << 12  # all bits of sberror
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @with_harts
 async def harts_halt_and_resume(env: DebugEnv) -> None:
-    """Random writes of dmcontrol and of the hart mask: selection, halts, resumes and resets."""
+    """Random writes of dmcontrol and the hart array mask: selection, halts, resumes and resets."""
     rng = env.rng
     likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
     for step in range(bench_data()["steps"]):

@@ -78,7 +78,7 @@ class CodeMemory(ObiSubordinate):
 
 
 class Fetcher(ObiManager):
-    """Fetches of a core; every word must be of a generation between the grant and the answer."""
+    """Fetches as a core; each word must be of a code generation between the grant and the answer of its fetch."""
 
     def __init__(self, dut: Dut, port: str, code: ChangingCode, rng: Random, *, idle: float = 0.0) -> None:
         super().__init__(dut, port, outstanding=OUTSTANDING_LIMIT["instr"], pause=idle, rng=rng)

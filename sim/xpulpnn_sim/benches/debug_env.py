@@ -28,7 +28,7 @@ TRANSFER = 2 << 20 | Command.TRANSFER
 
 
 class ExpectedBus:
-    """Memory behind the system bus, with a log of the expected accesses."""
+    """Model of the memory at the system bus, with a log of the expected accesses."""
 
     def __init__(self) -> None:
         self.memory = WordMemory((FAILING,))

@@ -1,4 +1,4 @@
-"""Identifiers of transfers."""
+"""Identifiers that software allocates for DMA transfers."""
 
 from amaranth.hdl import Module, Signal
 
@@ -13,7 +13,7 @@ def number_shape(count: int) -> range:
 
 
 class Identifiers(Component):
-    """Tracks the allocated identifiers, and the number of outstanding transfers of each."""
+    """Tracks which identifiers of transfers are allocated, and how many transfers of each are outstanding."""
 
     def __init__(self, count: int):
         self.count = count  # number of identifiers, 1 to 16

@@ -8,7 +8,7 @@ from xpulpnn.component import Component, In, Out
 
 
 class CacheWay(Component):
-    """Tag and line of every set.
+    """Tags and lines of one way of a cache, one of each for every set.
 
     A lookup in cycle t is answered in t + 1, and the answer stays until the next lookup. It ignores a write in t.
     Nothing is reset.

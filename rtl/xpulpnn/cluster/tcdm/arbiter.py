@@ -64,7 +64,7 @@ class Arbiter(Component):
             m.d.comb += self.gnt[number].eq(self.req[number] & ~loses.any())
 
     def _strict(self, m):
-        """Grant the lowest request above the last winner, else the lowest of all."""
+        """Grant the lowest requesting input above the last winner; if there is none, the lowest requesting input."""
         above, preferred = signals(self.inputs, "above preferred")
         m.d.comb += preferred.eq(self.req & above)
         with m.If(self.req.any()):

@@ -1,4 +1,4 @@
-"""The second half of a test-and-set."""
+"""The write of a test-and-set, which follows its load."""
 
 from amaranth.hdl import Const, Module, Signal
 

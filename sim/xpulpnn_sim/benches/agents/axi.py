@@ -36,7 +36,7 @@ class Stalls(NamedTuple):
 
 
 class AxiSubordinate:
-    """Memory behind an AXI port; cocotbext-axi drives the signals."""
+    """Memory at an AXI port of the unit; cocotbext-axi drives the signals."""
 
     def __init__(
         self,

@@ -170,7 +170,7 @@ class ObiSubordinate(Agent):
 
 
 class ObiMemory(ObiSubordinate):
-    """Memory of words behind an OBI port."""
+    """Memory of words at an OBI port of the unit."""
 
     def __init__(
         self,
