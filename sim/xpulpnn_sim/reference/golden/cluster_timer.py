@@ -1,4 +1,4 @@
-"""Golden model of the cluster's timer, which advances by any number of cycles."""
+"""Golden model of the timer of a cluster. A step of the model may take any number of cycles."""
 
 from dataclasses import dataclass
 
@@ -18,23 +18,23 @@ class _Half:
 
     @property
     def period(self) -> int:
-        """Cycles of a period of the prescaler."""
+        """The number of cycles after which the prescaler advances the count."""
         return (self.config >> TIMER_PRESCALE_LSB & _PRESCALE_MASK) + 1
 
     @property
     def position(self) -> int:
-        """Count of the prescaler; negative if the period became shorter than the count, which must then wrap."""
+        """The count of the prescaler. It is negative if the period was set below the count, which must first wrap."""
         return self.divider if self.divider < self.period else self.divider - _PRESCALE_MASK - 1
 
     def steps(self, cycles: int) -> int:
-        """Steps of the count in a number of cycles."""
+        """Return by how much the timer's count increases within ``cycles``."""
         if not self.config & TimerConfig.ENABLE:
             return 0
         passed = max(self.position + cycles, 0) // self.period
         return passed if self.config & TimerConfig.PRESCALER else cycles
 
     def cycles(self, steps: int) -> int:
-        """Cycles that a number of steps takes."""
+        """Return the cycles until the timer's count has increased by ``steps``."""
         return steps * self.period - self.position if self.config & TimerConfig.PRESCALER else steps
 
     def divide(self, cycles: int) -> None:
@@ -46,7 +46,7 @@ class _Half:
         self.divider = position % self.period if position >= 0 else position + _PRESCALE_MASK + 1
 
     def advance(self, count: int, compare: int, bits: int, cycles: int) -> tuple[int, int]:
-        """Count after a number of cycles, and number of events; stops a one-shot timer."""
+        """Return the count after ``cycles`` and the number of events; a one-shot timer stops at its event."""
         if not self.config & TimerConfig.ENABLE:
             return count, 0
         events, done, steps = 0, 0, self.steps(cycles)
@@ -63,14 +63,14 @@ class _Half:
 
 
 class ClusterTimerModel:
-    """Two timers of 32 bits, or one of 64 bits."""
+    """The timer of a cluster: two counters of 32 bits, or one of 64 bits."""
 
     def __init__(self) -> None:
         self._low, self._high = _Half(), _Half()
         self._cascade = False
 
     def read(self, offset: int) -> int:
-        """The register at a byte offset; 0 if there is none."""
+        """Return the register at a byte offset; 0 if there is none."""
         low, high = self._low, self._high
         registers: dict[int, int] = {
             Timer.CONFIG_LOW: low.config | (TimerConfig.CASCADE if self._cascade else 0),
@@ -83,7 +83,7 @@ class ClusterTimerModel:
         return registers.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """Store to the register at a byte offset, if there is one."""
+        """Store to the register at a byte offset; offsets without a register are ignored."""
         names = {register.value: register for register in Timer}
         if offset not in names:
             return
@@ -106,7 +106,7 @@ class ClusterTimerModel:
                 half.count = half.divider = 0
 
     def advance(self, cycles: int) -> list[int]:
-        """Advance time; returns the number of the timer, 0 or 1, for each event."""
+        """Advance by ``cycles``; returns for each event the number of its timer, 0 or 1."""
         if self._cascade:
             count, compare = self._whole()
             count, events = self._low.advance(count, compare, 2 * XLEN, cycles)
@@ -122,7 +122,7 @@ class ClusterTimerModel:
         return raised
 
     def until_event(self) -> int | None:
-        """Cycles until the next event without a write; None if there is none."""
+        """Return the cycles until the next event if nothing is written; None if there is no event."""
         if self._cascade:
             count, compare = self._whole()
             halves = [(self._low, count, compare, 2 * XLEN)]
@@ -142,5 +142,5 @@ class ClusterTimerModel:
 
 
 def _steps_to_end(count: int, compare: int, bits: int) -> int:
-    """Steps up to and including the one from the compare value."""
+    """Return the number of increments up to and including the one from the compare value."""
     return (compare - count) % (1 << bits) + 1

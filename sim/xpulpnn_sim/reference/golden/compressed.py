@@ -1,7 +1,7 @@
-"""Expansion of compressed words as the RISC-V manual tabulates it ("C" extension, RV32C without floating point).
+"""Expands compressed instructions as the RISC-V manual tabulates them ("C" extension, RV32C without floating point).
 
-Written from the manual's tables by quadrant and funct3, independently of the patterns and fields of the instruction
-table, which decoder and assembler use.
+The code follows the manual's tables by quadrant and funct3. It is independent of the patterns and fields of the
+instruction table, which decoder and assembler use.
 """
 
 _LOAD, _STORE, _BRANCH, _JALR, _JAL = 0x03, 0x23, 0x63, 0x67, 0x6F
@@ -14,13 +14,14 @@ _ZERO, _RA, _SP = 0, 1, 2
 
 
 def expanded(half: int) -> int | None:
-    """The 32-bit equivalent of a compressed word, None if it is reserved. Unlike their expansion, jumps that link store
-    the address two bytes further."""
+    """Return the 32-bit instruction that does the same as a compressed one; None if the word is reserved. Only the link
+    address of a jump differs: it is 2 instead of 4 bytes after the jump."""
     return (_quadrant_0, _quadrant_1, _quadrant_2)[half & 3](half, half >> 13)
 
 
 def _bits(half: int, *spans: tuple[int, int, int], sign: int = 0) -> int:
-    """Value from parts of a word, each (first bit, last bit, position in the value); the bit ``sign`` is its sign."""
+    """Assemble an immediate from parts of a word, each (first bit, last bit, position). ``sign`` is the value of the
+    sign bit."""
     value = sum((half >> low) % (1 << high - low + 1) << place for high, low, place in spans)
     return value - 2 * sign if sign and value & sign else value
 

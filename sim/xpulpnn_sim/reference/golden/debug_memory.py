@@ -19,7 +19,7 @@ _SAVED = {8: DSCRATCH0, 9: DSCRATCH1}
 
 
 def _transfer_of(command: int) -> tuple[int, int]:
-    """The two instructions of a command's transfer, for an existing register or CSR."""
+    """Return the two instructions that transfer a register or CSR between the hart and the debug module's data."""
     number, write = command & 0xFFFF, command & Command.WRITE
     if not command & Command.TRANSFER:
         return NOP, NOP
@@ -31,14 +31,15 @@ def _transfer_of(command: int) -> tuple[int, int]:
 
 
 def command_code(command: int) -> list[int]:
-    """The instructions of a command before the program buffer."""
+    """Return the instructions of an abstract command that precede the program buffer."""
     return [*_BEFORE, *_transfer_of(command), *_BEHIND, NOP if command & Command.POSTEXEC else EBREAK]
 
 
 def memory_words(
     command: int, program: Sequence[int], data: Sequence[int], flags: Mapping[int, Flag], harts: int
 ) -> list[int]:
-    """All words of the memory; ``command`` is the command register, ``flags`` are the orders to harts."""
+    """Return all words of the debug module's memory. ``command`` is the command register, ``flags`` are the requests to
+    harts."""
     words = [0] * (DEBUG_BYTES // WORD_BYTES)
     rom = [int(word, 16) for word in _ROM.split()]
     if Flag.GO in flags.values():

@@ -1,4 +1,4 @@
-"""Golden model of the debug module between accesses, as its specification describes it."""
+"""Golden model of the debug module's registers, as the debug specification describes them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _KEPT = Sbcs.READONADDR | Sbcs.AUTOINCREMENT | Sbcs.READONDATA
 
 @dataclass(slots=True)
 class DebuggedHart:
-    """State of a hart in the module, and the registers that commands access."""
+    """State of a hart in the debug module, and the registers that abstract commands access."""
 
     halted: bool = False
     halt_request: bool = False
@@ -25,28 +25,26 @@ class DebuggedHart:
     csrs: dict[int, int] = field(default_factory=dict[int, int])
 
     def settle(self) -> None:
-        """Halt on a request unless the hart is in reset."""
+        """Halt if this is requested, unless the hart is in reset."""
         self.halted = (self.halted or self.halt_request) and not self.in_reset
 
     def resume(self) -> None:
-        """Resume if halted."""
         self.resume_ack, self.halted = self.halted, False
 
     def clear_requests(self) -> None:
-        """Drop halt request and acknowledgement."""
         self.halt_request = self.resume_ack = False
 
 
 RunProgram = Callable[[DebuggedHart, Sequence[int]], bool]
-"""Executes a program buffer on a hart; returns whether it ended without an exception."""
+"""Callback that executes a program buffer on a hart and returns whether it ended without an exception."""
 
 
 class BusError(Exception):
-    """An access that the system bus cannot make."""
+    """The system bus cannot make the access."""
 
 
 class DebugModuleModel:
-    """Registers of the module as a debugger accesses them."""
+    """Registers of the debug module as a debugger accesses them."""
 
     def __init__(
         self,
@@ -74,7 +72,6 @@ class DebugModuleModel:
         return [hart for place, hart in enumerate(self.harts) if place == number or (hasel and self._mask >> place & 1)]
 
     def write(self, register: int, value: int) -> None:
-        """Write a register."""
         if register == DmReg.DMCONTROL:
             self._control(value)
         elif not self.active:
@@ -104,7 +101,7 @@ class DebugModuleModel:
         self._settle()
 
     def read(self, register: int) -> int:
-        """The value of a register; the read may start a command or a bus access."""
+        """Return the value of a register; the read may start an abstract command or a bus access."""
         if register == DmReg.DMCONTROL:
             bits = (
                 self._hasel * Control.HASEL | self._hart_reset * Control.HARTRESET | self._ndmreset * Control.NDMRESET
@@ -186,7 +183,7 @@ class DebugModuleModel:
             self._execute()
 
     def _execute(self) -> None:
-        """Execute the abstract command: Access Register, all other types are not supported."""
+        """Execute an abstract command; only commands of the type Access Register are supported."""
         command, number = self.command, self.command & 0xFFFF
         transfer = command & Command.TRANSFER
         if command >> 24 or (transfer and (command >> 20 & 7 != 2 or number >= 0x1020)):

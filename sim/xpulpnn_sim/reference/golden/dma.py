@@ -1,5 +1,4 @@
-"""Golden model of the DMA engine: bytes and accesses of a transfer from the words of its command (guide, "The DMA
-engine")."""
+"""Golden model of the DMA engine: the bytes that a command moves, and its memory accesses (guide, "The DMA engine")."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -23,13 +22,13 @@ _ALLOCATED = 16  # lowest bit of the allocated identifiers in the status
 
 
 class Moves(NamedTuple):
-    """The bytes of a transfer in order: source and target address of each."""
+    """Source and target address of each byte of a transfer, in order."""
 
     sources: Addresses
     targets: Addresses
 
     def pieces(self) -> Iterator[tuple[int, int, int]]:
-        """First source, first target and length of the contiguous pieces."""
+        """Yield source address, target address and length of each contiguous part of the transfer."""
         ends = [np.diff(side.astype(np.int64)) != 1 for side in self]
         starts = [0, *(np.flatnonzero(ends[0] | ends[1]) + 1).tolist(), len(self.sources)]
         for start, end in pairwise(starts):
@@ -38,7 +37,7 @@ class Moves(NamedTuple):
 
 
 class Access(NamedTuple):
-    """An access of the engine to a window of eight bytes."""
+    """An access of the DMA engine to a window of eight bytes."""
 
     external: bool
     address: int
@@ -53,7 +52,7 @@ class _Side(NamedTuple):
 
 
 def word_count(command: int) -> int:
-    """Number of words of a command with this first word."""
+    """Return the number of words of a command from its first word."""
     return _PLAIN_WORDS + sum(_LINE_WORDS for lines in (DmaCommand.EXTERNAL_2D, DmaCommand.TCDM_2D) if command & lines)
 
 
@@ -67,7 +66,7 @@ def _in_tcdm(addresses: npt.NDArray[np.int64]) -> Addresses:
 
 
 def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
-    """Addresses without increment: those of each line stay within the window of its first byte."""
+    """Return the addresses of a transfer without increment: each line stays within the window of its first byte."""
     starts = _addresses(side, length)
     byte = np.arange(length, dtype=np.int64) % side.line
     first = starts - byte
@@ -75,14 +74,14 @@ def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
 
 
 def moves(words: Sequence[int]) -> Moves:
-    """Return the bytes that a command moves. Addresses in the TCDM are reduced to its 1 MiB at the base; the external
-    address may be there, too."""
+    """Return the bytes that a command moves. TCDM addresses wrap at 1 MiB. The external address may be in the TCDM
+    too."""
     (outside, inside), _ = _both_sides(words)
     return Moves(outside, inside) if words[0] & DmaCommand.FROM_EXTERNAL else Moves(inside, outside)
 
 
 def _both_sides(words: Sequence[int]) -> tuple[tuple[Addresses, Addresses], tuple[int, int]]:
-    """Addresses of all bytes outside and inside the TCDM, and the bytes of a line of each."""
+    """Return the external and the TCDM address of every byte, and the length of a line on each side."""
     command, tcdm_address, ext_address, *lines = words
     length = command & _LENGTH_MASK
     sides: list[_Side] = []
@@ -100,8 +99,8 @@ def _is_outside(address: int) -> bool:
 
 
 def accesses(words: Sequence[int]) -> tuple[list[Access], list[Access]]:
-    """Return the reads and the writes of a command. Each access reaches to the end of its window, line or transfer; a
-    run ends with the line, or at a multiple of 256 bytes."""
+    """Return the reads and the writes of a command. An access ends at the end of its window, line or transfer; a burst
+    ends at the end of the line or at a multiple of 256 bytes."""
     command, _, ext_address = words[:_PLAIN_WORDS]
     sides, lines = _both_sides(words)
     kinds = (_is_outside(ext_address), not command & DmaCommand.INCREMENT), (False, False)
@@ -123,14 +122,14 @@ def _walk(side: list[int], line: int, external: bool, fixed: bool) -> Iterator[A
 
 
 def notified_cores(command: int, port: int, cores: int) -> tuple[int, int]:
-    """Cores notified of the end of a transfer by event and by interrupt, a bit each."""
+    """Return bit masks of the cores that the end of a transfer notifies by event and by interrupt."""
     everybody = (1 << cores) - 1
     notified = everybody if command & DmaCommand.BROADCAST else 1 << port & everybody
     return notified if command & DmaCommand.EVENT else 0, notified if command & DmaCommand.INTERRUPT else 0
 
 
 class DmaModel:
-    """The command ports of an engine whose transfers take no time."""
+    """The command ports of a DMA engine whose transfers take no time."""
 
     def __init__(self, config: ClusterConfig, move: Callable[[Moves], None]) -> None:
         self._cores = config.cores
@@ -141,11 +140,11 @@ class DmaModel:
         self._waiting: set[int] = set()
 
     def waiting(self, port: int) -> bool:
-        """Return whether the port waits for an identifier and none is free."""
+        """Return whether a load at the port waits for an identifier and none is free."""
         return port in self._waiting and self._free() is None
 
     def read(self, port: int, offset: int) -> int | None:
-        """Load a register; None if the load waits for an identifier, see :meth:`answer`."""
+        """Load a register; None if the load must wait for an identifier. Then :meth:`answer` returns it later."""
         if offset == Dma.STATUS:
             return self._allocated << _ALLOCATED
         if offset != Dma.COMMAND:
@@ -154,7 +153,7 @@ class DmaModel:
         return self.answer(port)
 
     def answer(self, port: int) -> int | None:
-        """The identifier for a waiting port, or None if none is free."""
+        """Return the identifier for which a load at the port waits, or None if none is free."""
         number = self._free()
         if number is not None:
             self._allocated |= 1 << number
@@ -162,7 +161,7 @@ class DmaModel:
         return number
 
     def write(self, port: int, offset: int, value: int) -> tuple[int, int]:
-        """Store to a register; returns the cores notified by event and by interrupt, a bit each."""
+        """Store to a register. Returns bit masks of the cores notified by event and by interrupt."""
         if offset == Dma.STATUS:
             self._allocated &= ~value
         if offset != Dma.COMMAND:

@@ -15,14 +15,14 @@ _ALLOCATED = 16  # lowest bit of the allocated identifiers in the status
 
 
 class Answer(NamedTuple):
-    """Response to an access."""
+    """The response to an access of a command port."""
 
     data: int | None  # None: any
     failed: bool
 
 
 class PortOutputs(NamedTuple):
-    """Outputs of the ports in a cycle."""
+    """Outputs of the command ports in a cycle."""
 
     granted: Set[int]  # ports whose requests are granted
     answers: Mapping[int, Answer]  # responses in the next cycle, by port
@@ -37,10 +37,10 @@ class _Command(NamedTuple):
 
 
 class PortsModel:
-    """Identifiers, status and commands.
+    """Identifiers, status and commands of the DMA engine.
 
-    Cores are notified two cycles after the last response to a write of a transfer, when all of its accesses have left
-    their queue, one per cycle.
+    Cores are notified two cycles after the last response to a write of a transfer, provided that all of its accesses
+    have left their queue, which one access leaves per cycle.
     """
 
     def __init__(self, config: ClusterConfig, begin: Callable[[Sequence[int]], list[set[int]]]) -> None:
@@ -62,16 +62,17 @@ class PortsModel:
 
     @property
     def next_notified(self) -> tuple[int, int]:
-        """Cores that will be notified in the cycle after the next one, of an end in the next cycle."""
+        """Bit masks of the cores that are notified in two cycles if the transfer ends in the next cycle."""
         return (0, 0) if self._current is None or self._left or self._queue else self._current.notified
 
     @property
     def begun(self) -> int:
-        """Words of an incomplete command."""
+        """Number of words received of an incomplete command."""
         return 0 if self._owner is None else len(self._words)
 
     def cycle(self, offered: Mapping[int, Request], written: int, granting: Collection[int] = ()) -> PortOutputs:
-        """Run a cycle with these requests, number of responses to writes of the engine, and granting memory ports."""
+        """Simulate a cycle with the requests ``offered``, ``written`` responses to writes of the engine, and the memory
+        ports in ``granting``."""
         active, allocated, notified = self._active, self._allocated, self._notified
         requests = {port: request for port, request in offered.items() if port not in self._readers}
         answers = self._give(active | allocated) if self._readers else {}
@@ -96,7 +97,7 @@ class PortsModel:
         return PortOutputs(granted, answers, notified, active > 0)
 
     def _give(self, used: int) -> dict[int, Answer]:
-        """Give the lowest free identifier to one of the waiting ports."""
+        """Assign the lowest free identifier to one of the waiting ports."""
         free = [number for number in range(len(self._in_use)) if not used >> number & 1]
         if not free:
             return {}
@@ -107,7 +108,7 @@ class PortsModel:
         return {port: Answer(number, failed=False)}
 
     def _granted(self, requests: Mapping[int, Request]) -> set[int]:
-        """The ports whose requests are granted, at most one of those that write commands."""
+        """Return the ports whose requests are granted. At most one of them writes a command."""
         commanding = {port for port, request in requests.items() if _is_word(request)}
         others = {*requests} - commanding
         if self._owner is not None:
@@ -127,7 +128,7 @@ class PortsModel:
             self._waiting.append(_Command(self._numbers[port], notified, self._begin(self._words)))
 
     def _count(self, number: int, change: int) -> None:
-        """Change the number of transfers of an identifier."""
+        """Change the number of transfers that use an identifier."""
         self._in_use[number] += change
         bit = 1 << number
         self._active = self._active | bit if self._in_use[number] else self._active & ~bit
@@ -146,7 +147,8 @@ class PortsModel:
         self._left -= written
 
     def _grant(self, granting: Collection[int]) -> None:
-        """Let each port grant its first access in the queue; the first access leaves when all ports have granted it."""
+        """Let each port grant its first access in the queue. An access leaves the queue when all ports have granted
+        it."""
         for port in granting:
             next(waiting for waiting in self._queue if port in waiting).discard(port)
         if self._queue and not self._queue[0]:

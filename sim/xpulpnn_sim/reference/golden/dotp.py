@@ -1,6 +1,6 @@
-"""Packed elements of words, dot products, Mac&Load (guide), pv.qnt ("Threshold quantisation") and requantisation.
+"""Golden models of dot products, Mac&Load, pv.qnt and requantisation.
 
-Elements are lane-major: lane i of word j is ``lanes[i, j]``.
+Arrays of elements are lane-major: lane i of word j is ``lanes[i, j]``.
 """
 
 from collections.abc import Callable
@@ -29,20 +29,21 @@ def _lsbs(fmt: ElemFmt) -> U32:
 
 
 def unpack(words: U32, fmt: ElemFmt, *, signed: bool) -> I32:
-    """Elements of ``words``: shifted up to bit 31, then down again with or without sign."""
+    """Return the sign- or zero-extended elements of words, ``[lane][word]``."""
     unused = XLEN - fmt.width
     at_top = words << (unused - _lsbs(fmt))
     return at_top.view(np.int32) >> unused if signed else (at_top >> unused).view(np.int32)
 
 
 def pack(lanes: I32, fmt: ElemFmt) -> U32:
-    """Words of the low bits of the elements; the inverse of :func:`unpack`."""
+    """Return the words that consist of the low bits of the elements; the inverse of :func:`unpack`."""
     elements = lanes.view(np.uint32) & np.uint32((1 << fmt.width) - 1)
     return np.bitwise_or.reduce(elements << _lsbs(fmt), axis=0)
 
 
 def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I32:
-    """Lanes of the second SIMD operand; one row for all lanes in the ``.sc`` and ``.sci`` forms."""
+    """Return the elements of the second SIMD operand, ``[lane][word]``. In the ``.sc`` and ``.sci`` forms there is one
+    lane, which applies to all."""
     if insn.mode is Op2Mode.SCI:
         token = insn.operands.rsplit(",", maxsplit=1)[-1]
         return immediate(token, src.word).view(np.int32)[None, :]
@@ -51,22 +52,22 @@ def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I
 
 
 def dot_product(insn: Insn, src: Sources) -> Effects:
-    """``rd = [rd +] sum(rs1[i] * B[i])``; ``a_signed`` belongs to rs1, ``b_signed`` to the second operand."""
+    """Compute ``rd = [rd +] sum(rs1[i] * B[i])``; ``a_signed`` belongs to rs1, ``b_signed`` to the second operand."""
     assert insn.fmt is not None
     return Effects(rd=_mac(insn, src, src.rs1, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed)))
 
 
 def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = None) -> U32:
-    """Sum over the lanes modulo 2**32, plus ``old`` (default rd) if the row accumulates; a single row of ``lanes`` is
-    multiplied by every factor."""
+    """Return the sum of products modulo 2**32, plus ``old`` (default rd) if the instruction accumulates. If ``lanes``
+    has a single lane, it is multiplied by every factor."""
     assert insn.fmt is not None
     total = (unpack(factors, insn.fmt, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
     return (src.rd if old is None else old) + total if insn.accumulates else total
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
-    """Mac&Load with both operands from the NN-RF; the product uses the entries before the reload. Both update bits
-    select the reload of the activation that is not used."""
+    """Execute Mac&Load with both operands from the NN-RF as they are before the load. If both update bits are set, the
+    activation that is not multiplied is loaded."""
     assert insn.fmt is not None
     selector = immediate("uimm5", src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
@@ -78,14 +79,15 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
 
 
 def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
-    """Load of an NN-RF entry from the base address, which is incremented, in all executions or where it ``happens``."""
+    """Load NN-RF entries from the base addresses and increment these; ``happens`` says in which executions (default:
+    all)."""
     happens = np.ones(len(src.word), np.bool_) if happens is None else happens
     base = src.rs1 + INCREMENT
     return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
 
 
 def widened(insn: Insn, words: U32) -> U32:
-    """Extend one slice of words of narrower weights to the width of the activations; other words stay."""
+    """Extend one slice of words of narrower weights to the width of the activations; return other words unchanged."""
     if insn.wgt_fmt is None:
         return words
     assert insn.fmt is not None
@@ -95,7 +97,7 @@ def widened(insn: Insn, words: U32) -> U32:
 
 
 def mac_load_pair(insn: Insn, src: Sources) -> Effects:
-    """Mac&Load of a weight with two activations; the register after rd is read as rs2."""
+    """Execute Mac&Load of a weight with two activations. The register after rd, the second sum, is read as rs2."""
     assert insn.fmt is not None
     first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
     weights = widened(insn, src.wgt)
@@ -106,8 +108,8 @@ def mac_load_pair(insn: Insn, src: Sources) -> Effects:
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:
-    """Compute&Update Mac&Load: product of an entry and rs2, then reload of the entry. ``nn_index`` is that of a core
-    with both forms: entry i is weight i."""
+    """Execute Compute&Update Mac&Load: multiply an NN-RF entry and rs2, then load the entry. Its number ``nn_index`` is
+    that of cores with both Mac&Load extensions: entry i is weight i."""
     assert insn.entry is not None
     assert insn.fmt is not None
     index = np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32)
@@ -123,12 +125,12 @@ _BYTE_PLACE = 1 << 8
 
 
 def load_parameter(insn: Insn, src: Sources) -> Effects:
-    """pv.rqld: load of the factor or the summand from the base address; the base is incremented."""
+    """Execute pv.rqld: load the factor or the summand from the base address and increment the base."""
     return reload(src, FIRST_PARAMETER + immediate("uimm5", src.word))
 
 
 def _scaled(value: U32, factor: U32, summand: U32) -> I64:
-    """``factor * value + summand`` modulo 2**32 as a signed number."""
+    """Return ``factor * value + summand`` modulo 2**32 as a signed number."""
     low, high = factor.astype(np.int64) % _HALF, factor.astype(np.int64) // _HALF
     # with an unsigned word each of the products is less than 2**48
     number = value.astype(np.int64)
@@ -137,14 +139,14 @@ def _scaled(value: U32, factor: U32, summand: U32) -> I64:
 
 
 def requantise(insn: Insn, src: Sources) -> Effects:
-    """pv.rqu and pv.rqs; ``act`` is the factor, ``wgt`` the summand."""
+    """Execute pv.rqu and pv.rqs; ``act`` is the factor, ``wgt`` the summand."""
     divisor = np.int64(1) << (src.rs2.astype(np.int64) % _SHIFTS)
     quotient = _scaled(src.rs1, src.act, src.wgt) // divisor
     return Effects(rd=_with_element(insn, src, quotient, src.word.astype(np.int64) // _LANE_FIELD))
 
 
 def requantise_exactly(insn: Insn, src: Sources) -> Effects:
-    """pv.rqxu and pv.rqxs, in integers of any length; ``act`` is the factor, ``wgt`` the summand."""
+    """Execute pv.rqxu and pv.rqxs with unbounded integers; ``act`` is the factor, ``wgt`` the summand."""
     assert insn.fmt is not None
     rows = zip(*(column.tolist() for column in (src.rs1, src.wgt, src.act, src.rs2)), strict=True)
     # values beyond the bounds of all formats are clipped so that they fit the array
@@ -154,7 +156,7 @@ def requantise_exactly(insn: Insn, src: Sources) -> Effects:
 
 
 def _rounded(value: int, summand: int, factor: int, scale: int) -> int:
-    """Nearest integer to the scaled value, halves up, plus the zero point."""
+    """Return the scaled value rounded to the nearest integer, halves up, plus the zero point."""
     number, by = _as_signed((value + summand) % _WORD, _WORD), _as_signed(factor, _WORD)
     divisor = 2 ** (scale % _EXACT_SHIFTS)
     zero_point = _as_signed(scale // _BYTE_PLACE % _BYTE_PLACE, _BYTE_PLACE)
@@ -166,7 +168,7 @@ def _as_signed(number: int, modulus: int) -> int:
 
 
 def _with_element(insn: Insn, src: Sources, value: I64, lane: I64) -> U32:
-    """The old rd with one element replaced by the clipped value."""
+    """Return the old rd with one element replaced by the clipped value."""
     assert insn.fmt is not None
     levels = 1 << insn.fmt.width
     least = -(levels // 2) if insn.a_signed else 0
@@ -181,7 +183,7 @@ ReadHalf = Callable[[U32], U32]  # Half-words in memory at the given byte addres
 PIXEL_DISTANCE = {ElemFmt.N: 32, ElemFmt.C: 8}  # bytes from the thresholds of pixel 0 to those of pixel 1
 
 FIRST_STEP = {ElemFmt.N: 8, ElemFmt.C: 2}
-"""Bytes from the middle threshold to that of the next level; each level halves it."""
+"""Distance in bytes from the middle threshold to the next ones of the binary search; each step halves it."""
 
 SEARCH_BLOCK = 64  # steps of the search stay within an aligned block of this many bytes
 
@@ -189,7 +191,7 @@ HALF_WORD_BITS = 16
 
 
 def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
-    """Code of one pixel; its most significant bit is stored inverted."""
+    """Return the code of one pixel; its most significant bit is stored inverted."""
     block, address = middle // SEARCH_BLOCK * SEARCH_BLOCK, middle
     step, code = FIRST_STEP[fmt], np.zeros_like(middle)
     for _ in range(fmt.width):
@@ -202,7 +204,8 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
 
 
 def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
-    """``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, with thresholds around rs2, whose bit 0 is ignored."""
+    """Compute ``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, with thresholds around rs2, whose bit 0 is
+    ignored."""
     assert insn.fmt is not None
     low_half = np.uint32((1 << HALF_WORD_BITS) - 1)
     # Pixel 1's middle address: the distance is added to the low half of the address only.

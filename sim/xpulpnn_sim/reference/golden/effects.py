@@ -1,9 +1,8 @@
-"""Operands and results of the reference models, and immediates of instruction words.
+"""Operands and results of the golden models of instructions, and immediates of instruction words.
 
-Everything is an array over N executions of one table row, so that a million instructions of a kernel take a few hundred
-numpy calls. Values are 32-bit patterns (``uint32``), signed or not by operation.
-Immediates (guide, "Operand fields") are independent of ``xpulpnn.isa.fields`` on purpose, so that a mistake there
-shows.
+Everything is an array over N executions of the same instruction, so that a million executions in a kernel take a few
+hundred numpy calls. Values are 32-bit patterns (``uint32``), signed or not by operation. Immediates (guide, "Operand
+fields") are independent of ``xpulpnn.isa.fields`` on purpose, so that mistakes there are detected.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ _ABSENT = np.zeros(0, np.uint32)
 
 @dataclass(slots=True, kw_only=True)
 class Sources:
-    """Operands of N executions of one row. A field left out reads zero."""
+    """Operands of N executions of the same instruction. Omitted fields are read as zero."""
 
     word: U32  # instruction words, expanded to 32 bits; registers and immediates may differ between the executions
     rs1: U32 = field(default_factory=lambda: _ABSENT)  # old values of the registers in the fields
@@ -48,9 +47,9 @@ class Sources:
 
 @dataclass(slots=True, kw_only=True)
 class Effects:
-    """Results of N executions of one row; ``None`` where the row has no such effect. If ``base`` and ``rd`` are one
-    register, ``rd`` wins (guide, "Loads and stores of XpulpV2" and "Rules of both forms"): apply ``base`` first. Writes
-    of x0 must be dropped."""
+    """Results of N executions of the same instruction; ``None`` where the instruction has no such effect. If ``base``
+    and ``rd`` are the same register, ``rd`` wins (guide, "Loads and stores of XpulpV2" and "Rules of both forms"):
+    apply ``base`` first. Writes of x0 must be dropped."""
 
     rd: U32 | None = None
     rd2: U32 | None = None  # new value of the register after rd, of a Mac&Load of two products
@@ -66,12 +65,12 @@ class Effects:
 
 
 def _bits(word: U32, high: int, low: int, to: int = 0) -> U32:
-    """Bits ``high`` down to ``low`` of every word, moved to bit ``to``."""
+    """Return bits ``high`` down to ``low`` of every word, moved to bit ``to``."""
     return ((word >> np.uint32(low)) & np.uint32((1 << (high - low + 1)) - 1)) << np.uint32(to)
 
 
 def sign_extend(value: U32, width: int) -> U32:
-    """``sx(value, width)`` as a 32-bit pattern."""
+    """Sign-extend the low ``width`` bits to a 32-bit pattern."""
     unused = XLEN - width
     return ((value << np.uint32(unused)).view(np.int32) >> np.int32(unused)).view(np.uint32)
 
@@ -89,12 +88,12 @@ IMMEDIATES: dict[str, tuple[int, tuple[tuple[int, int, int], ...]]] = {
     "uimm6": (0, ((24, 20, 1), (25, 25, 0))),  # bit 25 of the instruction is the least significant one
     "imm6": (6, ((24, 20, 1), (25, 25, 0))),
 }
-"""Immediates by operand token: width to sign-extend from (0: unsigned), and parts: first and last bit in the
-instruction, and position in the immediate."""
+"""Encoding of immediates by name: the width from which they are sign-extended (0: unsigned), and their parts, each with
+first and last bit in the instruction and position in the immediate."""
 
 
 def immediate(name: str, word: U32) -> U32:
-    """The immediate of every word; offsets are in bytes."""
+    """Return the immediate of every word; offsets are in bytes."""
     width, parts = IMMEDIATES[name]
     value = reduce(np.bitwise_or, (_bits(word, *part) for part in parts))
     return sign_extend(value, width) if width else value

@@ -24,11 +24,12 @@ _TRIGGERS = tuple(
     register // _GROUP
     for register in (EventRegister.SW_TRIGGER, EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
 )
-"""Groups of the triggers of software events: plain, waiting, waiting and clearing."""
+"""Numbers of the register groups that send software events: those that only send, that then wait, and that wait and
+clear."""
 
 
 class Access(NamedTuple):
-    """A granted access."""
+    """A granted access of the event unit."""
 
     offset: int  # in bytes within the view
     write: bool = False
@@ -36,7 +37,7 @@ class Access(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response in the next cycle."""
+    """A response in the cycle after the access."""
 
     core: int | None  # None: shared view
     data: int | None  # None: store
@@ -45,7 +46,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class _Core:
-    """Registers of a core."""
+    """Registers of the event unit for a core."""
 
     mask: set[int] = field(default_factory=set[int])
     irq_mask: set[int] = field(default_factory=set[int])
@@ -75,18 +76,16 @@ class _Mutex:
 
 
 def numbers(word: int) -> set[int]:
-    """Positions of the set bits of a word."""
     return {bit for bit in range(word.bit_length()) if word >> bit & 1}
 
 
 def _word(bits: Iterable[int]) -> int:
-    """The word with these bits set."""
     return sum(1 << bit for bit in bits)
 
 
 class EventUnitModel:
-    """The event unit. Loads and waiting accesses see the registers at the start of the cycle; then the stores of the
-    cycle take effect, then its events arrive."""
+    """The event unit of a cluster. Loads and waiting accesses read the registers as they are at the start of the cycle;
+    then the stores of the cycle take effect, then its events arrive."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self.cores = [_Core() for _ in range(config.cores)]
@@ -104,11 +103,11 @@ class EventUnitModel:
         self._shared: Access | None = None
 
     def interrupts(self) -> int:
-        """Cores with a high interrupt line."""
+        """Return a bit mask of the cores whose interrupt line is high."""
         return _word(number for number, core in enumerate(self.cores) if core.buffer & core.irq_mask)
 
     def waiting(self) -> int:
-        """Cores with a waiting access."""
+        """Return a bit mask of the cores with a waiting access."""
         return _word(number for number, core in enumerate(self.cores) if core.waits)
 
     @property
@@ -124,7 +123,8 @@ class EventUnitModel:
         return not (self._sent or passing or complete or self._ready_cores() or self.shared_busy)
 
     def awake(self, fetching: int, halting: int = 0) -> int:
-        """Cores that need their clock; ``fetching`` are those with an instruction fetch outstanding."""
+        """Return a bit mask of the cores that need their clock; ``fetching`` are those with an outstanding instruction
+        fetch."""
         asleep = self.waiting() & ~fetching & ~halting & ~_word(self._ready_cores())
         return _word(self._everybody) & ~asleep
 
@@ -137,7 +137,7 @@ class EventUnitModel:
         halting: int = 0,
         debugging: int = 0,
     ) -> list[Answer]:
-        """Run a cycle; ``halting`` are cores with a halt request, ``debugging`` cores in debug mode."""
+        """Simulate a cycle; ``halting`` are cores with a halt request, ``debugging`` cores in debug mode."""
         awake = self.awake(fetching, halting | debugging)
         broken_off = numbers((halting | debugging) & self.waiting()) - self._ready_cores()
         answers: list[Answer] = []
@@ -202,7 +202,8 @@ class EventUnitModel:
         return [(core, int(EventLine.BARRIER)) for barrier in complete for core in barrier.target_mask]
 
     def _translated(self, access: Access) -> tuple[int | None, Access]:
-        """Core and private access for an access of the shared view; no core if there is no such register."""
+        """Return core and private access that are equivalent to an access of the shared view; no core if there is no
+        such register."""
         offset = access.offset
         if offset < SHARED_BARRIERS:
             core, there = divmod(offset, SHARED_CORE_BYTES)
@@ -248,7 +249,7 @@ class EventUnitModel:
         core.waits = ""
 
     def _load(self, number: int, access: Access, in_debug: bool) -> None:
-        """Trigger and start to wait if the access of the private view requests it."""
+        """Make a core wait, and send its software event or barrier signal, if the access requests this."""
         core, offset = self.cores[number], access.offset
         repeats = core.has_triggered and core.waited_at == offset and not in_debug
         if access.write:
@@ -328,7 +329,7 @@ class EventUnitModel:
         return ready
 
     def _end_waits(self, answers: list[Answer]) -> set[int]:
-        """Answer the accesses whose wait is over; returns the mutexes locked now."""
+        """Answer the accesses that need not wait any more. Returns the mutexes that are locked by them."""
         taken: set[int] = set()
         pushed: list[int] = []
         ready = self._ready_cores()

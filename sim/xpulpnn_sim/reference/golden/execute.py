@@ -1,7 +1,7 @@
-"""Reference semantics of every instruction: ``execute(insn, sources) -> effects``.
+"""Golden models of all instructions: ``execute(insn, sources) -> effects``.
 
-Functions are selected by ``Insn.op``, operand 2 by ``Insn.operands``. Compressed rows are executed as the row that they
-expand to, with ``Sources.length = 2``.
+Functions are selected by ``Insn.op``, operand 2 by ``Insn.operands``. A compressed instruction is executed as the
+instruction into which it expands, with ``Sources.length = 2``.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ HALF_WORD = 16
 
 
 def _rounded(total: I64, amount: U32, *, rounds: bool) -> U32:
-    """``total + 2**(amount-1)``; nothing is added when the amount is 0 or the operation does not round."""
+    """Return ``total + 2**(amount-1)``; nothing is added if the amount is 0 or the operation does not round."""
     return low_word(total + ((np.int64(1) << amount.astype(np.int64)) >> 1) if rounds else total)
 
 
@@ -59,7 +59,7 @@ ADDITIONS = {
     )
     for stem, is_signed, rounds in product(("add", "sub"), (True, False), (True, False))
 }
-"""addN subN adduN subuN and their rounding forms; register forms take rd and rs1 as operands and rs2 as amount."""
+"""addN, subN, adduN, subuN and their rounding forms. Register forms take rd and rs1 as operands and rs2 as amount."""
 
 MULTIPLICATIONS = {
     f"{stem}{'hh' if high else ''}{'s' if is_signed else 'u'}{'NR' if rounds else 'N'}": partial(
@@ -71,7 +71,7 @@ MULTIPLICATIONS = {
 
 
 def half_product_sum(insn: Insn, src: Sources) -> U32:
-    """The rounded sum before the shift of a 16-bit multiplication."""
+    """Return the rounded sum of a 16-bit multiplication before it is shifted."""
     keywords = dict(MULTIPLICATIONS[insn.op].keywords)
     rounds = keywords.pop("rounds")
     return _rounded(_product(src, **keywords), immediate("is3", src.word), rounds=rounds)
@@ -95,7 +95,8 @@ SEQUENCER_OPS = (
     "lp.count",
     "lp.setup",
 )
-"""Operations on CSRs, traps and hardware loops, which only the instruction-set simulator has: no effect here."""
+"""Operations on CSRs, traps and hardware loops, which have no effect here; only the instruction-set simulator executes
+them."""
 
 
 HANDLERS: dict[str, Handler] = {
@@ -121,12 +122,12 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(EXACT_OPS, dotp.requantise_exactly),
     **dict.fromkeys(SEQUENCER_OPS, lambda insn, src: Effects()),
 }
-"""Reference function of each table op except ``pv.qnt``, which needs a memory: see :func:`dotp.quantise`."""
+"""Golden model of each operation except ``pv.qnt``, which needs a memory: see :func:`dotp.quantise`."""
 
 
 def execute(insn: Insn, src: Sources) -> Effects:
-    """Effects of N executions of the row ``insn``. Raises :class:`EncodingError` for ``pv.qnt``, whose reads depend on
-    each other."""
+    """Return the effects of N executions of ``insn``. Raises :class:`EncodingError` for ``pv.qnt``, whose reads depend
+    on each other."""
     handler = HANDLERS.get(insn.op)
     if handler is None:
         raise EncodingError(f"`insn.op` must be one of the reference operations, not `{insn.op}`")

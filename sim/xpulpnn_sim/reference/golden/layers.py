@@ -16,7 +16,7 @@ AnyInt = NDArray[np.integer[Any]]
 
 
 def element_range(bits: int, *, signed: bool) -> tuple[int, int]:
-    """Least and greatest value of a ``bits``-bit element."""
+    """Return the least and the greatest value of an element of ``bits`` bits."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
@@ -24,7 +24,7 @@ ACCUMULATOR_BITS = 32
 
 
 class Pads(NamedTuple):
-    """Zero rows and columns around a feature map."""
+    """Number of zero rows and columns on each side of a feature map."""
 
     top: int = 0
     bottom: int = 0
@@ -36,7 +36,7 @@ NO_PADS = Pads()
 
 
 class Window(NamedTuple):
-    """A window over a map; ``stride`` and ``dilation`` are in y and x."""
+    """A window that moves over a map; ``stride`` and ``dilation`` are in y and x."""
 
     height: int
     width: int
@@ -50,14 +50,14 @@ def _wrap(exact: I64) -> I32:
 
 
 def matmul(weights: AnyInt, activations: AnyInt) -> I32:
-    """``acc[p, c] = sum_k activations[p, k] * weights[c, k]``."""
+    """Return ``acc[p, c] = sum_k activations[p, k] * weights[c, k]``."""
     if weights.shape[1] != activations.shape[1]:
         raise LayerError(f"`weights` must have rows of {activations.shape[1]} elements, not {weights.shape[1]}")
     return _wrap(activations.astype(np.int64) @ weights.astype(np.int64).T)
 
 
 def output_size(size: int, kernel: int, stride: int, before: int, after: int) -> int:
-    """Output rows or columns of a convolution: ``floor((size + before + after - kernel) / stride) + 1``."""
+    """Return the output rows or columns of a convolution: ``floor((size + before + after - kernel) / stride) + 1``."""
     if stride < 1:
         raise LayerError(f"`stride` must be at least 1, not {stride}")
     if before < 0 or after < 0:
@@ -86,7 +86,8 @@ _EXACT = ((np.float32, 24), (np.float64, 53))  # floating point types and bits o
 
 
 def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
-    """``sum_k rows[r, k] * weights[c, k]``, exact; ``most`` is the greatest magnitude of an element of the rows."""
+    """Return ``sum_k rows[r, k] * weights[c, k]`` without rounding; ``most`` is the greatest magnitude of an element of
+    the rows."""
     greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
     for kind, bits in _EXACT:
         # no partial sum is greater
@@ -96,7 +97,7 @@ def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
 
 
 def windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
-    """Convolution sums of maps padded with ``outside``, ``[image][row][column][out]``."""
+    """Return the convolution sums of maps padded with ``outside``, ``[image][row][column][out]``."""
     if weights.shape[-1] != maps.shape[-1]:
         raise LayerError(f"`weights` must have {maps.shape[-1]} input channels, not {weights.shape[-1]}")
     seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)
@@ -112,7 +113,7 @@ def conv(
     pads: Pads = NO_PADS,
     outside: int = 0,
 ) -> I32:
-    """Convolution padded with ``outside``, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
+    """Return a convolution padded with ``outside``, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
     * image[oy*sy - top + ky, ox*sx - left + kx, c]``."""
     window = Window(weights.shape[1], weights.shape[2], stride, pads)
     most = max(int(np.abs(image.astype(np.int64)).max()), abs(outside))
@@ -129,8 +130,8 @@ def quantise_bn(
     signed: bool = False,
     width: int = ACCUMULATOR_BITS,
 ) -> I32:
-    """Integer batch normalisation: ``clip(int32((kappa * acc + lam) >> shift))``. The sum wraps at ``width`` bits (32
-    or 64), the shifted sum at 32."""
+    """Apply integer batch normalisation: ``clip(int32((kappa * acc + lam) >> shift))``. The sum wraps at ``width`` bits
+    (32 or 64), the shifted sum at 32."""
     if not 0 <= shift < width:
         raise LayerError(f"`shift` must be 0 to {width - 1}, not {shift}")
     total = acc.astype(np.int64) * kappa + lam
@@ -140,8 +141,8 @@ def quantise_bn(
 
 
 def quantise_exactly(acc: AnyInt, factors: AnyInt, shifts: AnyInt, zero: int, bits: int, signed: bool = False) -> I32:
-    """TFLite's requantisation with a single rounding: the nearest integer to ``factor * acc / 2**shift``, halves up,
-    plus ``zero``, clipped. Products and their sums with half a step fit 64 bits."""
+    """Apply TFLite's requantisation with a single rounding: the nearest integer to ``factor * acc / 2**shift``, halves
+    up, plus ``zero``, clipped. Products and their sums with half a step fit 64 bits."""
     products = acc.astype(np.int64) * factors.astype(np.int64)
     # floor(p / 2^n + 1/2), with the bit below the point added separately
     rounded = (products >> shifts) + (products >> shifts - 1 & 1)
@@ -149,14 +150,15 @@ def quantise_exactly(acc: AnyInt, factors: AnyInt, shifts: AnyInt, zero: int, bi
 
 
 def depthwise(maps: AnyInt, weights: AnyInt, bias: AnyInt | None, window: Window, outside: int = 0) -> I32:
-    """``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * maps[oy*sy - top + ky, ox*sx - left + kx, c]``."""
+    """Return ``acc[oy, ox, c] = bias[c] + sum_{ky,kx} weights[c, ky, kx] * maps[oy*sy - top + ky, ox*sx - left + kx,
+    c]``."""
     wide = weights.astype(np.int64)
     total = sum(view * wide[:, y, x] for (y, x), view in views(maps.astype(np.int64), window, outside))
     return (np.asarray(total) + (0 if bias is None else bias)).astype(np.int32)
 
 
 def max_pool(maps: AnyInt, window: Window) -> I32:
-    """The greatest element of each window, without padding."""
+    """Return the greatest element of each window, without padding."""
     greatest: AnyInt | None = None
     for _, view in views(maps, window, int(np.iinfo(maps.dtype).min)):
         greatest = view.copy() if greatest is None else np.maximum(greatest, view, out=greatest)
@@ -165,13 +167,13 @@ def max_pool(maps: AnyInt, window: Window) -> I32:
 
 
 def window_sums(maps: AnyInt, window: Window) -> I64:
-    """The sum of each window, padded with zeros."""
+    """Return the sum of each window, padded with zeros."""
     return np.asarray(sum(view.astype(np.int64) for _, view in views(maps, window, 0)))
 
 
 def scaled_average(sums: I64, area: int, scale: tuple[int, int, int], bits: int, *, signed: bool) -> I32:
-    """``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift). The division of the
-    product rounds towards zero as in C; the shift rounds down."""
+    """Return ``clip((sums * factor / area + summand) >> shift)`` for the scale (factor, summand, shift). The division
+    of the product rounds towards zero as in C; the shift rounds down."""
     factor, summand, shift = scale
     products = sums * factor
     return _clip((np.sign(products) * (np.abs(products) // area) + summand) >> shift, bits, signed=signed)
@@ -180,7 +182,7 @@ def scaled_average(sums: I64, area: int, scale: tuple[int, int, int], bits: int,
 def add_shifted(
     maps: Sequence[AnyInt], factors: Sequence[int], shift: int, bits: int, *, signed: bool, summand: int = 0
 ) -> I32:
-    """``clip((sum_i factors[i] * maps[i] + summand) >> shift)``."""
+    """Return ``clip((sum_i factors[i] * maps[i] + summand) >> shift)``."""
     total = sum(values.astype(np.int64) * factor for values, factor in zip(maps, factors, strict=True))
     return _clip(np.asarray(total) + summand >> shift, bits, signed=signed)
 

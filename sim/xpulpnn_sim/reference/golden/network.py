@@ -1,5 +1,5 @@
-"""Golden model of networks on plain integers, independent of the kernels, for many images at once; and of the binarised
-classifier, on numbers +1 and -1."""
+"""Golden models of networks on plain integers, independent of the kernels, for many images at once, and of the
+binarised classifier on numbers +1 and -1."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, element_ra
 
 
 def signs(values: AnyInt) -> I64:
-    """+1 for positive numbers, -1 for all others."""
+    """Return +1 for positive numbers and -1 for all others."""
     return np.where(values > 0, 1, -1)
 
 
 def binary_image(image: NDArray[np.uint8], offsets: tuple[int, ...] = (-127, -100, -70)) -> I64:
-    """The binary input image [y, x, colour] of the vehicle classifier, with one offset per colour."""
+    """Return the binary input [y, x, colour] of the vehicle classifier; each colour has an offset."""
     return signs(image.astype(np.int64) + np.array(offsets))
 
 
 def convolution(values: AnyInt, weights: AnyInt) -> I64:
-    """Convolution of a map [y, x, channel] with filters [out, ky, kx, channel], padded with -1."""
+    """Return the convolution of a map [y, x, channel] with filters [out, ky, kx, channel], padded with -1."""
     _, height, width, _ = weights.shape
     window = Window(height, width, pads=Pads(height // 2, height // 2, width // 2, width // 2))
     return layers.windowed_sums(values[np.newaxis], weights, window, -1, 1)[0]
@@ -37,7 +37,7 @@ def classify(
     filters: tuple[AnyInt, ...],
     connected: tuple[AnyInt, ...],
 ) -> list[I64]:
-    """The results of every layer for an image; ``connected`` are the weights of the fully connected layers."""
+    """Return the results of every layer for an image; ``connected`` are the weights of the fully connected layers."""
     values, results = binary_image(image), list[I64]()
     for weights in filters:
         # max pooling comes before the sign
@@ -52,7 +52,7 @@ def classify(
 
 
 def below(accumulators: I32, thresholds: AnyInt) -> I32:
-    """Number of thresholds of the channel below each accumulator."""
+    """Return the number of thresholds of the channel that are below each accumulator."""
     rows = accumulators.reshape(-1, accumulators.shape[-1])
     counts = np.empty(rows.shape, np.int32)
     for channel, levels in enumerate(thresholds):
@@ -71,7 +71,7 @@ _Network = Any
 
 
 def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
-    """The results of every layer for every image."""
+    """Return the results of every layer for every image."""
     chunks = [results for _, results in _chunks(network, inputs)]
     return [np.concatenate([results[number] for results in chunks]) for number in range(len(network.stages))]
 
@@ -79,9 +79,10 @@ def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
 def run_scores(
     network: _Network, inputs: NDArray[Any], progress: Callable[[int], None] | None = None
 ) -> NDArray[np.int32]:
-    """The results of the last layer for every image, ``[image][result]``, in less memory than :func:`run_reference`.
+    """Return the results of the last layer for every image, ``[image][result]``, in less memory than
+    :func:`run_reference`.
 
-    ``progress`` takes the number of images that are done.
+    ``progress`` is called with the number of finished images.
     """
     scores: list[I32] = []
     for first, results in _chunks(network, inputs):
@@ -93,7 +94,7 @@ def run_scores(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Agreement of a network with the model that it was made from."""
+    """How well the results of a network agree with those of the model from which it was imported."""
 
     correlation: float  # of all results; 0 if only one side is constant
     same: int  # images with the same index of the greatest result
@@ -111,9 +112,10 @@ def agreement(network: _Network, inputs: NDArray[Any], expected: NDArray[Any]) -
 
 
 def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dict[str, tuple[int, int, int]]:
-    """For each layer the number of results, of those that ``other`` computes differently, and the greatest difference.
+    """Return for each layer the number of results, the number of those that ``other`` computes differently, and the
+    greatest difference.
 
-    Both networks have the same layers; each layer of ``other`` reads the inputs of ``network``'s layer.
+    Both networks have the same layers; each layer of ``other`` reads the inputs of the same layer of ``network``.
     """
     counts: dict[str, tuple[int, int, int]] = {}
     for first, results in _chunks(network, inputs):
@@ -130,14 +132,14 @@ def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dic
 
 
 def _chunks(network: _Network, inputs: NDArray[Any]) -> Iterator[tuple[int, list[I32]]]:
-    """Index of the first image and results of every layer, for a few images at a time."""
+    """Yield, for a few images at a time, the number of the first image and the results of every layer."""
     images = max(1, _CHUNK_ELEMENTS // max(_elements(stage) for stage in network.stages))
     for first in range(0, len(inputs), images):
         yield first, _computed(network, inputs[first : first + images])
 
 
 def _elements(stage: Any) -> int:
-    """Elements of the im2col operands of an image."""
+    """Return the number of elements of the im2col operands of an image."""
     reduction = int(stage.tensors.weights[0].size) if hasattr(stage.tensors, "weights") else 1
     *pixels, channels = stage.output_shape
     return prod(pixels) * (reduction + channels)
@@ -152,7 +154,7 @@ def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
 
 
 def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
-    """The results of a layer for its input maps, each ``[image]...``."""
+    """Return the results of a layer for its input maps, each ``[image]...``."""
     return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
@@ -168,12 +170,12 @@ def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
 
 
 def _outside(stage: _Stage) -> int:
-    """Return the padding value; there is no 0 in numbers of one bit."""
+    """Return the padding value, which is -1 for zero padding in a binary layer."""
     return -1 if stage.precision.x == _SIGN_BITS and not stage.pad else stage.pad
 
 
 def _most(stage: _Stage) -> int:
-    """Return the greatest magnitude of an input."""
+    """Return an upper bound of the magnitude of the input elements."""
     return 1 << stage.precision.x
 
 
@@ -253,7 +255,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
 
 
 def _requantised(stage: _Stage, sums: I64) -> I32:
-    """The results from sums without biases, ``[..., channel]``."""
+    """Return the results of a layer from sums without biases, ``[..., channel]``."""
     tensors, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     accumulators = (sums if tensors.bias is None else sums + tensors.bias).astype(np.int32)
     after = tensors.requantisation

@@ -1,4 +1,4 @@
-"""Base integer and XpulpV2 operations: arithmetic, bit manipulation, control transfer, loads and stores.
+"""Golden models of base and XpulpV2 instructions: arithmetic, bit manipulation, control transfer, loads and stores.
 
 Semantics: guide, "Base instructions", "XpulpV2: scalar instructions" and "Loads and stores of XpulpV2". Results are
 computed in 64 bits and truncated to 32.
@@ -21,14 +21,14 @@ LOADS: dict[str, tuple[int, Callable[[U32], U32]]] = {
     "lw": (4, lambda word: word),
     "elw": (4, lambda word: word),
 }
-"""Bytes and extension of each load."""
+"""Number of bytes and extension of each load."""
 
 STORES: dict[str, tuple[int, int]] = {"sb": (1, 0xFF), "sh": (2, 0xFFFF), "sw": (4, 0xFFFF_FFFF)}
-"""Bytes and data mask of each store."""
+"""Number of bytes and data mask of each store."""
 
 
 def offset(insn: Insn, src: Sources) -> U32:
-    """Offset of an access; rs3 is the register in the rd field."""
+    """Return the offset of an access; rs3 is the register in the rd field."""
     token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
     return {"rs2": src.rs2, "rs3": src.rd}[token] if token.startswith("rs") else immediate(token, src.word)
 
@@ -42,7 +42,7 @@ def _access(insn: Insn, src: Sources, size: int) -> Effects:
 
 
 def load(insn: Insn, src: Sources) -> Effects:
-    """``rd`` = the memory at the address, extended."""
+    """Load an extended value into ``rd``."""
     size, extend = LOADS[insn.op]
     effects = _access(insn, src, size)
     effects.rd = extend(src.loaded)
@@ -50,7 +50,7 @@ def load(insn: Insn, src: Sources) -> Effects:
 
 
 def store(insn: Insn, src: Sources) -> Effects:
-    """Memory at the address = the low bytes of rs2."""
+    """Store the low bytes of rs2."""
     size, mask = STORES[insn.op]
     effects = _access(insn, src, size)
     effects.store = src.rs2 & np.uint32(mask)
@@ -61,17 +61,16 @@ SHIFT_MASK = np.uint32(XLEN - 1)
 
 
 def signed(value: U32) -> I32:
-    """``s(x)``: the pattern read as a two's complement number."""
+    """Interpret the pattern as a two's complement number."""
     return value.view(np.int32)
 
 
 def exact(value: U32) -> I64:
-    """``s(x)`` in 64 bits."""
+    """Interpret the pattern as a two's complement number in 64 bits."""
     return value.view(np.int32).astype(np.int64)
 
 
 def low_word(value: I64) -> U32:
-    """The low 32 bits of a result."""
     return value.astype(np.uint32)
 
 
@@ -90,12 +89,12 @@ def _rem(a: U32, b: U32) -> U32:
 
 
 def _bit_matrix(value: U32) -> NDArray[np.bool_]:
-    """Bit j of value i at [i, j]."""
+    """Return bit j of value i at [i, j]."""
     return (value[:, None] >> np.arange(XLEN, dtype=np.uint32) & 1).astype(np.bool_)
 
 
 def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
-    """Column of the first true element of each row, ``otherwise`` if there is none."""
+    """Return the column of the first true element of each row, or ``otherwise`` if there is none."""
     return np.where(bits.any(axis=1), bits.argmax(axis=1), otherwise).astype(np.uint32)
 
 
@@ -117,7 +116,7 @@ COMPARISONS: dict[str, Callable[[U32, U32], Bits]] = {
     "bltu": lambda a, b: a < b,
     "bgeu": lambda a, b: a >= b,
 }
-"""Conditions of the branches."""
+"""Conditions of the branches by operation."""
 
 BINARY: dict[str, Callable[[U32, U32], U32]] = {
     "add": lambda a, b: a + b,
@@ -146,7 +145,7 @@ BINARY: dict[str, Callable[[U32, U32], U32]] = {
     "remu": lambda a, b: np.where(b == 0, a, a % np.maximum(b, 1)),
     "ror": lambda a, b: a >> (b & SHIFT_MASK) | a << (-b & SHIFT_MASK),
 }
-"""Operations of rs1 and a register or immediate."""
+"""Functions of rs1 and a second register or an immediate, by operation."""
 
 UNARY: dict[str, Callable[[U32], U32]] = {
     "abs": lambda a: low_word(np.abs(exact(a))),
@@ -159,41 +158,41 @@ UNARY: dict[str, Callable[[U32], U32]] = {
     "clb": _clb,
     "cnt": lambda a: _bit_matrix(a).sum(axis=1, dtype=np.uint32),
 }
-"""Operations of rs1 alone."""
+"""Functions of rs1 alone, by operation."""
 
 
 def binary(insn: Insn, src: Sources) -> Effects:
-    """``rd = rs1 op operand2``, where operand 2 is the last one in assembler order."""
+    """Compute ``rd = rs1 op operand2``; operand 2 is the last one in assembler order."""
     token = insn.operands.rsplit(",", maxsplit=1)[-1]
     operand2 = src.rs2 if token == "rs2" else immediate(token, src.word)
     return Effects(rd=BINARY[insn.op](src.rs1, operand2))
 
 
 def unary(insn: Insn, src: Sources) -> Effects:
-    """``rd = op rs1``."""
+    """Compute ``rd = op rs1``."""
     return Effects(rd=UNARY[insn.op](src.rs1))
 
 
 def multiply_accumulate(insn: Insn, src: Sources) -> Effects:
-    """``rd = rd + rs1 * rs2`` (mac) or ``rd - rs1 * rs2`` (msu)."""
+    """Compute ``rd = rd + rs1 * rs2`` (mac) or ``rd - rs1 * rs2`` (msu)."""
     product = src.rs1 * src.rs2
     return Effects(rd=src.rd + product if insn.op == "mac" else src.rd - product)
 
 
 def upper_immediate(insn: Insn, src: Sources) -> Effects:
-    """``rd = imm << 12`` (lui) or ``pc + (imm << 12)`` (auipc)."""
+    """Compute ``rd = imm << 12`` (lui) or ``pc + (imm << 12)`` (auipc)."""
     value = immediate("uimm20", src.word)
     return Effects(rd=value if insn.op == "lui" else src.pc + value)
 
 
 def branch(insn: Insn, src: Sources) -> Effects:
-    """Conditional branch against rs2 or a 5-bit signed immediate."""
+    """Compare rs1 with rs2 or with a signed 5-bit immediate, and branch."""
     other = src.rs2 if insn.operands.startswith("rs1,rs2") else immediate("simm5", src.word)
     return Effects(taken=COMPARISONS[insn.op](src.rs1, other), target=src.pc + immediate("boff13", src.word))
 
 
 def jump(insn: Insn, src: Sources) -> Effects:
-    """Jump and link; the link is the address after the instruction, which is 2 bytes long if compressed."""
+    """Jump and link; the link is the address after the instruction, which has 2 bytes if compressed."""
     if insn.op == "jal":
         effects = Effects(target=src.pc + immediate("joff21", src.word))
     else:
@@ -206,7 +205,7 @@ WIDTH_LSB = 5  # position of the width in the register operand of a bit field; t
 
 
 def clip(insn: Insn, src: Sources) -> Effects:
-    """Clip to [-B-1, B] or [0, B]; the lower bound is tested first, which only matters for a negative B."""
+    """Clip to [-B-1, B] or [0, B]. The lower bound is tested first, which only matters for a negative B."""
     if insn.operands.endswith("Is2"):
         bound = ((np.int64(1) << immediate("uimm5", src.word).astype(np.int64)) >> 1) - 1
         bound = np.maximum(bound, 0)
@@ -243,11 +242,11 @@ FIELD_OPERATIONS: dict[str, Callable[[U32, I64, I64, U32], U32]] = {
     "bclr": lambda value, start, width, old: value & ~_mask(start, width),
     "bset": lambda value, start, width, old: value | _mask(start, width),
 }
-"""Bit-field operations of (rs1, start, width, old rd)."""
+"""Functions of bit-field operations with the arguments rs1, start, width and old rd."""
 
 
 def bit_field(insn: Insn, src: Sources) -> Effects:
-    """Field of ``width`` bits from ``start``: two immediates, or both packed in rs2. The width is stored minus one."""
+    """Execute a bit-field operation. Start and width minus one are two immediates, or both packed in rs2."""
     if insn.operands.endswith("Is2"):
         start, stored_width = immediate("uimm5", src.word), immediate("is3", src.word)
     else:

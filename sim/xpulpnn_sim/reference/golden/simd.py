@@ -1,4 +1,4 @@
-"""Lane-wise SIMD operations and lane moves (guide, "Lane-wise operations" and "Lane moves")."""
+"""Golden models of lane-wise SIMD operations and lane moves (guide, "Lane-wise operations" and "Lane moves")."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Source
 
 
 def _average(a: I32, b: I32, width: int) -> I32:
-    """Half of the wrapped lane sum, with the sign of the wrapped sum."""
+    """Return half of the wrapped lane sum, with the sign of the wrapped sum."""
     unused = 32 - width
     return ((a + b) << unused) >> (unused + 1)
 
@@ -21,7 +21,7 @@ def _all_ones(condition: Bits) -> I32:
 
 
 LaneFunction = Callable[[I32, I32, int], I32]
-"""Result lanes from (a, b, lane width); bits above the width do not matter."""
+"""Function that computes result lanes from both operands and the lane width; bits above the width do not matter."""
 
 SIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.add": lambda a, b, width: a + b,
@@ -41,7 +41,7 @@ SIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.cmple": lambda a, b, width: _all_ones(a <= b),
     "pv.abs": lambda a, b, width: np.abs(a),  # the most negative one stays
 }
-"""Operations on lanes read as two's complement numbers, by table op."""
+"""Functions on lanes read as two's complement numbers, by operation."""
 
 UNSIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.avgu": lambda a, b, width: ((a + b) & ((1 << width) - 1)) >> 1,
@@ -54,7 +54,7 @@ UNSIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.cmpltu": lambda a, b, width: _all_ones(a < b),
     "pv.cmpleu": lambda a, b, width: _all_ones(a <= b),
 }
-"""Operations on lanes read as unsigned numbers."""
+"""Functions on lanes read as unsigned numbers, by operation."""
 
 OPERATIONS = SIGNED_OPERATIONS | UNSIGNED_OPERATIONS
 
@@ -65,7 +65,7 @@ def _format(insn: Insn) -> ElemFmt:
 
 
 def lane_wise(insn: Insn, src: Sources) -> Effects:
-    """``rd[i] = a[i] op B[i]`` modulo 2**width."""
+    """Compute ``rd[i] = a[i] op B[i]`` modulo 2**width."""
     fmt, is_signed = _format(insn), insn.op in SIGNED_OPERATIONS
     a = unpack(src.rs1, fmt, signed=is_signed)
     b = operand2_lanes(insn, src, fmt, signed=is_signed)
@@ -73,7 +73,7 @@ def lane_wise(insn: Insn, src: Sources) -> Effects:
 
 
 def extract(insn: Insn, src: Sources) -> Effects:
-    """One lane of rs1, sign-extended (pv.extract) or zero-extended (pv.extractu)."""
+    """Return one lane of rs1, sign-extended (pv.extract) or zero-extended (pv.extractu)."""
     fmt = _format(insn)
     lanes = unpack(src.rs1, fmt, signed=insn.op == "pv.extract")
     lane = immediate("uimm6", src.word) % fmt.lanes
@@ -81,7 +81,7 @@ def extract(insn: Insn, src: Sources) -> Effects:
 
 
 def insert(insn: Insn, src: Sources) -> Effects:
-    """The low element of rs1 replaces one lane of rd."""
+    """Replace one lane of rd by the lowest lane of rs1."""
     fmt = _format(insn)
     lanes = unpack(src.rd, fmt, signed=False)
     element = unpack(src.rs1, fmt, signed=False)[:1]
@@ -90,12 +90,12 @@ def insert(insn: Insn, src: Sources) -> Effects:
 
 
 def _pick(lanes: I32, selectors: U32) -> I32:
-    """Lane ``selectors[i, j]`` of word j, for every i."""
+    """Return lane ``selectors[i, j]`` of word j for every i."""
     return np.take_along_axis(lanes, selectors.astype(np.intp), axis=0)
 
 
 def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
-    """Source lane of each result lane of a one-source shuffle."""
+    """Return the source lane of each result lane of a shuffle with one source."""
     if insn.mode is not Op2Mode.SCI:
         return unpack(src.rs2, fmt, signed=False).view(np.uint32) % fmt.lanes
     index_bits = fmt.lanes.bit_length() - 1
@@ -108,13 +108,13 @@ def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
 
 
 def shuffle(insn: Insn, src: Sources) -> Effects:
-    """``rd[i] = rs1[selector[i]]``."""
+    """Compute ``rd[i] = rs1[selector[i]]``."""
     fmt = _format(insn)
     return Effects(rd=pack(_pick(unpack(src.rs1, fmt, signed=False), _selectors(insn, src, fmt)), fmt))
 
 
 def shuffle2(insn: Insn, src: Sources) -> Effects:
-    """Shuffle among the lanes of the old rd (low selectors) and of rs1 (high selectors)."""
+    """Shuffle the lanes of the old rd (low selectors) and of rs1 (high selectors)."""
     fmt = _format(insn)
     both = np.concatenate([unpack(src.rd, fmt, signed=False), unpack(src.rs1, fmt, signed=False)])
     selectors = unpack(src.rs2, fmt, signed=False).view(np.uint32) % (2 * fmt.lanes)
@@ -122,11 +122,11 @@ def shuffle2(insn: Insn, src: Sources) -> Effects:
 
 
 PACK_LANES = {"pv.pack": (1, 0), "pv.packhi": (3, 2), "pv.packlo": (1, 0)}
-"""Lanes that take element 0 of rs1 and of rs2; the others keep the old rd."""
+"""Lanes of rd that receive element 0 of rs1 and of rs2; the other lanes are unchanged."""
 
 
 def pack_elements(insn: Insn, src: Sources) -> Effects:
-    """pv.pack.h, pv.packhi.b, pv.packlo.b."""
+    """Execute pv.pack.h, pv.packhi.b and pv.packlo.b."""
     fmt = _format(insn)
     # pv.pack.h replaces both lanes and does not read rd
     lanes = unpack(src.rd if "rd" in insn.reads else src.rs1, fmt, signed=False)
@@ -146,4 +146,4 @@ HANDLERS: dict[str, Callable[[Insn, Sources], Effects]] = {
     "pv.shuffle2": shuffle2,
     **dict.fromkeys(PACK_LANES, pack_elements),
 }
-"""Function of each table op."""
+"""Golden model of each operation."""

@@ -1,4 +1,4 @@
-"""The shared memory of the cluster by cycles, without gates, the map of its addresses, and lines that caches keep."""
+"""Golden models of the shared memory of a cluster: banks and arbiters by cycles, address map, and caches."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,14 @@ class CacheLevel:
         self.flush()
 
     def flush(self) -> None:
-        """Invalidate all lines."""
         self._lines: dict[int, deque[int]] = {}
 
     def flush_address(self, address: int) -> None:
-        """Invalidate the set of the line with the byte at ``address``."""
+        """Invalidate the whole set that may hold the byte at ``address``."""
         self._lines.pop(self._set_of(address), None)
 
     def look_up(self, address: int) -> bool:
-        """Return whether the byte at ``address`` is cached; counts a hit or a miss."""
+        """Return whether the byte at ``address`` is cached, and count a hit or a miss."""
         hit = self.holds(address)
         self.hits += hit
         self.misses += not hit
@@ -51,8 +50,8 @@ _MIB = 1 << 20
 
 
 def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
-    """First address, size and demultiplexer port of all ranges mapped inside the cluster; of overlapping ranges the
-    later one counts."""
+    """Return first address, size and demultiplexer port of all address ranges inside the cluster. Of overlapping ranges
+    the last one applies."""
     tcdm = config.tcdm_bytes
     inside = [
         (0x0000_0000, _MIB, "unmapped"),
@@ -69,7 +68,7 @@ def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
 
 
 def destination(address: int, config: ClusterConfig) -> str:
-    """Demultiplexer port of an address: one of those in :func:`ranges`, or ``ext``."""
+    """Return the demultiplexer port of an address, ``ext`` if it is in none of :func:`ranges`."""
     port = "ext"
     for base, size, name in ranges(config):
         if base <= address < base + size:
@@ -81,7 +80,7 @@ PATIENCE = 16  # a low-priority master wins after it has lost one cycle less tha
 
 
 class Request(NamedTuple):
-    """Request of a master in a cycle."""
+    """The request of a master in a cycle."""
 
     address: int
     write: int
@@ -90,7 +89,7 @@ class Request(NamedTuple):
 
 
 class _BankAccess(NamedTuple):
-    """Access of a bank in a cycle."""
+    """The access of a bank in a cycle."""
 
     master: int
     bank: int
@@ -99,7 +98,7 @@ class _BankAccess(NamedTuple):
 
 @dataclass(slots=True)
 class ArbiterModel:
-    """Arbiter of a bank."""
+    """The arbiter of a memory bank."""
 
     kind: Arbiter
     inputs: int
@@ -107,8 +106,8 @@ class ArbiterModel:
     last: int = -1
 
     def next(self, requesting: set[int]) -> int:
-        """The winner among ``requesting``, which must not be empty. In a binary tree that prefers the leaf ``named`` it
-        is the one whose exclusive or with that is smallest."""
+        """Return the winner among ``requesting``, which must not be empty. The binary tree of arbiters prefers the
+        input ``named``, then the inputs whose number has the smallest exclusive or with ``named``."""
         if self.kind == "fixed":
             return min(requesting)
         if self.kind == "strict":
@@ -122,7 +121,7 @@ class ArbiterModel:
 
 
 def place_of(address: int, config: ClusterConfig) -> tuple[int, int]:
-    """Bank and row of a byte address."""
+    """Return bank and row of a byte address."""
     word = address % config.tcdm_bytes // WORD_BYTES
     row, bank = divmod(word, config.banks)
     if config.bank_hash:
@@ -147,7 +146,7 @@ class TcdmModel:
     _claiming: set[int] = field(default_factory=set[int])
 
     def cycle(self, requests: Mapping[int, Request], claims: Mapping[int, Request] | None = None) -> dict[int, int]:
-        """Return the responses, in the next cycle, to the masters granted in this one; 0 for writes.
+        """Return the responses, in the next cycle, to the masters granted in this cycle; 0 for writes.
 
         Masters with ``claims`` take part in the arbitration without a request: a bank that they win stays idle.
         """

@@ -1,1 +1,1 @@
-"""Instruction-set simulator built on the ISA table and the golden references."""
+"""Instruction-set simulator, compiled from the statements of the instruction table."""

@@ -87,25 +87,24 @@ class ClusterSession:
 
     @property
     def executed(self) -> int:
-        """Instructions of all harts."""
+        """Number of instructions that all harts together have executed."""
         return sum(iss.executed for iss in self.harts)
 
     @property
     def cycles(self) -> int:
-        """Cycles, one per instruction of a turn."""
+        """Simulated time in cycles."""
         return self.devices.time
 
     @property
     def trapped(self) -> Trapped | None:
-        """The last exception of the hart that executed last."""
         return last_trap(self.harts[self.memory.core])
 
     def _halt(self) -> None:
         self.harts[self.memory.core].halt()
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
-        """Execute until the program ends, no hart can continue, one leaves memory, or all have executed ``limit``
-        instructions together."""
+        """Execute until the program ends, no hart can continue, a hart leaves memory, or all harts together have
+        executed ``limit`` instructions."""
         reported_at = 0
         while True:
             begin = self.devices.time
@@ -138,7 +137,8 @@ class ClusterSession:
         return None if end is None else self._of_core(end)
 
     def _turn(self, hart: _Hart, begin: int, quantum: int) -> Exit | None:
-        """Execute up to ``quantum`` instructions; returns the end of the run if the hart is in a loop of traps."""
+        """Execute up to ``quantum`` instructions of a hart; returns the end of the run if the hart is in a loop of
+        traps."""
         iss, memory, devices = hart.iss, self.memory, self.devices
         if devices.waits_at(hart.core) is not None:
             self._pass_time(iss, quantum)
@@ -185,7 +185,7 @@ class ClusterSession:
         iss.csrs.advance(cycles, 0, iss.csrs["mcountinhibit"])
 
     def _stalled(self) -> Exit | None:
-        """Advance to the next event of the timer if no hart can continue; a deadlock if there is none."""
+        """Advance to the next event of the timer if no hart can continue; returns a deadlock if there is none."""
         if any(self._goes_on(hart) for hart in self._harts):
             return None
         cycles = self.devices.timer.until_event()

@@ -40,7 +40,7 @@ PeripheralAccess = Callable[[int, int, int | None], int | None]
 
 
 def canonical(address: int) -> int:
-    """The plain address of a byte of the TCDM; other addresses stay."""
+    """Map the alias and the test&set view of the TCDM to its plain addresses; return other addresses unchanged."""
     for base in (TCDM_ALIAS, _TEST_SET):
         if base <= address < base + TCDM_SPACE:
             return TCDM_BASE + address - base
@@ -51,7 +51,7 @@ class ClusterMemory(Memory):
     """Memory as the harts of a cluster see it.
 
     Loads of the test&set view of the TCDM return the word and set it to all ones. The alias of the TCDM is the same
-    memory. :attr:`reach` makes accesses of :attr:`core` to peripherals; they raise :class:`PostponedError` unless
+    memory. Accesses of :attr:`core` to peripherals call :attr:`reach`; they raise :class:`PostponedError` unless
     :attr:`exact` is set. Unmapped addresses inside the cluster are answered with bus errors.
     """
 
@@ -62,7 +62,6 @@ class ClusterMemory(Memory):
         reach: PeripheralAccess,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Start with an empty memory."""
         super().__init__([*windows, (TCDM_ALIAS, config.tcdm_bytes)])
         self.errors = tuple(errors)
         self._config = config
@@ -83,11 +82,11 @@ class ClusterMemory(Memory):
 
     @property
     def keeps_code(self) -> bool:
-        """Return whether code only changes by stores that watchers are notified of."""
+        """Return whether code only changes by stores that are reported to watchers."""
         return True
 
     def watch(self, address: int) -> None:
-        """Report stores to the page of ``address`` through either view."""
+        """Report stores to the page of ``address``, also through the alias of the TCDM."""
         for same in self._same(address):
             super().watch(same)
 
@@ -158,8 +157,8 @@ def _access(offset: int, value: int | None) -> Access:
 
 
 class Devices:
-    """Peripherals of the cluster, by address. The event unit settles after each access. An access that waits is
-    answered when it is repeated; until then the core must make no other."""
+    """Peripherals of the cluster, by address. After each access the event unit runs until it is idle. An access that
+    waits must be repeated until it is answered; the core must make no other access before."""
 
     def __init__(self, config: ClusterConfig, boot_address: int) -> None:
         self._events = EventUnitModel(config)
@@ -184,7 +183,6 @@ class Devices:
             self._values |= {ICACHE_CONTROL + offset: 1 for offset in enabled}
 
     def interrupted(self, core: int) -> bool:
-        """Return whether the core's interrupt line is high."""
         return bool(self._events.interrupts() >> core & 1)
 
     def _settle(
@@ -196,14 +194,14 @@ class Devices:
         self._answers |= {answer.core: answer for answer in answers}
 
     def _answered(self, core: int | None) -> int | None:
-        """Response of the event unit, 0 for a store; None if there is none yet."""
+        """Return the response of the event unit, 0 for a store; None if there is none yet."""
         answer = self._answers.pop(core, None)
         if answer is not None and answer.error:
             raise LookupError
         return None if answer is None else answer.data or 0
 
     def advance(self, time: int) -> None:
-        """Advance to ``time``, unless it has passed already."""
+        """Advance the timer to ``time``, unless it is there already."""
         if time > self.time:
             for number in self.timer.advance(time - self.time):
                 for core in range(self._cores):
@@ -211,7 +209,7 @@ class Devices:
             self.time = time
 
     def waits_at(self, core: int) -> int | None:
-        """Address of the waiting access of a core; None if it can continue."""
+        """Return the address of the waiting access of a core; None if the core can continue."""
         address = self._outstanding.get(core)
         if address is None:
             return None
@@ -220,7 +218,7 @@ class Devices:
         return address if waiting else None
 
     def _dma_at(self, core: int, address: int) -> tuple[DmaModel, int, int] | None:
-        """The DMA engine, port and offset of an address; None outside the command ports."""
+        """Return DMA engine, port and offset of an address; None outside the command ports."""
         for block, port in ((PRIVATE_DMA, core), (DMA, self._cores)):
             if self.dma is not None and block <= address < block + BLOCK_BYTES:
                 return self.dma, port, address - block
@@ -245,7 +243,7 @@ class Devices:
         raise LookupError
 
     def _response(self, core: int, address: int, answer: int | None) -> int | None:
-        """Return the answer; without one the access waits."""
+        """Return the answer, and register the access as waiting if there is none."""
         if answer is None:
             self._outstanding[core] = address
         else:

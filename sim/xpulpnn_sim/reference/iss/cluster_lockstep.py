@@ -1,4 +1,5 @@
-"""Lock step of a cluster with the simulator: compares retirements in the order in which their accesses were granted."""
+"""Lock step of a cluster with the simulator: compares retirements in the order in which the bus granted their
+accesses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ _TEST_SET = TCDM_BASE | 1 << TEST_SET_BIT
 
 
 class OrderedMemory(ClusterMemory):
-    """Memory of harts that execute one access after the other. The word of a test&set may be read before it is
-    executed: it takes effect once per step, see :meth:`begin`."""
+    """Memory of harts that execute one access after the other. A test&set takes effect once per step, however often the
+    word is read in that step; see :meth:`begin`."""
 
     _tested: int | None = None
 
@@ -40,17 +41,17 @@ class OrderedMemory(ClusterMemory):
         return self._tested
 
     def apply(self, address: int, enables: int, value: int) -> None:
-        """Apply a store of the bus: the enabled bytes of a word."""
+        """Apply a store of the bus to the enabled bytes of a word."""
         for byte in range(WORD_BYTES):
             if enables >> byte & 1:
                 self.write(address + byte, 1, value >> BYTE_BITS * byte)
 
     def word_bytes(self, address: int) -> bytes:
-        """The aligned word at ``address``."""
+        """Return the aligned word at ``address``."""
         return self.read_bytes(canonical(address) & -WORD_BYTES, WORD_BYTES)
 
     def exchange(self, address: int, content: bytes) -> bytes:
-        """Replace the bytes of an aligned word; returns the old ones."""
+        """Replace the bytes of an aligned word and return the old ones."""
         place = canonical(address) & -WORD_BYTES
         old = self.read_bytes(place, WORD_BYTES)
         self.write_bytes(place, content)
@@ -59,18 +60,19 @@ class OrderedMemory(ClusterMemory):
 
 @dataclass(slots=True)
 class _Half:
-    """The first of the two accesses of an instruction: its word before and after it."""
+    """The word that the first of the two accesses of an instruction uses, before and after this access."""
 
     before: bytes
     after: bytes
 
 
 class ClusterLockstep:
-    """The simulator's harts on one memory, stepped by the retirements of all cores of a cluster.
+    """Simulated harts that share a memory and are stepped by the retirements of all cores of a cluster.
 
     An instruction with a memory access takes effect when the bus grants it. An access across two words takes effect
-    with the grant of the second half, while its first half uses memory at its own grant. Writes of DMA engine and host
-    are taken from the bus, responses of peripherals from the retirements."""
+    with the grant of the second half, while its first half uses memory at the grant of the first half. Writes of DMA
+    engine and host are taken from the bus, responses of peripherals from the retirements.
+    """
 
     def __init__(
         self,
@@ -100,8 +102,8 @@ class ClusterLockstep:
         self._grants: NDArray[Any] | None = None
 
     def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> None:
-        """Compare the next block; raises :class:`DifferenceError` for the first difference, after which nothing can be
-        compared."""
+        """Compare the next block. Raises :class:`DifferenceError` for the first difference; nothing can be compared
+        afterwards."""
         grants = grants[grants["hart"] <= NO_MASTER]
         self._grants = grants.copy() if self._grants is None else np.concatenate([self._grants, grants])
         self._records = [np.concatenate(pair) for pair in zip(self._records, records, strict=True)]
@@ -122,8 +124,8 @@ class ClusterLockstep:
     def _ordered(
         self, own: Sequence[NDArray[Any]], claims: Sequence[NDArray[Any]], end: int, *, last: bool
     ) -> list[tuple[int, int, int]]:
-        """Return the actions before the access ``end`` of the log, in order: hart, number of its retirement (-1 for an
-        access without one) and number of the access."""
+        """Return in order all actions before the access ``end`` of the log: hart, number of its retirement (-1 for an
+        access without one), and number of the access."""
         parts: list[NDArray[np.int64]] = []
         others = np.ones(end, np.bool_)
         for hart, (at, claimed) in enumerate(zip(own, claims, strict=True)):
@@ -188,7 +190,7 @@ class ClusterLockstep:
         return _Half(before, memory.word_bytes(address))
 
     def _accessing(self, hart: int, record: Record, granted: bool) -> None:
-        """Follow an instruction whose access, or its second half, is granted now."""
+        """Follow an instruction whose only access, or the second of two, is granted now."""
         lockstep, memory = self.harts[hart], self._memory
         address = record[_ADDRESS]
         crosses = address % WORD_BYTES + (record[_RMASK] | record[_WMASK]).bit_count() > WORD_BYTES

@@ -1,4 +1,4 @@
-"""Instruction-set simulator: one hart, one instruction per step."""
+"""Instruction-set simulator of one hart, which executes one instruction per step."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Outcome of one step."""
+    """What happened in a step."""
 
     pc: int  # address of the instruction, or the one at which the interrupt was taken
     insn: Insn | None = None  # the row executed, compressed rows expanded; None for interrupts, sleep and illegal words
@@ -82,7 +82,6 @@ class Iss:
         memory: Memory | None = None,
         products: bool = True,
     ) -> None:
-        """Start in the reset state."""
         self.memory = Memory() if memory is None else memory
         entries = NNRF_ENTRIES + (NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
         if Extension.XPULPML_PAIR in extensions:
@@ -115,7 +114,7 @@ class Iss:
 
     @classmethod
     def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
-        """The hart of a core configuration."""
+        """Return the hart of a core configuration."""
         return cls(
             boot_address,
             extensions=config.extensions,
@@ -126,7 +125,6 @@ class Iss:
         )
 
     def load(self, address: int, words: list[int]) -> None:
-        """Write 32-bit words to memory."""
         for index, word in enumerate(words):
             self.memory.write(address + WORD_BYTES * index, WORD_BYTES, word)
 
@@ -141,9 +139,9 @@ class Iss:
         return steps
 
     def burst(self, limit: int, until: int | None = None) -> int:
-        """Execute up to ``limit`` instructions fast, up to ``until``; returns their number. Stops, possibly at once,
-        before an instruction that needs :meth:`step`: CSR accesses, traps, mret, wfi, interrupts, jumps to themselves;
-        and after :meth:`halt`. An access outside memory leaves ``pc`` at the instruction."""
+        """Execute up to ``limit`` instructions fast, at most up to the address ``until``; returns their number. Stops,
+        possibly at once, before an instruction that needs :meth:`step`: CSR accesses, traps, mret, wfi, interrupts,
+        jumps to themselves; and after :meth:`halt`. An access outside memory leaves ``pc`` at the instruction."""
         csrs, state = self.csrs, self.state
         if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
             return 0
@@ -171,12 +169,12 @@ class Iss:
         return done
 
     def halt(self) -> None:
-        """End a burst after the current instruction; for watchers of the memory."""
+        """End a burst after the current instruction. Watchers of the memory call this."""
         self._halted = True
         self._code.clear()
 
     def retire(self) -> None:
-        """Release memory and compiled instructions when the hart does not run any more: their reference cycle would
+        """Release memory and compiled instructions when the hart is not needed any more: their reference cycle would
         otherwise wait for the garbage collector."""
         self.memory.watchers.remove(self._forget)
         self._code.clear()
@@ -230,7 +228,7 @@ class Iss:
         return Step(pc, insn, word, endless=endless)
 
     def peek(self) -> Fetched | int | None:
-        """The instruction at ``pc``, its word or half-word if it is illegal, or None if the bus answers with an
+        """Return the instruction at ``pc``; the word or half-word if it is illegal; None if the bus answers with an
         error."""
         try:
             raw = self.memory.fetch(self.state.pc)
@@ -242,7 +240,7 @@ class Iss:
         return raw if fetched is None else fetched
 
     def take_interrupt(self, line: int) -> None:
-        """Enter the handler of ``line``, pending and enabled or not; ends sleep."""
+        """Enter the handler of the interrupt ``line``, whether it is pending and enabled or not; ends sleep."""
         self.state.asleep = False
         self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
 
@@ -260,7 +258,7 @@ class Iss:
             self.csrs.count_events((EVENTS["cycles"],), enabled_events, saturates=self.csrs.saturates)
 
     def _trap(self, step: Step) -> Step:
-        """Enter the handler; an instruction that traps counts as executed, but not as retired."""
+        """Enter the exception handler. An instruction that traps counts as executed, but not as retired."""
         assert step.cause is not None
         csrs = self.csrs
         csrs.written.clear()
@@ -281,7 +279,7 @@ class Iss:
         return operation
 
     def _forget(self, address: int, size: int) -> None:
-        """Drop the operations of instructions that overlap these stored bytes."""
+        """Drop the compiled operations of instructions that overlap these stored bytes."""
         first = (address & ~1) - HALF_BYTES
         for pc in range(first, address + size, HALF_BYTES):
             self._code.pop(pc & WORD_MASK, None)

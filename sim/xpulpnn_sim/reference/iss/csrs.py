@@ -25,7 +25,7 @@ from xpulpnn.isa.machine import IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, XLEN
 from xpulpnn_sim.reference.iss.fetched import Fetched
 
 INHIBIT = {"mcycle": 1 << MCOUNTINHIBIT_CY_BIT, "minstret": 1 << MCOUNTINHIBIT_IR_BIT}
-"""Bit of mcountinhibit that stops each counter."""
+"""The bit of mcountinhibit that stops each counter."""
 
 COUNTERS = tuple(f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS)))
 """Names of the PULP performance counters by event."""
@@ -56,7 +56,8 @@ class SimulatedCsrs:
         *,
         is_xpulp: bool,
     ) -> None:
-        """Start with the reset values; ``nn`` is the NN-RF, whose words are CSRs of some groups."""
+        """Set all CSRs to their reset values. ``nn`` is the NN-RF, whose words some configurations also have as
+        CSRs."""
         self._nn = nn
         self.values = {csr.name: csr.reset for csr in CSRS if csr.group in groups}
         self.values["mtvec"] |= boot_address & MTVEC_BASE
@@ -67,12 +68,12 @@ class SimulatedCsrs:
         self.written: set[str] = set()
 
     def find(self, address: int) -> Csr | None:
-        """The register at ``address``, or None if the hart has no such register."""
+        """Return the register at ``address``, or None if the hart has no such register."""
         csr = CSR_BY_ADDRESS.get(address)
         return csr if csr is not None and csr.name in self.values else None
 
     def read(self, csr: Csr) -> int:
-        """The value software sees."""
+        """Return the value that software reads."""
         if csr.name == "mip":
             return self.irq & IRQ_BITS
         if csr.access is CsrAccess.WO:
@@ -94,19 +95,16 @@ class SimulatedCsrs:
         self.written.add(csr.name)
 
     def read_csr(self, address: int) -> int:
-        """The value of the register at an address."""
         return self.read(CSR_BY_ADDRESS[address])
 
     def write_csr(self, address: int, value: int) -> None:
-        """Write the register at an address."""
         self.write(CSR_BY_ADDRESS[address], value)
 
     def __getitem__(self, name: str) -> int:
-        """The stored value of a register."""
         return self.values[name]
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Store a value on behalf of an instruction other than a CSR access."""
+        """Store the value that an instruction writes other than by a CSR access."""
         self.values[name] = value
         self.written.add(name)
 
@@ -120,11 +118,12 @@ class SimulatedCsrs:
 
     @property
     def counted_events(self) -> int:
-        """Enabled events of the performance counters, a bit each."""
+        """A bit mask of the events that the performance counters count now."""
         return self.values.get("pcer", 0) if self.values.get("pcmr", 0) & PCMR_COUNTS else 0
 
     def count_events(self, events: Iterable[int], enabled: int, *, saturates: bool) -> None:
-        """Advance the counters of enabled ``events``, except for counters written by this instruction."""
+        """Advance the counters of those ``events`` that are enabled, except for counters that this instruction
+        writes."""
         for event in events:
             name = COUNTERS[event]
             if not enabled >> event & 1 or name in self.written:
@@ -135,23 +134,22 @@ class SimulatedCsrs:
 
     @property
     def saturates(self) -> bool:
-        """Return whether the performance counters saturate."""
         return bool(self.values.get("pcmr", 0) & PCMR_SATURATES)
 
     @property
     def wakes(self) -> bool:
-        """Return whether an enabled interrupt is pending, which ends wfi, with MIE or without."""
+        """Return whether an enabled interrupt is pending. It ends wfi even if MIE is 0."""
         return bool(self.irq & self.values["mie"] & IRQ_BITS)
 
     def interrupt(self) -> int | None:
-        """The interrupt that is taken before the next instruction, or None."""
+        """Return the interrupt that is taken before the next instruction, or None."""
         if not (self.flag("MIE") and self.wakes):
             return None
         pending = self.irq & self.values["mie"]
         return next(line for line in IRQ_PRIORITY if pending >> line & 1)
 
     def flag(self, name: str) -> int:
-        """The bit ``MIE`` or ``MPIE`` of mstatus."""
+        """Return the bit ``MIE`` or ``MPIE`` of mstatus."""
         return self.values["mstatus"] >> _FLAGS[name] & 1
 
     def set_flag(self, name: str, value: int) -> None:
@@ -159,11 +157,11 @@ class SimulatedCsrs:
         self.values["mstatus"] = self.values["mstatus"] & ~(1 << _FLAGS[name]) | value << _FLAGS[name]
 
     def trap(self, cause: int) -> None:
-        """Abort an instruction with a trap."""
+        """Abort the current instruction with an exception."""
         raise TrapError(cause)
 
     def enter_trap(self, cause: int, pc: int) -> int:
-        """Save ``pc`` and ``cause``, disable interrupts; returns the address of the handler."""
+        """Save ``pc`` and ``cause`` and disable interrupts; returns the address of the handler."""
         self.set_flag("MPIE", self.flag("MIE"))
         self.set_flag("MIE", 0)
         self.values["mepc"], self.values["mcause"] = pc, cause
@@ -173,8 +171,8 @@ class SimulatedCsrs:
         return base
 
     def behind(self, pc: int, following: int) -> int:
-        """Start of a hardware loop that ends at ``pc`` and is repeated, else ``following``; decrements the loop count.
-        Must be called before the CSR writes of the instruction, which win."""
+        """Return the start of a hardware loop that ends at ``pc`` and is repeated, and decrement the loop count; else
+        return ``following``. Must be called before the CSR writes of the instruction, which take precedence."""
         values = self.values
         for start, end, count in _LOOPS:
             if values.get(end) == pc and values[count] > 1:
@@ -189,8 +187,8 @@ class SimulatedCsrs:
 
 
 def csr_is_legal(fetched: Fetched, csrs: SimulatedCsrs) -> bool:
-    """Return whether the register exists and is not read-only and written. csrrs and csrrc with x0 or a zero immediate,
-    which is also in the field rs1, do not write."""
+    """Return whether the register exists, and is not a read-only register that the instruction writes. csrrs and csrrc
+    do not write if rs1 or the immediate is 0; both are in the field rs1."""
     csr = csrs.find(fetched.operands["csr"])
     if csr is None or csr.group is CsrGroup.DEBUG:
         # debug mode is not simulated

@@ -1,7 +1,6 @@
 """Decoded instructions: properties that do not depend on the state of the hart, and closures that execute them.
 
-Closures are compiled from the statements of the instruction table by
-:mod:`xpulpnn_sim.reference.statements.compiled`.
+Closures are compiled from the statements of the instruction table by :mod:`xpulpnn_sim.reference.statements.compiled`.
 """
 
 from collections.abc import Callable
@@ -51,8 +50,6 @@ def _bytes_accessed(insn: Insn) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """A memory access."""
-
     size: int
     offset: int  # constant added to the base
     offset_register: int | None  # register added to the base instead
@@ -70,54 +67,51 @@ class Fetched:
 
     @cached_property
     def rd(self) -> int:
-        """Number in the field rd, which some stores use as rs3."""
+        """The number in the field rd, which is rs3 for some stores."""
         return self.word >> RD_LSB & REGISTER_MASK
 
     @cached_property
     def rs1(self) -> int:
-        """Number in the field rs1."""
         return self.word >> RS1_LSB & REGISTER_MASK
 
     @cached_property
     def rs2(self) -> int:
-        """Number in the field rs2."""
         return self.word >> RS2_LSB & REGISTER_MASK
 
     @cached_property
     def read_as_rs2(self) -> int:
-        """Register read as rs2: the second sum of Mac&Load of two products, otherwise rs2."""
+        """The register that is read as rs2. For Mac&Load of two products this is the second sum."""
         return self.rd | 1 if self.insn.is_pair else self.rs2
 
     @cached_property
     def destination(self) -> int:
-        """Register written by field rd, 0 if none."""
+        """The register that the field rd selects to be written, 0 if none is."""
         return self.rd if self.insn.writes_rd else 0
 
     @cached_property
     def operands(self) -> dict[str, int]:
-        """Values of the operand fields by name."""
         return self.insn.decode(self.word)
 
     @cached_property
     def transfers(self) -> bool:
-        """Return whether it is a branch or jump."""
+        """Return whether the instruction is a branch or jump."""
         return self.insn.is_branch or self.insn.is_jump
 
     @cached_property
     def leads(self) -> bool:
-        """Return whether its operation handles the end of a hardware loop itself."""
+        """Return whether the operation itself handles the end of a hardware loop."""
         return leads(self.insn)
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Register fields that are read: not the base of a Mac&Load without an access; the second sum of a pair as
-        rs2."""
+        """Names of the register fields that are read: not the base of a Mac&Load without an access; the second sum of a
+        pair is read as rs2."""
         reads = self.insn.reads | ({"rs2"} if self.insn.is_pair and self.insn.accumulates else set())
         return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
 
     @cached_property
     def nn_loaded(self) -> int | None:
-        """NN-RF entry that a Mac&Load reloads or pv.rqld loads."""
+        """The NN-RF entry that a Mac&Load or pv.rqld loads."""
         if self.insn.op == "pv.cusdot":
             assert self.insn.entry is not None
             return FIRST_WEIGHT + self.insn.entry
@@ -133,21 +127,21 @@ class Fetched:
 
     @cached_property
     def nn_activation(self) -> int | None:
-        """NN-RF entry used as the (first) activation."""
+        """The NN-RF entry used as the (first) activation."""
         if self.insn.is_pair:
             return SECOND_PAIR * self.operands["p"]
         return self.rs2 & ACTIVATION_SELECT if self.insn.is_nn_form else None
 
     @cached_property
     def nn_weight(self) -> int | None:
-        """NN-RF entry used as the weight."""
+        """The NN-RF entry used as the weight."""
         if self.insn.is_nn_form or self.insn.is_pair:
             return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
         return self.nn_loaded if self.insn.is_mac_load else None
 
     @cached_property
     def access(self) -> MemoryAccess | None:
-        """The access to memory; None for pv.qnt, which has several."""
+        """The memory access; None for pv.qnt, which has several."""
         insn = self.insn
         if insn.is_mac_load or insn.loads_parameter:
             return None if self.nn_loaded is None else MemoryAccess(INCREMENT, INCREMENT, None, updates_base=True)
@@ -161,11 +155,11 @@ class Fetched:
 
     @cached_property
     def base(self) -> int:
-        """Base register incremented by the access, 0 if none."""
+        """The base register that the access increments, 0 if none."""
         return self.rs1 if self.access is not None and self.access.updates_base else 0
 
     def address(self, regs: list[int]) -> int:
-        """Address of the access, from the registers before the instruction."""
+        """Return the address of the access. ``regs`` holds the values before the instruction."""
         access = self.access
         assert access is not None
         if access.updates_base:
@@ -174,7 +168,7 @@ class Fetched:
         return (regs[self.rs1] + offset) & WORD_MASK
 
     def taken(self, regs: list[int]) -> bool:
-        """Return whether a branch or jump is taken, from the registers before it."""
+        """Return whether a branch or jump is taken. ``regs`` holds the values before the instruction."""
         if self.insn.is_jump:
             return True
         make = maker(self.insn, frozenset(), None, (), products=True)
@@ -182,7 +176,7 @@ class Fetched:
 
     @cached_property
     def events(self) -> tuple[int, ...]:
-        """Events of the performance counters that do not depend on operands."""
+        """Numbers of the counted events that the instruction causes whatever its operands."""
         insn = self.insn
         loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
         if self.access is not None and not insn.is_store:
@@ -198,7 +192,7 @@ class Fetched:
         return tuple(EVENTS[name] for name, times in happen for _ in range(times))
 
     def events_with(self, regs: list[int]) -> tuple[int, ...]:
-        """Events of one execution, from the registers before it; a misaligned access counts twice."""
+        """Return the events of one execution. ``regs`` holds the values before it. A misaligned access counts twice."""
         if self.insn.is_branch:
             return (*self.events, EVENTS["taken_branches"]) if self.taken(regs) else self.events
         access = self.access
@@ -209,8 +203,8 @@ class Fetched:
 
 @cache
 def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callable[[int], Fetched | None]:
-    """The decoder of a word, or of a compressed half-word, which returns None for illegal ones. Harts with the same
-    instructions share it and its cache."""
+    """Return a function that decodes a word or a compressed half-word, and returns None for an illegal one. Harts with
+    the same instructions share it and its cache."""
     decoder = Decoder(enabled(extensions, widths))
 
     @lru_cache(_WORDS)
@@ -228,8 +222,8 @@ _FAILURES = (BusError, PostponedError)  # exceptions of stores after which the i
 
 
 class Translator:
-    """Compiles the operations of one hart. An operation stores last, so that watchers of the memory see the state after
-    the instruction."""
+    """Compiles instructions to operations of one hart. An operation stores after all other effects, so that watchers of
+    the memory see the state after the instruction."""
 
     def __init__(self, regs: list[int], nn: list[int], memory: Memory, system: Any, *, products: bool = True) -> None:
         self._regs, self._nn, self._memory, self._system, self._products = regs, nn, memory, system, products
@@ -243,7 +237,7 @@ class Translator:
 
 
 def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOperation:
-    """The operation with a counter of its executions."""
+    """Wrap an operation so that ``visits`` counts its executions."""
 
     def visit() -> int:
         visits[pc] = visits.get(pc, 0) + 1
@@ -253,7 +247,7 @@ def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOp
 
 
 def followed(operation: HartOperation, pc: int, append: Callable[[int], None]) -> HartOperation:
-    """The operation with a log of its executions."""
+    """Wrap an operation so that each execution appends its address to a log."""
 
     def follow() -> int:
         append(pc)

@@ -1,4 +1,4 @@
-"""Lock step of a design with the simulator: compares every retirement, reports the first difference."""
+"""Lock step of a design with the simulator: compares every retirement and reports the first difference."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ TIMED_EVENTS = tuple(
     for event, name in enumerate(PERFORMANCE_EVENTS)
     if name == "cycles" or name.endswith("_stalls") or name in CLUSTER_EVENTS
 )
-"""Performance counters of cycles, and of events outside the core."""
+"""Performance counters of cycles and of events outside the core."""
 
 TIMED_CSRS = frozenset(
     CSR_BY_NAME[name].address
@@ -48,8 +48,8 @@ TIMED_CSRS = frozenset(
         *TRIGGER_STATE,
     )
 )
-"""CSRs whose value depends on time or on a debugger, and is taken from the design. A check of its own compares counters
-with retirements and waits."""
+"""CSRs whose value depends on time or on a debugger, so that it is taken from the design. For counters there is a
+separate check against retirements and waits."""
 
 _EVENT_CSRS = frozenset(CSR_BY_NAME[f"pccr{event}"].address for event in range(len(PERFORMANCE_EVENTS)))
 _MIP = CSR_BY_NAME["mip"].address
@@ -71,14 +71,13 @@ _ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an in
 
 
 def _csr_of(fetched: Fetched | None) -> int | None:
-    """Address of the CSR that an instruction accesses."""
     if fetched is None or fetched.insn.insn_class is not InsnClass.CSR:
         return None
     return WORD_FIELDS["csr"].extract(fetched.word)
 
 
 class Lockstep:
-    """The simulator, stepped by the records of a design. Values that depend on time (cycle counters, pending
+    """A simulated hart that is stepped by the records of a design. Values that depend on time (cycle counters, pending
     interrupts) are taken from the records. Interrupts are taken where the records show them, and must be allowed
     there."""
 
@@ -111,7 +110,7 @@ class Lockstep:
         self._high = (0, 0)  # lines that were high at the last two records; cleared when an interrupt is taken
 
     def compare(self, records: Records, lines: Any = None) -> DifferenceError | None:
-        """Compare the next block of records; returns the first difference, after which nothing can be compared."""
+        """Compare the next block of records. Returns the first difference; nothing can be compared afterwards."""
         levels = [None] * len(records) if lines is None else [int(level) for level in lines]
         try:
             for record, level in zip(records.tolist(), levels, strict=True):
@@ -121,7 +120,7 @@ class Lockstep:
         return None
 
     def follow(self, record: Record, level: int | None = None) -> None:
-        """Compare the next record; ``level`` are the interrupt lines, if known."""
+        """Compare the next record; ``level`` holds the interrupt lines, if known."""
         if level is not None and record[_INTR]:
             self._require_most_urgent(record, level)
         self._advance(record)
@@ -213,7 +212,8 @@ class Lockstep:
             raise self.differs(record, "interrupt", 1, 0, why)
 
     def _check_pending(self, record: Record, level: int) -> None:
-        """Check a word read from mip: it has the lines that were high before it, and only lines that are high now."""
+        """Check a word read from mip: lines that were high before must be set, and only lines that are high now may be
+        set."""
         before, last = self._high
         fetched, rd = self._fetched, record[_RD_ADDR] if record[_RD_WE] else 0
         if rd and _csr_of(fetched) == _MIP:
@@ -223,7 +223,7 @@ class Lockstep:
         self._high = (0, 0) if record[_INTR] else (last, level)
 
     def differs(self, record: Record, field: str, expected: int, got: int, why: str = "") -> DifferenceError:
-        """Report a record that differs in one field, or an interrupt that is not taken."""
+        """Return the error for a record that differs in one field, or for an interrupt that is not taken."""
         values = dict(zip(_NAMES, record, strict=True))
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
         lines = [

@@ -20,12 +20,12 @@ class AccessError(Exception):
 
 
 class BusError(Exception):
-    """An access that the bus answers with an error: an access fault. It has no effect, except for the first part of a
-    store across a word boundary if only the second part fails."""
+    """The bus answers an access with an error: an access fault. The access has no effect, unless it is a store across a
+    word boundary whose second part fails: then the first part is stored."""
 
 
 class PostponedError(Exception):
-    """An access to a peripheral that cannot be made now; the instruction must be executed again later."""
+    """An access to a peripheral cannot be made now; the instruction must be executed again later."""
 
     def __init__(self, *, waits: bool) -> None:
         super().__init__()
@@ -36,7 +36,6 @@ class Memory:
     """A 32-bit address space of bytes, allocated in pages."""
 
     def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
-        """Start with an empty memory."""
         self._windows = None if windows is None else tuple(windows)
         self._pages: dict[int, bytearray] = {}
         # pages that are memory from end to end, and those of them without watchers
@@ -48,7 +47,7 @@ class Memory:
 
     @property
     def keeps_code(self) -> bool:
-        """Return whether code only changes by stores that watchers are notified of; derived classes must override
+        """Return whether code only changes by stores that are reported to watchers. Derived classes must override
         it."""
         return type(self) is Memory
 
@@ -82,13 +81,13 @@ class Memory:
                 self._unwatched[number] = page
 
     def _share(self, *numbers: int) -> None:
-        """Make several unallocated pages share memory."""
+        """Let several unallocated pages share the same memory."""
         page = bytearray(_PAGE)
         for number in numbers:
             self._place(number, page)
 
     def read_bytes(self, address: int, count: int) -> bytes:
-        """``count`` bytes from ``address``, wrapping at 2**32; zeros outside memory."""
+        """Return ``count`` bytes from ``address``, wrapping at 2**32; zeros outside memory."""
         data = bytearray()
         while len(data) < count:
             where = (address + len(data)) & _ADDRESS_MASK
@@ -109,7 +108,7 @@ class Memory:
             done += len(piece)
 
     def read(self, address: int, size: int) -> int:
-        """The ``size``-byte number at ``address``, zero-extended. Raises :class:`AccessError` outside memory and
+        """Return the ``size``-byte number at ``address``, zero-extended. Raises :class:`AccessError` outside memory and
         :class:`BusError` where the bus answers with an error."""
         page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
@@ -126,7 +125,7 @@ class Memory:
         return int.from_bytes(self.read_bytes(address, size), "little")
 
     def fetch(self, address: int) -> int:
-        """The word at ``address``, or the half-word of a compressed instruction at the end of memory. Raises
+        """Return the word at ``address``, or the half-word of a compressed instruction at the end of memory. Raises
         :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error."""
         if self.errors:
             if self._fails(address, HALF_BYTES):

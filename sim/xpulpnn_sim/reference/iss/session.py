@@ -1,4 +1,4 @@
-"""Runs programs and calls of kernel functions on the simulator."""
+"""Runs whole programs and calls of kernel functions on the simulator."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -39,7 +39,7 @@ _BLOCK = 1 << 17  # instructions of a block of the sequence
 
 
 def kernel_memory(run: KernelRun) -> Memory:
-    """The initial data memory of a kernel."""
+    """Return the initial data memory of a kernel."""
     memory = Memory()
     memory.write_bytes(run.image.base, run.image.data.tobytes())
     return memory
@@ -50,8 +50,8 @@ def executed(
 ) -> Iterator[NDArray[np.uint32]]:
     """Execute a call and yield the positions of the executed instructions in its program, block by block.
 
-    Without ``products`` the results are wrong, but the sequence, which does not depend on them, is computed faster.
-    Raises :class:`XpulpnnError` if an instruction traps or there are more than ``limit``.
+    Without ``products`` the results are wrong, but the order of instructions, which does not depend on them, is
+    computed faster. Raises :class:`XpulpnnError` if an instruction traps or more than ``limit`` are executed.
     """
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
@@ -74,8 +74,6 @@ def executed(
 
 
 class Retired(NamedTuple):
-    """A retirement."""
-
     fetched: Fetched | None  # the instruction; None if illegal
     cause: int | None  # mcause if it trapped
     record: dict[str, int]  # fields of its record other than zero
@@ -89,7 +87,7 @@ class Observer:
         self._interrupt: int | None = None
 
     def step(self) -> tuple[Step, Retired | None]:
-        """Take one step; without a retirement if the hart took an interrupt or slept."""
+        """Take one step. There is no retirement if the hart takes an interrupt or sleeps."""
         iss = self._iss
         state, csrs = iss.state, iss.csrs
         if (state.asleep and not csrs.wakes) or (csrs.irq and csrs.interrupt() is not None):
@@ -119,7 +117,7 @@ class Observer:
         return step, Retired(fetched, step.cause, record)
 
     def interrupted(self, line: int) -> None:
-        """Mark the next instruction as the first of the handler of ``line``."""
+        """Mark the next instruction as the first of the handler of the interrupt ``line``."""
         self._interrupt = line
 
     def _sources(self, fetched: Fetched) -> dict[str, int]:
@@ -190,7 +188,7 @@ class HostChannel:
 
 
 def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
-    """Memory of a run with the program loaded and bus errors in ``errors``."""
+    """Return the memory of a run with the program loaded and with bus errors in the address ranges ``errors``."""
     memory = Memory(windows(executable, ram))
     memory.errors = tuple(errors)
     fill_memory(memory, executable)
@@ -204,7 +202,7 @@ def fill_memory(memory: Memory, executable: Executable) -> None:
 
 
 def outside_memory(error: AccessError, iss: Iss, name_of: NameOf) -> Exit:
-    """End of a run by an access outside memory."""
+    """Return the end of a run by an access outside memory."""
     pc = iss.state.pc
     if error.kind == "fetch":
         return bad_fetch(pc, iss.last_pc, name_of)
@@ -212,7 +210,6 @@ def outside_memory(error: AccessError, iss: Iss, name_of: NameOf) -> Exit:
 
 
 def last_trap(iss: Iss) -> Trapped | None:
-    """The last exception of a hart."""
     last = iss.last_exception
     return None if last is None else Trapped(*last, fetched_word(iss.memory.read_bytes, last[0]))
 
@@ -262,16 +259,15 @@ class IssSession:
 
     @property
     def executed(self) -> int:
-        """Instructions executed."""
+        """Number of executed instructions."""
         return self.iss.executed
 
     @property
     def trapped(self) -> Trapped | None:
-        """The last exception, or the one that led to a loop of traps."""
         return last_trap(self.iss)
 
     def _step(self) -> Exit | None:
-        """Take one step; returns the end of the run if the state cannot change any more."""
+        """Take one step. Returns the end of the run if the state cannot change any more."""
         state = self.iss.state
         if self._observed is None:
             step = self.iss.step()

@@ -97,7 +97,6 @@ class Executable:
         }
 
     def function_at(self, address: int) -> FunctionSymbol | None:
-        """Return the function that contains ``address``."""
         function = symbol_before(self.functions, address)
         return function if function is not None and address < function.address + max(function.size, 1) else None
 
@@ -112,8 +111,6 @@ class Executable:
 
 
 class ElfSymbol(NamedTuple):
-    """A definition in a symbol table."""
-
     name: str
     value: int
     size: int
@@ -175,7 +172,6 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
 
 
 def content_of(path: Path) -> bytes:
-    """Read a file; raises :class:`ElfError` if that fails."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -347,7 +343,6 @@ _SPACES = {
 
 
 def memory_of(config: CoreConfig | ClusterConfig) -> tuple[Window, ...]:
-    """Return the address ranges of memory inside the design."""
     return ((TCDM_BASE, config.tcdm_bytes),) if isinstance(config, ClusterConfig) else ()
 
 
