@@ -182,7 +182,7 @@ class Builder:
         self.add_shifted(rd, total, shift)
 
     def exchange(self, first: int, second: int, width: int, mask: int, work: int) -> None:
-        """Swap the upper halves of elements in ``first`` with the lower in ``second``; a half has ``width`` bits."""
+        """Swap the upper halves of the elements in ``first`` with the lower halves of those in ``second``."""
         self("srli", work, first, width)
         self("xor", work, work, second)
         self("and", work, work, mask)

@@ -128,7 +128,7 @@ are padded to whole words of weights.
 
 
 class _ProductKernel:
-    """The variant that computes a layer with filters, and its operands in memory."""
+    """The kernel of a layer with filters while it is built: its variant and its operands in memory."""
 
     def __init__(
         self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True

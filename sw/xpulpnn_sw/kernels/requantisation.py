@@ -167,7 +167,7 @@ class ExactRequantisation:
         return (factor * accumulator + (1 << (shift - 1)) >> shift) + self.zero
 
     def _around_steps(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
-        """Yield the accumulators ``start - far`` and ``start + far``, and accumulators next to a step of the result."""
+        """Yield the accumulators ``start - far`` and ``start + far``, and those at which the result changes."""
         ends = start - far, start + far
         yield from ends
         low, high = sorted(self._result(factor, shift, end) - self.zero for end in ends)

@@ -108,7 +108,7 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "max0": lambda a, b: max(a, 0),
     "min": min,
 }
-"""Functions that compute each operation, by mnemonic."""
+"""The function that computes each operation, by mnemonic."""
 
 
 def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:

@@ -227,7 +227,7 @@ class PointwiseLayer(ConvLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConvLayer(ConvLayer):
-    """:class:`ConvLayer` of a map that is stored with its margins and without gaps between pixels."""
+    """Convolution of an image that is stored with its margins and without gaps between pixels."""
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"
     mark = (":image", None)

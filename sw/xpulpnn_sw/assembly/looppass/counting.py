@@ -221,7 +221,7 @@ class Entry:
     relations: frozenset[str] = frozenset()  # relations that hold between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:
-        """Return the number of iterations, None if it is not known."""
+        """Return the number of iterations; None if it is not known."""
         if self.start is not None and self.bound is not None:
             return counter.turns(self.start, self.bound)
         return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)

@@ -125,7 +125,7 @@ class _MaxPooling(Pooling):
         return first if result is None else result
 
     def _greatest(self, result: int | None, words: list[int]) -> int | None:
-        """Return the register of the maximum of ``result``, unless None, and ``words``; the operands stay unchanged."""
+        """Return the register of the maximum of ``words`` and, if given, ``result``; the operands stay unchanged."""
         for word in words:
             if result is None:
                 result = word

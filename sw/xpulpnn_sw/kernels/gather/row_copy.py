@@ -69,7 +69,7 @@ class OneRowCopy:
         self._unused, self._outside = registers[form.temporaries :], ZERO
 
     def _in_one_row(self, other: Label) -> None:
-        """Copy the group; go to ``other``, with all state unchanged, if it must be copied pixel by pixel."""
+        """Copy the group if its pixels lie in one row; otherwise go to ``other`` with all state unchanged."""
         b, frame = self._b, self._frame
         border, ready, replace, moved = Label(), Label(), Label(), Label()
         end = frame.register("row_end", self._work)

@@ -159,7 +159,7 @@ class RowWriter:
         return register
 
     def clear(self, place: int, outside: int) -> None:
-        """Fill the next words at ``place`` with the register ``outside``."""
+        """Fill the next words at ``place`` with the word in register ``outside``."""
         words = self._form.cleared
         if self._form.variant.xpulp:
             self._write([outside] * words, place)
