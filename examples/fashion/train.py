@@ -44,7 +44,7 @@ def read(folder: Path, prefix: str) -> Images:
     if not path.is_file():
         raise InputError(f"data set must be a folder with {path.name}, not {folder}")
     found = read_images(path)
-    found.known(CLASSES)
+    found.checked_labels(CLASSES)
     if found.samples.shape[1:] != (SIDE, SIDE):
         raise InputError(f"images must be {SIDE}x{SIDE}, not of shape {found.samples.shape} in {found.path}")
     return found
@@ -57,7 +57,7 @@ def tensor(images: np.ndarray) -> torch.Tensor:
 
 def train(net: Net, data: Images, steps: int, rate: float, shuffler: torch.Generator) -> None:
     """Go on with the training of a network; the rate rises and falls once."""
-    images, labels = tensor(data.samples), torch.from_numpy(data.known(CLASSES))
+    images, labels = tensor(data.samples), torch.from_numpy(data.checked_labels(CLASSES))
     optimiser = torch.optim.Adam(net.parameters())
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.2)
     net.train()
