@@ -1,4 +1,4 @@
-"""CIFAR-10 networks from their weights in npz files, recognised by the names of arrays."""
+"""Importer of CIFAR-10 networks whose weights are in npz files, recognised by the names of the arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,9 +34,10 @@ _SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # left shifts of biases and right sh
 
 
 def _cmsis(arrays: Arrays, name: str) -> NetworkModel:
-    """The network of CMSIS-NN and of the PULP-NN paper: three convolutions, each with ReLU and pooling, a classifier.
+    """Build the network of CMSIS-NN and of the PULP-NN paper: three convolutions with ReLU and pooling, a classifier.
 
-    Results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128, 127)``.
+    With the shifts ``l`` and ``r`` of a layer, results are ``clip((sum + (bias << l) + (1 << (r - 1))) >> r, -128,
+    127)``.
     """
     for key, shape in CMSIS_SHAPES.items():
         values = arrays[key]
@@ -65,11 +66,11 @@ _POOLED = (1, 3)  # convolutions before a pooling
 
 
 def _cnv(arrays: Arrays, name: str) -> NetworkModel:
-    """The CNV network of BNN-PYNQ: rows of packed bits for each output, and thresholds of all layers but the last.
+    """Build the CNV network of BNN-PYNQ; arrays hold packed bits of weights, and thresholds of all layers but the last.
 
-    All elements have one bit, except inputs and weights of the first layer, which have 8. Results are 1 where
-    ``2 * sum > t`` in the first layer and ``(sum + K) / 2 > t`` in the others, for sums of ``K`` products of -1 and 1,
-    else -1; those of the last layer are its sums.
+    All elements have one bit, except inputs and weights of the first layer, which have 8. Results of the first layer
+    are 1 where ``2 * sum > t``, else -1. In other layers, sums of ``K`` products of -1 and 1 give 1 where ``(sum + K) /
+    2 > t``. The last layer gives its sums.
     """
     builder = NetworkBuilder(name)
     side, channels = _SIDE, _COLOURS
@@ -109,7 +110,7 @@ def _signs(packed: NDArray[Any], name: str, products: int) -> Ints:
 
 
 def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) -> Ints:
-    """Thresholds of sums, ``[out][1]``."""
+    """Convert BNN-PYNQ's thresholds ``t`` to thresholds of sums, ``[out][1]``."""
     if thresholds.shape != (outputs,):
         raise InputError(f"shape of t{number} must be ({outputs},), not {thresholds.shape}")
     whole = thresholds.astype(np.int64)
@@ -117,7 +118,7 @@ def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) ->
 
 
 def _classes(arrays: Arrays, outputs: int) -> int:
-    """Number of classes, which are the first outputs of the last layer."""
+    """Return the number of classes, which are the first outputs of the last layer."""
     given = arrays.get("classes", np.array(_CLASSES))
     if given.size != 1:
         raise InputError(f"classes must be one number, not of shape {given.shape}")
@@ -129,7 +130,7 @@ def _classes(arrays: Arrays, outputs: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFormat:
-    """A kind of npz file: the names of its arrays, and the function that builds its network."""
+    """A format of npz files: the names of its arrays, and the function that builds its network."""
 
     name: str
     arrays: tuple[str, ...]
@@ -146,7 +147,7 @@ ARRAY_FORMATS = (CMSIS, ArrayFormat(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, o
 
 
 def import_arrays(path: Path, options: ImportOptions) -> NetworkModel:
-    """The network whose weights are in an npz file."""
+    """Import the network whose weights are in an npz file."""
     if options.quantise is not None:
         raise InputError("bits must be left out with an npz file, whose weights are quantised")
     if options.samples is not None or options.normalisation:
@@ -155,7 +156,7 @@ def import_arrays(path: Path, options: ImportOptions) -> NetworkModel:
 
 
 def network_in(path: Path, name: str, forms: Sequence[ArrayFormat] = ARRAY_FORMATS) -> NetworkModel:
-    """The network, called ``name``, with weights from a file of one of these kinds.
+    """Build a network, called ``name``, from a file in one of the formats ``forms``.
 
     Raises :class:`InputError` or :class:`LayerError` for other arrays.
     """

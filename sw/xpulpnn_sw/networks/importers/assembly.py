@@ -1,4 +1,4 @@
-"""Assembly of a network while a model is read: each quantiser turns pending sums into a map, a layer of the network."""
+"""Builder of the layers of an imported network: each quantiser turns pending sums into a layer and its results."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ def _letter(bits: int, *, signed: bool, usual: bool) -> str:
 
 
 def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
-    """The precision of a layer; ``second`` is the map read in place of weights."""
+    """Return the precision of a layer as text; ``second`` is the second input map of a layer without weights."""
     x = _letter(source.bits, signed=source.signed, usual=False)
     w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
@@ -70,7 +70,7 @@ def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second
 
 @dataclass(eq=False)
 class NetworkAssembly:
-    """A network under construction, to which quantisers add layers."""
+    """Builds the layers of a network while a model is imported; a quantiser of sums adds a layer."""
 
     name: str
     note: Callable[[str], object]  # receives messages on differences from the model
@@ -88,7 +88,7 @@ class NetworkAssembly:
         return self._builder.finish(self.scaling)
 
     def unique_name(self, requested: str) -> str:
-        """A name based on ``requested`` that no layer has."""
+        """Return a name for a new layer, based on ``requested``, that no other layer has."""
         plain = re.sub(r"[^0-9A-Za-z_]+", "_", requested).strip("_") or "layer"
         name, number = plain, 1
         while name in self._names:
@@ -98,9 +98,10 @@ class NetworkAssembly:
         return name
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """The map of a value, its padding in memory unless ``padded`` maps are accepted.
+        """Return the map of a value; with a policy, sums are quantised first.
 
-        Raises :class:`InputError` for sums without a quantiser.
+        Unless ``padded`` maps are accepted, a layer adds the padding in memory. Raises :class:`InputError` for sums
+        without a quantiser.
         """
         value = live(value)
         if isinstance(value, Map):
@@ -112,10 +113,10 @@ class NetworkAssembly:
         return self._quantised[value]
 
     def foldable(self, value: Map | Sums, tensor: str, *, is_monotonic: bool = False) -> Map | Sums:
-        """The value, with a policy quantised first unless an operator can be folded into it.
+        """With a policy, quantise sums into which the next operator cannot be folded; return other values unchanged.
 
-        Sums behind a curve accept no operator; sums that are clipped, pooled or without weights only one that
-        ``is_monotonic`` (rising, and equal for all channels).
+        No operator can be folded into sums with an activation function. Into sums that are clipped, pooled or without
+        weights, only an operator that ``is_monotonic`` can (rising, and equal for all channels).
         """
         if self.policy is None or isinstance(value, Map):
             return value
@@ -129,12 +130,12 @@ class NetworkAssembly:
     def scaled(
         self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction]
     ) -> Map | Sums:
-        """The value times a factor plus a summand for each channel."""
+        """Return the value times a factor plus a summand of each channel."""
         is_monotonic = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
         return scaled(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
 
     def representing_zero(self, value: Map, tensor: str) -> Map:
-        """A map that can represent 0, as padding needs; with a policy it is requantised for that."""
+        """Return a map that can represent 0, as padding needs; with a policy, a layer requantises it if necessary."""
         zero = -value.offset / value.scale
         is_there = zero.denominator == 1 and value.low <= zero <= value.high
         if self.policy is None or is_there or value.pads != NO_PADS:
@@ -143,7 +144,7 @@ class NetworkAssembly:
         return self.quantised(sums, self.policy.quantiser(tensor, sums))
 
     def with_positive_scale(self, value: Map) -> Map:
-        """A map with a positive scale; a layer negates others."""
+        """Return a map with a positive scale; if its scale is negative, a layer negates the map."""
         if value.scale > 0:
             return value
         value = self.with_padding(value)
@@ -157,7 +158,7 @@ class NetworkAssembly:
     def weights_of(
         self, value: Value | None, tensor: str, *, one_scale: bool = False, is_transposed: bool = False
     ) -> Quantised:
-        """Integer weights, ``[out][...]``, of a tensor that is transposed, ``[in][out]``, if it ``is_transposed``.
+        """Return the integer weights, ``[out][...]``, in a tensor, which is ``[in][out]`` if it ``is_transposed``.
 
         Each output has its own scale unless all share ``one_scale``.
         """
@@ -174,7 +175,7 @@ class NetworkAssembly:
         return Quantised(values=values.astype(np.int64), scale=np.full(values.shape, Fraction(1), object))
 
     def quantised(self, sums: Sums, quantiser: Quantiser) -> Map:
-        """Add the layer that computes quantised sums; raises :class:`InputError` if no requantisation rule fits."""
+        """Add the layer that computes and quantises sums; raises :class:`InputError` if no requantisation rule fits."""
         if sums.curve is not None:
             sums, quantiser = replace(sums, curve=None), quantiser.behind(sums.curve)
         if quantiser.is_free:
@@ -202,7 +203,7 @@ class NetworkAssembly:
         return self._add_quantised(sums, quantiser, fit)
 
     def _clipped(self, sums: Sums, quantiser: Quantiser) -> Map:
-        """Add a layer that clips below by its element range, and if necessary one that clips above."""
+        """Add a layer whose element range clips its results, and if necessary a layer that clips large results."""
         sums, fit = self._fit(sums, quantiser)
         result = self._add_quantised(sums, quantiser, fit)
         most, top = (1 << quantiser.bits) - 1, quantiser.results.stop - 1
@@ -218,7 +219,7 @@ class NetworkAssembly:
         return replace(result, stage=stage, low=raised, high=most, offset=result.offset - result.scale * raised)
 
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
-        """The sums as a layer computes them, and the rule of its results."""
+        """Choose the kernel that computes sums, and fit its requantisation rule."""
         if sums.factors is not None:
             return sums, fit_addition(sums, sums.factors, quantiser)
         if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not have_equal_channels(sums)):
@@ -245,7 +246,7 @@ class NetworkAssembly:
         return self._output_map(sums, self._add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def _scaled_input(self, sums: Sums, quantiser: Quantiser) -> Map | None:
-        """The network's input with the quantiser folded into its scaling; None if that is impossible."""
+        """Fold a quantiser of the input into the scaling of image samples; return None if that is impossible."""
         is_changed = self._scaled is None and self.scaling != Scaling()
         if is_changed or self._has_raw_readers or sums.sources[0].is_scaled or min(c.a for c in sums.channels) <= 0:
             return None
@@ -259,7 +260,7 @@ class NetworkAssembly:
         return self._input(sums, quantiser, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
     def _input(self, sums: Sums, quantiser: Quantiser, scaling: Scaling) -> Map:
-        """The input with ``scaling``, the same for all its readers."""
+        """Return the input with ``scaling``; raise :class:`InputError` if a layer reads it with another scaling."""
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling
@@ -276,7 +277,7 @@ class NetworkAssembly:
         return name
 
     def _read(self, *maps: Map) -> list[str]:
-        """The sources of a new layer; raises :class:`InputError` for both the scaled and the unscaled input."""
+        """Return the sources of a new layer; raise :class:`InputError` if input is read both scaled and unscaled."""
         if any(source.stage == INPUT and not source.is_scaled for source in maps):
             if self._scaled is not None:
                 raise InputError("input must be quantised everywhere or nowhere, not in parts")
@@ -301,7 +302,7 @@ class NetworkAssembly:
         return chosen
 
     def with_padding(self, value: Map) -> Map:
-        """A map with its padding in memory, which a depthwise layer with filters of a single 1 adds."""
+        """Return a map with its padding in memory; a depthwise layer with filters of a single 1 adds the padding."""
         if value.pads == NO_PADS:
             return value
         zero, is_standard = -value.offset / value.scale, np.array_equal(value.indices, standard_indices(value.shape))
@@ -311,7 +312,7 @@ class NetworkAssembly:
         return self._framed(replace(value, pads=NO_PADS), value.pads, int(zero), "pad")
 
     def _framed(self, value: Map, pads: Pads, pad: int, name: str) -> Map:
-        """A map with margins of ``pad`` in memory."""
+        """Add a layer that surrounds a map with margins of the value ``pad``."""
         (top, bottom, left, right), (height, width, channels) = pads, value.shape
         rows, columns = top + bottom + 1, left + right + 1
         shape = (height + top + bottom, width + left + right, channels)
@@ -327,7 +328,7 @@ class NetworkAssembly:
         return replace(value, stage=stage, shape=shape, indices=indices, low=low, high=high)
 
     def concatenate(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
-        """The concatenation of maps along ``axis``: the sum of each map placed in zeros."""
+        """Concatenate maps along ``axis``: layers place each map in zeros, and add the results."""
         first, sizes = maps[0], [part.shape[axis] for part in maps]
         forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
         if len(forms) != 1:
@@ -344,7 +345,7 @@ class NetworkAssembly:
         return joined
 
     def _expanded(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
-        """A map of ``shape`` that holds ``value`` from ``begin`` on along ``axis``, and 0 elsewhere."""
+        """Add a layer that places ``value`` at index ``begin`` of ``axis`` in a map of zeros with this shape."""
         own = value.shape[axis]
         around = (begin, shape[axis] - begin - own)
         if axis == 0:
@@ -356,7 +357,7 @@ class NetworkAssembly:
         return replace(wide, low=min(value.low, 0), high=max(value.high, 0))
 
     def repeat_channels(self, value: Map, copies: int) -> Map:
-        """A map with copies of all channels behind each other; in a row they follow along its last axis."""
+        """Add a layer that repeats all channels of a map, one copy of the channels after the other."""
         channels = value.shape[2]
         moved = value.indices // channels * channels * copies + value.indices % channels
         axis = 1 if value.indices.ndim > _ROW_AXES else value.indices.ndim - 1
@@ -364,25 +365,25 @@ class NetworkAssembly:
         return self._pointwise(value, np.tile(np.eye(channels, dtype=np.int64), (copies, 1)), "copies", indices)
 
     def _pointwise(self, value: Map, weights: Ints, name: str, indices: Ints) -> Map:
-        """A map of linear combinations of channels, by ``weights`` ``[out][in]``."""
+        """Add a layer whose channels are linear combinations of a map's channels, by ``weights`` ``[out][in]``."""
         outputs, layer = len(weights), f"{dims(value.shape)}:{len(weights)}:p=0"
         sums = replace(identity(replace(value, pads=NO_PADS)), kernel="pointwise", layer=layer, name=name)
         stage = self._copied(replace(sums, weights=weights[:, np.newaxis, np.newaxis]))
         return replace(value, stage=stage, shape=(*value.shape[:2], outputs), indices=indices)
 
     def _copied(self, sums: Sums) -> str:
-        """Add a layer with weights whose results are its unscaled sums; return its name."""
+        """Add a layer with weights whose results are its sums without scaling; return its name."""
         source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
         return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
 
     def lookup(self, sums: Sums, quantiser: Quantiser, steps: Ints) -> Map:
-        """A map requantised by thresholds; ``steps`` holds the least input for each result but the first."""
+        """Add a layer that requantises by thresholds; ``steps`` holds the least input for each result but the first."""
         thresholds = np.tile(steps - 1, (sums.shape[2], 1))
         fit = RuleFit(rule=Rule.THRESHOLDS, arrays={"weights": sums.weights, "thresholds": thresholds})
         return self._output_map(sums, self._add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def add_raw_layer(self, sums: Sums) -> None:
-        """Add the last layer, whose results are its sums; raises :class:`InputError` unless they share one scale."""
+        """Add a last layer whose results are its sums; raises :class:`InputError` unless they share one scale."""
         if reason := obstacle_to_raw(sums):
             raise InputError(reason)
         assert sums.weights is not None

@@ -1,4 +1,4 @@
-"""Calibration of models in floating point: scales with the least squared error on sample images."""
+"""Calibration of floating-point models: scales with the least squared error on sample images."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ _PASSES = 3  # passes of rounding; each but the first starts from refitted scale
 
 
 def best_scale(values: Reals, low: int, high: int) -> float:
-    """The scale with the least squared error of ``clip(round(values / scale))``."""
+    """Return the scale with the least squared error when values are quantised to ``low..high``."""
     most = max(float(values.max()) / high, float(values.min()) / low if low else 0.0)
     if most <= 0:
         return 1.0
@@ -33,7 +33,7 @@ def best_scale(values: Reals, low: int, high: int) -> float:
 
 
 def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) -> tuple[Ints, Reals]:
-    """Integers ``-most..most`` and the scale of each row, or one scale of all with ``one_scale``.
+    """Round weights to integers ``-most..most``; each row has its own scale unless all share ``one_scale``.
 
     With ``products``, the mean products ``[weight][weight]`` of inputs (the Hessian), later weights compensate rounding
     errors of earlier ones (GPTQ).
@@ -59,7 +59,7 @@ def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) 
 
 
 def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
-    """Rows rounded from left to right; ``spread`` distributes errors to later weights."""
+    """Round rows of weights from left to right; ``spread`` distributes each rounding error to the weights after it."""
     left = rows.copy()
     whole = np.empty_like(left)
     for place in range(rows.shape[1]):
@@ -70,7 +70,7 @@ def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
 
 
 def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_scale: bool) -> Reals:
-    """The least-squares scales of the sums of ``whole`` for those of ``rows``."""
+    """Return the scales with which the integers ``whole`` give sums with the least squared error."""
     weighed = whole @ products
     to_rows, to_itself = (weighed * rows).sum(axis=1), (weighed * whole).sum(axis=1)
     if one_scale:
@@ -90,7 +90,7 @@ Probe = Callable[[Tensors], NDArray[Any]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calibration:
-    """Samples of the tensors of a model in floating point."""
+    """Samples of the tensors of a floating-point model, computed for calibration images."""
 
     readers: tuple[ReadingLayer, ...]
     samples: Mapping[str, NDArray[Any]]  # elements by tensor
@@ -110,10 +110,10 @@ class Calibration:
         probed: Mapping[str, Probe],
         end: str,
     ) -> "Calibration":
-        """Compute a model with input ``name`` and output ``end`` for the images of ``options``.
+        """Compute a model with the input ``name`` and the output ``end`` for the images of ``options``.
 
-        ``probed`` holds the probe of each tensor of weights. Raises :class:`InputError` for images of another size and
-        models that cannot be computed.
+        ``probed`` holds the probe of each tensor of weights. Raises :class:`InputError` for images of another size than
+        the input, and for models that cannot be computed.
         """
         if options.images is None or not len(options.images):
             raise InputError("calibration must have images, not none")
@@ -132,18 +132,18 @@ class Calibration:
         return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
     def policy(self, request: WidthRequest) -> "Policy":
-        """Return the policy for the requested bits; raises :class:`InputError` unless they match the layers."""
+        """Return the policy for the requested bits; raises :class:`InputError` unless these match the layers."""
         return Policy(calibration=self, widths=request.tensors(self.readers))
 
     def scale(self, tensor: str, low: int, high: int, floor: float = 0) -> float:
-        """The best scale of a tensor minus ``floor`` for integers ``low..high``."""
+        """Return the best scale with which integers ``low..high`` represent a tensor minus ``floor``."""
         key = tensor, low, high, floor
         if key not in self._scales:
             self._scales[key] = best_scale(self.samples[tensor] - floor, low, high)
         return self._scales[key]
 
     def weights(self, tensor: str, values: NDArray[Any], bits: int, *, one_scale: bool) -> Quantised:
-        """Symmetric integer weights, ``[out][...]``, with a scale for each output or for all."""
+        """Return symmetric integer weights, ``[out][...]``, with one scale for each output or ``one_scale`` for all."""
         key = tensor, bits, one_scale
         if key not in self._weights:
             self._weights[key] = _integers(values, bits, self.inputs.get(tensor), one_scale=one_scale)
@@ -161,13 +161,13 @@ def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_sc
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Policy:
-    """Chooses bits, scales and integer weights of a model in floating point."""
+    """Chooses the bits, scales and integer weights of a floating-point model."""
 
     calibration: Calibration
     widths: Mapping[str, int]  # by tensor
 
     def quantiser(self, tensor: str, sums: Sums) -> Quantiser:
-        """The quantiser of a tensor, unsigned if no sample is negative, or if it is clipped inside the signed range."""
+        """Return the quantiser of a tensor, unsigned if samples are not negative or clipped inside the signed range."""
         values, bits = self.calibration.samples[tensor], self.widths[tensor]
         lows = [channel.low for channel in sums.channels if channel.low is not None]
         floor = min(lows) if len(lows) == len(sums.channels) else None
@@ -181,14 +181,13 @@ class Policy:
         return replace(uniform_quantiser(scale, zero, low, high, "ROUND"), is_free=True)
 
     def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
-        """Integer weights, ``[out][...]``, with a scale for each output or for all."""
         return self.calibration.weights(tensor, values, self.widths[tensor], one_scale=one_scale)
 
 
 def _computed(
     compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
-    """Samples of all tensors, mean products of inputs of filters, and the whole tensor ``end``."""
+    """Compute a model for images; return samples of tensors, mean products of filter inputs, and the tensor ``end``."""
     elements = defaultdict[str, list[NDArray[Any]]](list)
     met: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []

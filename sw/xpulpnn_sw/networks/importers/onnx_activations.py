@@ -1,4 +1,4 @@
-"""ONNX activation functions, which become steps of the next quantiser, and ``Concat``."""
+"""Converters of ONNX activation functions, which become steps of the next quantiser, and of ``Concat``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ _FAR = Fraction(1 << 64)  # beyond all sums
 
 
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
-    """An inverse function, extended beyond the open interval from ``least`` to 1."""
+    """Return an inverse function, extended beyond the open interval from ``least`` to 1."""
 
     def curve(result: Fraction) -> Fraction:
         if not least < float(result) < 1:
@@ -59,7 +59,7 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 
 def concatenation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Concat`` of channels; maps keep their integers and scales, which then differ by channel."""
+    """Convert ``Concat`` of channels; maps keep their integers and scales, which may then differ between channels."""
     maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
     first, axes = maps[0], maps[0].indices.ndim
 

@@ -13,7 +13,7 @@ from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, flat_att
 
 
 def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]:
-    """A function that computes the outputs of a model from its inputs."""
+    """Return a function that computes the outputs of a model from its inputs."""
     from onnx.reference import ReferenceEvaluator
 
     evaluator: Any = ReferenceEvaluator(model, new_ops=_operators())
@@ -21,7 +21,7 @@ def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray
 
 
 def every_tensor(model: Any) -> Compute:
-    """A function that computes the tensors of all nodes; raises :class:`InputError` where that fails."""
+    """Return a function that computes the outputs of all nodes; it raises :class:`InputError` if that fails."""
     from onnx import ModelProto, ValueInfoProto
 
     whole = ModelProto()
@@ -48,15 +48,15 @@ def _not_computable(error: Exception) -> InputError:
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of the message of another package's exception."""
+    """Return the first line of an exception's message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def _operators() -> list[Any]:
-    """Operators that replace those of the reference evaluator.
+    """Return operators that replace faulty ones of onnx's reference evaluator.
 
-    Its ``MaxPool`` is wrong with asymmetric pads, its early versions of ``BatchNormalization`` use batch statistics.
+    The evaluator's ``MaxPool`` is wrong with asymmetric pads; its early ``BatchNormalization`` uses batch statistics.
     """
     from onnx.reference.op_run import OpRun
 
@@ -75,7 +75,7 @@ def _operators() -> list[Any]:
 
 
 def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    """``MaxPool`` of a tensor with one or two spatial axes."""
+    """Compute ``MaxPool`` of a tensor with one or two spatial axes."""
     node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes, proto=None)
     if x.ndim < MAP_AXES:
         node = replace(node, attributes=flat_attributes(node))

@@ -25,7 +25,7 @@ from xpulpnn_sw.networks.network import NetworkModel
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
-    """Probes by the tensor of weights, for matrix products and convolutions of maps with one group."""
+    """Return, by tensor of weights, functions that collect the inputs of filters; layers with groups have none."""
     by_weights: dict[str, Probe] = {}
     for node in nodes:
         if node.operator in ("Gemm", "MatMul"):
@@ -41,7 +41,7 @@ def _rows(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
 
 
 def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
-    """The inputs of each window of a convolution, ``[window][weight]``; empty for sequences."""
+    """Return the inputs of each window of a convolution, ``[window][weight]``; empty if it has one axis."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights
     if values.ndim != MAP_AXES or weights.ndim != MAP_AXES:
@@ -71,7 +71,7 @@ _UNCHANGED = (
 
 
 def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
-    """Import an ONNX model: QONNX, QDQ, or floating point with ``options.quantise``."""
+    """Import an ONNX model: in QONNX or QDQ format, or in floating point with ``options.quantise``."""
     model = OnnxModel.read(path)
     policy = None if options.quantise is None else model.calibration(options).policy(options.quantise)
     return model.network(options, policy)
@@ -79,7 +79,7 @@ def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxModel:
-    """An ONNX model, which can be imported several times with different bits."""
+    """An ONNX model, which can be imported several times with different bit widths."""
 
     proto: Any  # onnx.ModelProto
     constants: Mapping[str, NDArray[Any]]
@@ -88,7 +88,7 @@ class OnnxModel:
 
     @classmethod
     def read(cls, path: Path) -> "OnnxModel":
-        """Read a file; raises :class:`InputError` unless it is a model with one input and one output."""
+        """Read an ONNX file; raises :class:`InputError` unless it holds a model with one input and one output."""
         model = _loaded(path)
         graph = model.graph
         constants = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
@@ -107,7 +107,7 @@ class OnnxModel:
 
     @property
     def readers(self) -> tuple[ReadingLayer, ...]:
-        """The layers whose inputs must be quantised, in their order."""
+        """The layers whose inputs must be quantised, in the order of the nodes."""
         live, samples = {self.input.name}, {self.input.name}
         sources: dict[str, str] = {}
         layers: list[ReadingLayer] = []
@@ -140,7 +140,7 @@ class OnnxModel:
         )
 
     def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
-        """Convert the model."""
+        """Convert the model to a network; ``policy`` quantises a model in floating point."""
         options = self.input.sampled(options)
         assembly = NetworkAssembly(options.name, options.note, policy)
         image = self.input.value(options, assembly)
@@ -170,7 +170,7 @@ class OnnxModel:
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
-    """``Clip`` nodes that are the only readers of a ``QuantizeLinear``, by its output."""
+    """Return each ``Clip`` that is the only reader of a ``QuantizeLinear``, by the tensor between these nodes."""
     quantised = {node.outputs[:1] for node in nodes if node.operator == "QuantizeLinear"}
     readers = Counter(name for node in nodes for name in {*node.inputs})
     return {
@@ -193,7 +193,7 @@ def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> On
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Trunk:
-    """A model without the nodes at its end that do not change the answer."""
+    """A model without the nodes at its end that do not change the predicted class."""
 
     nodes: Sequence[OnnxNode]
     output: str
@@ -201,11 +201,11 @@ class _Trunk:
 
     @property
     def sign(self) -> int:
-        """-1 if the answer is the least result, else 1."""
+        """-1 if the model predicts the class with the least result, else 1."""
         return -1 if any(_takes_least(node) for node in self.removed) else 1
 
     def report(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
-        """Report the nodes that are left out after results of this shape."""
+        """Report the nodes that were left out; ``shape`` is the shape of the results without these nodes."""
         for node in self.removed:
             if node.operator not in _LEFT_OUT:
                 continue
@@ -243,7 +243,7 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str,
 
 
 def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` if a removed node may change the answer."""
+    """Raise :class:`InputError` if leaving out a node at the end of a model may change the predicted class."""
     if node.operator in ("Quant", "QuantizeLinear", "DequantizeLinear"):
         scale = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         if scale is not None and (scale.size != 1 or float(scale.ravel()[0]) <= 0):
@@ -300,7 +300,7 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, mod
 
 
 def _annotation(graph: Any, tensor: str) -> str:
-    """The ``finn_datatype`` annotation of a tensor, as in QONNX and FINN; empty: none."""
+    """Return the ``finn_datatype`` annotation of a tensor, as in QONNX and FINN; empty if there is none."""
     entries = [
         entry
         for annotation in graph.quantization_annotation
@@ -339,7 +339,7 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
 
 
 def _text(name: Any) -> str:
-    """A name; raises :class:`InputError` unless it is printable text, as in damaged files."""
+    """Return a name in the file; raise :class:`InputError` unless it is printable, as it may be in damaged files."""
     if not isinstance(name, str) or not name.isprintable():
         raise InputError(f"names in the model must be text in a line, not {name!r}")
     return name
@@ -360,7 +360,7 @@ def _node(proto: Any) -> OnnxNode:
 
 
 def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
-    """The outputs of a node with constant inputs, by onnx's evaluation."""
+    """Compute a node with constant inputs by onnx's evaluator, and return its outputs."""
     from onnx import ValueInfoProto, helper
 
     arrays = {name: _plain(value) for name, value in given.items()}

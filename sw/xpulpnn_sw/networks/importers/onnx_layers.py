@@ -1,4 +1,4 @@
-"""ONNX operators that become layers: convolutions, matrix products, poolings and additions of maps."""
+"""Converters of ONNX operators that become layers: convolutions, matrix products, poolings and additions of maps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ _PLACES = {SEQUENCE_AXES: ([2], [-1]), MAP_AXES: ([2, 3], [-2, -1])}
 
 
 def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
-    """The windows of a pooling, and its layer."""
+    """Return the windows of a pooling, and its layer as text."""
     window = window_of(node, shape, size, around)
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
@@ -52,13 +52,13 @@ def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO
 
 
 def _overlap_map(window: PlacedWindow) -> bool:
-    """Return whether every window overlaps the map."""
+    """Return whether every window covers elements of the map, not only padding."""
     rows, columns = window.reach
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 
 
 def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``MaxPool``; of sums it is moved behind their quantiser, which is monotonic."""
+    """Convert ``MaxPool``; a pooling of sums is moved after their quantiser, which is monotonic."""
     value = live(given[0])
     if len(node.outputs) > 1:
         raise InputError("output must be one, not more")
@@ -115,17 +115,17 @@ def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: 
 
 
 def average_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``AveragePool``."""
+    """Convert ``AveragePool``."""
     return _average(net, node, given[0], node.numbers("kernel_shape", ()))
 
 
 def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``GlobalAveragePool``."""
+    """Convert ``GlobalAveragePool``."""
     return _average(net, node, given[0], None)
 
 
 def mean(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``ReduceMean`` over rows and columns, or positions of a sequence."""
+    """Convert ``ReduceMean`` over rows and columns of a map, or over positions of a sequence."""
     value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
     if sorted(axes) not in _PLACES.get(value.indices.ndim, ()):
@@ -140,7 +140,7 @@ IMAGE_CHANNELS = 3  # most channels of layers of an image
 
 
 def _weight_bits(values: Any, source: Map) -> int:
-    """The narrowest width of these weights; raises :class:`InputError` beyond 8 bits."""
+    """Return the narrowest width for these weights; raises :class:`InputError` if it exceeds 8 bits."""
     if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
         return SIGN_BITS
     if source.bits == SIGN_BITS:
@@ -163,7 +163,7 @@ def _products(
     indices: Any,
     pads: bool,
 ) -> Sums:
-    """Sums of products of ``weights``, ``[out][...]``; ``stored`` has them in the order of the kernel."""
+    """Return the sums of a layer with ``weights``, ``[out][...]``; ``stored`` holds them in the kernel's order."""
     rows = weights.values.reshape(len(weights.values), -1)
     scales = weights.scale.reshape(rows.shape)
     if not bool((scales == scales[:, :1]).all()):
@@ -207,7 +207,7 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
 
 
 def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Conv`` with one or two spatial axes, depthwise if each channel is a group."""
+    """Convert ``Conv`` with one or two spatial axes; it becomes a depthwise layer if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
     if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
         source = net.representing_zero(source, node.inputs[0])
@@ -259,13 +259,13 @@ _WEIGHTS = range(-128, 128)
 
 
 def _weight_parts(weights: Quantised) -> int:
-    """Number of 8-bit parts of weights that have more bits without their zero point."""
+    """Return into how many 8-bit parts weights must be split; without their zero point they may have more bits."""
     low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 
 
 def _split_weights(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
-    """A map with repeated channels and weights split into 8-bit parts, with the same sums."""
+    """Split weights into 8-bit parts and repeat the channels of their input, so that the sums stay the same."""
     copies = _weight_parts(weights)
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
@@ -274,7 +274,7 @@ def _split_weights(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Q
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
-    """A one-dimensional convolution as one of a map with one row, or of an image whose rows are the channels."""
+    """Turn a one-dimensional convolution into one of a map with one row, or of an image whose rows are the channels."""
     changed, plane = planar(node, source)
     assert isinstance(plane, Map)
     outputs, channels, length = weights.values.shape
@@ -287,7 +287,7 @@ def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode
 
 
 def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, Any]:
-    """Weights of 0 in the scale of their filter: values and scales."""
+    """Return weights of 0 with the scale of their filter, as an array of values and an array of scales."""
     if source.bits == SIGN_BITS:
         raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
     check_elements("weights with those of 0 for groups and gaps", prod(shape))
@@ -314,7 +314,7 @@ def _ungrouped(weights: Quantised, groups: int, source: Map) -> Quantised:
 
 
 def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
-    """A matrix product; inputs of ``weights``, ``[out][in]``, are in the order of the model's tensor."""
+    """Return the sums of a matrix product; columns of ``weights``, ``[out][in]``, are in the model's order."""
     if _weight_parts(weights) > 1:
         source, weights = _split_weights(net, node, source, weights)
     outputs, inputs = weights.values.shape
@@ -333,14 +333,14 @@ def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantise
 
 
 def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``MatMul`` of a row with a constant."""
+    """Convert ``MatMul`` of a row and a constant."""
     source = net.map_of(given[0], node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=True)
     return _linear(net, node, source, weights)
 
 
 def gemm(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Gemm`` of a row with a constant."""
+    """Convert ``Gemm`` of a row and a constant."""
     source = net.map_of(given[0], node.inputs[0])
     is_transposed = not node.number("transB", 0)
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=is_transposed)
@@ -357,7 +357,7 @@ def gemm(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 def add_maps(net: NetworkAssembly, node: OnnxNode, given: Inputs, sign: int) -> Value:
-    """The sum of two maps, or their difference if ``sign`` is -1."""
+    """Return the sum of two maps, or their difference if ``sign`` is -1."""
     first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.indices, second.indices):
         raise InputError(f"maps must have one shape, not {first.indices.shape} and {second.indices.shape}")

@@ -28,8 +28,6 @@ from xpulpnn_sw.networks.network import Scaling
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxNode:
-    """A node of an ONNX graph."""
-
     operator: str
     name: str  # that of its output if it has none
     inputs: tuple[str, ...]  # names of tensors; empty: left out
@@ -41,7 +39,7 @@ class OnnxNode:
         return f"{self.operator} {self.name}"
 
     def check(self, model: Any) -> None:
-        """Raise :class:`InputError` unless its domain and number of inputs are those of onnx's operator, if known."""
+        """Raise :class:`InputError` for a node without outputs, in an unknown domain, or with too few inputs."""
         from onnx import defs
 
         if not self.outputs:
@@ -59,16 +57,16 @@ class OnnxNode:
                 raise InputError(f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
 
     def text(self, name: str, default: str) -> str:
-        """A string attribute."""
+        """Return the attribute ``name`` as text; ``default`` if the node does not have it."""
         value = self.attributes.get(name, default)
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """An integer attribute; raises :class:`InputError` for other types."""
+        """Return the integer attribute ``name`` or its default; raises :class:`InputError` for another type."""
         return self._whole(name, self.attributes.get(name, default))
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """A list of integers; raises :class:`InputError` for other types."""
+        """Return the list attribute ``name`` or its default; raises :class:`InputError` unless it holds integers."""
         values: Any = self.attributes.get(name, default)
         try:
             items = list(values)
@@ -77,14 +75,14 @@ class OnnxNode:
         return [self._whole(name, item) for item in items]
 
     def numbers_like(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
-        """As many integers as in the default, each at least ``least``; raises :class:`InputError` for others."""
+        """Return as many integers as the default has; raises :class:`InputError` for others, or below ``least``."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
             raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")
         return numbers
 
     def real(self, name: str, default: float) -> float:
-        """A finite number; raises :class:`InputError` for other types."""
+        """Return the attribute ``name`` or its default; raises :class:`InputError` unless it is a finite number."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int | float) or not isfinite(value):
             raise InputError(f"{name} must be a number, not {value}")
@@ -112,7 +110,7 @@ MAP_AXES, SEQUENCE_AXES = 4, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedWindow:
-    """The windows of an operator on a map."""
+    """The windows of a convolution or a pooling on a map."""
 
     reach: tuple[int, int]  # rows and columns of a window, with dilation
     dilations: tuple[int, ...]
@@ -121,13 +119,13 @@ class PlacedWindow:
     results: tuple[int, int]  # rows and columns of results
 
     def text(self, shape: Shape, rest: str) -> str:
-        """The text of a layer: shape of the map, ``rest`` and options."""
+        """Return the layer as on the command line: the shape of the map, ``rest``, strides and pads."""
         height, width, channels = shape
         return f"{height}x{width}x{channels}:{rest}:s={join(self.strides)},p={join(self.pads)}"
 
 
 def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> PlacedWindow:
-    """The windows of ``kernel`` rows and columns on a map, which a ``Pad`` node has padded with ``around``."""
+    """Return the windows of ``kernel`` rows and columns on a map; ``around`` is the padding by a ``Pad`` node."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
     strides, dilations = (node.numbers_like(name, (1, 1), least=1) for name in ("strides", "dilations"))
@@ -148,7 +146,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
 
 
 def _rounded_up(length: int, behind: int, reach: int, step: int) -> int:
-    """The end padding with ``ceil_mode``, for all windows that begin inside the map or its start padding."""
+    """Return the padding after an axis with ``ceil_mode``: windows count if they begin before this padding."""
     windows = min(-((reach - length - behind) // step) + 1, -(-length // step))
     return max((windows - 1) * step + reach - length, 0)
 
@@ -172,7 +170,7 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
 
 
 def standard(value: Map | Sums) -> Shape:
-    """Rows, columns and channels; raises :class:`InputError` unless the tensor is a map in NCHW order."""
+    """Return rows, columns and channels of a map; raises :class:`InputError` unless the tensor is in NCHW order."""
     shape = value.shape
     if isinstance(value, Map) and value.stage == INPUT and value.indices.ndim == MAP_AXES:
         shape = (value.indices.shape[2], value.indices.shape[3], value.indices.shape[1])
@@ -182,14 +180,14 @@ def standard(value: Map | Sums) -> Shape:
 
 
 def planar(node: OnnxNode, value: Map | Sums) -> tuple[OnnxNode, Map | Sums]:
-    """Turn an operator on a sequence into one on a map of one row; others are unchanged."""
+    """Turn an operator on a sequence into one on a map of one row; leave other operators unchanged."""
     if value.indices.ndim != SEQUENCE_AXES:
         return node, value
     return replace(node, attributes=flat_attributes(node)), replace(value, indices=value.indices[:, :, np.newaxis])
 
 
 def flat_attributes(node: OnnxNode) -> Mapping[str, Any]:
-    """The attributes of an operator on a sequence for a map of one row."""
+    """Return the attributes of an operator on a sequence, changed for a map of one row."""
     attributes = dict(node.attributes)
     for name in ("kernel_shape", "strides", "dilations"):
         if name in attributes:
@@ -208,8 +206,6 @@ _SIGNED = {"UINT8": False, "INT8": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInput:
-    """The input of a model."""
-
     name: str
     shape: tuple[int, ...]  # with a batch of 1
     type: str  # of elements, such as `FLOAT`
@@ -217,7 +213,7 @@ class ModelInput:
 
     @classmethod
     def of(cls, proto: Any) -> "ModelInput":
-        """Read a ``ValueInfoProto``; raises :class:`InputError` unless it is one image of numbers."""
+        """Read a ``ValueInfoProto``; raises :class:`InputError` unless it describes one image of numbers."""
         from onnx import TensorProto
 
         tensor = proto.type.tensor_type
@@ -231,7 +227,7 @@ class ModelInput:
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
 
     def sampled(self, options: ImportOptions) -> ImportOptions:
-        """The options with the range of samples from the annotation, unless they have one."""
+        """Return the options with the range of samples that the annotation states, unless the options have one."""
         if options.samples is not None or self.type in _SIGNED or self.annotation[:5] in ("", "FLOAT"):
             return options
         if self.annotation not in _SIGNED:
@@ -240,7 +236,7 @@ class ModelInput:
         return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
 
     def value(self, options: ImportOptions, assembly: NetworkAssembly) -> Value:
-        """The value of the input; raises :class:`InputError` for options that do not match.
+        """Return the input as a value for the operators; raises :class:`InputError` for unsuitable options.
 
         With a policy, an input with a scale for each colour is quantised here.
         """
@@ -282,7 +278,7 @@ class ModelInput:
 
 
 def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
-    """Rows, columns and channels of an input in memory, and whether channels are last in the model."""
+    """Return rows, columns and channels of an input in memory, and whether the model has channels last."""
     match shape[1:]:
         case (size,):
             return (1, 1, size), True

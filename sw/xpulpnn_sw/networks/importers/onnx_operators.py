@@ -1,4 +1,4 @@
-"""The operators of ONNX, QONNX and QDQ models."""
+"""Converters of the operators of ONNX, QONNX and QDQ models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ Axis = int | Callable[[OnnxNode], int]  # the axis of an operand's scales
 
 
 def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
-    """Integer biases in the scale of the sums, the product of ``scales``."""
+    """Return integer biases with their scale, which is the product of ``scales``."""
     if values is None:
         return None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
@@ -63,9 +63,10 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
 
 
 def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> OnnxOperator:
-    """An operator on integers from the one on real numbers; each operand has inputs for values, scale and zero point.
+    """Make the converter of an operator on quantised integers from that of the operator on real numbers.
 
-    Input ``result`` is the scale of the results; they stay sums if it is optional (not below ``least``) and left out.
+    Each operand has three inputs: values, scale and zero point. Input ``result`` is the scale of the results; if it is
+    optional (not below ``least``) and left out, the results stay sums.
     """
 
     def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
@@ -99,8 +100,9 @@ _ROOT_BITS = 400  # of square roots, far more than numbers that are compared wit
 
 
 def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
-    """The operands of a node with a constant: the value, the constant by channel, the name of the value's tensor, and
-    whether the constant is second.
+    """Split the operands of a node into a value and a constant, whose name in error messages is ``what``.
+
+    Return the value, the constant for each channel, the name of the value's tensor, and whether the constant is second.
     """
     first, second = given[:2]
     is_second = isinstance(first, Map | Sums)
@@ -112,7 +114,7 @@ def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[
 
 
 def _sum(sign: int) -> OnnxOperator:
-    """The sum or the difference of two maps, or of a map and a constant."""
+    """Make the converter of a sum of two maps, or of a map and a constant; if ``sign`` is -1, of a difference."""
 
     def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
         if all(isinstance(value, Map | Sums) for value in given):
@@ -199,7 +201,7 @@ def _clip(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _cast(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Cast`` to floating point, which changes nothing but the type of an integer input."""
+    """Convert ``Cast`` to floating point, which changes only the type of an integer input."""
     from onnx import TensorProto
 
     value, target = live(given[0]), node.number("to", TensorProto.FLOAT)
@@ -251,7 +253,7 @@ def _transpose(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
-    """An operator that changes the axes of the node, or all without any."""
+    """Make the converter of an operator that changes the axes given by the node, or all axes if it gives none."""
 
     def operator(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
@@ -270,7 +272,7 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
 
 
 def _pad(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Pad`` with zeros, which the next layer includes."""
+    """Convert ``Pad`` with zeros; the next layer includes the padding."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
         return live(given[0])
@@ -289,7 +291,7 @@ def _pad(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 class Reads(Enum):
-    """Which inputs of an operator must be quantised."""
+    """The inputs of an operator that must be quantised."""
 
     WITH_WEIGHTS = auto()  # the first, and constant weights
     ALONE = auto()  # the first

@@ -1,4 +1,4 @@
-"""Quantisers of QONNX and QDQ models."""
+"""Converters of the quantisers of QONNX and QDQ models."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +40,7 @@ def _end(value: Value | None, quantiser: Quantiser, net: NetworkAssembly) -> Val
 
 
 def _result(quantiser: Quantiser, real: Fraction) -> Fraction | None:
-    """The number that a quantiser equal in all channels gives for ``real``; None if it changes it."""
+    """Return the number that represents ``real`` after quantisation; None if rounding or clipping changes ``real``."""
     if quantiser.bits == 1:
         bound, _ = quantiser.bound(1, 0)
         return quantiser.scale * (1 if real >= bound else -1) + quantiser.offset
@@ -49,7 +49,7 @@ def _result(quantiser: Quantiser, real: Fraction) -> Fraction | None:
 
 
 def quant(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Quant`` of QONNX."""
+    """Convert ``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
     mode = _mode(node, "ROUND")
@@ -89,7 +89,7 @@ def _scaled(values: Any, scale: Any) -> Quantised:
 
 
 def bipolar(net: NetworkAssembly, _: OnnxNode, given: Inputs) -> Value:
-    """``BipolarQuant`` of QONNX."""
+    """Convert ``BipolarQuant`` of QONNX."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
         if not isinstance(scale, np.ndarray) or not (scale > 0).all():
@@ -102,7 +102,7 @@ def bipolar(net: NetworkAssembly, _: OnnxNode, given: Inputs) -> Value:
 
 
 def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``MultiThreshold`` of QONNX: the number of thresholds of the channel that a value reaches."""
+    """Convert ``MultiThreshold`` of QONNX, which counts the thresholds of a channel up to a value."""
     value, table = live(given[0]), constant_value(given[1], "thresholds")
     if table.ndim != 2:
         raise InputError("thresholds must be [channel][level], not another value")
@@ -134,7 +134,7 @@ _TRUNC_INPUTS = (5, 6)
 
 
 def truncation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``Trunc`` of QONNX: drops the lower bits of integers in a given scale."""
+    """Convert ``Trunc`` of QONNX, which drops the lower bits of integers with a given scale."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
     value, (scale, zero, before, *more) = given[0], [_number(parameter, "parameter") for parameter in given[1:]]
@@ -174,7 +174,7 @@ def truncation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
-    """Lower bounds of the results of ``rounded(round(x / scale + zero) / unit)``."""
+    """Return a function of the lower bounds of results of ``rounded(round(x / scale + zero) / unit)``."""
 
     def bound(result: int, _: int) -> Bound:
         # the least integer before truncation
@@ -198,7 +198,7 @@ def _ends(node: OnnxNode, bits: int) -> tuple[int, int]:
 
 
 def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``QuantizeLinear``."""
+    """Convert ``QuantizeLinear``."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
     # attributes of a Clip that was folded into it
@@ -216,7 +216,7 @@ def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 def dequantise(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
-    """``DequantizeLinear`` of the results of a quantiser, of the model's integer input, or of constants."""
+    """Convert ``DequantizeLinear`` of a quantiser's results, of the model's integer input, or of constants."""
     value, scale = given[:2]
     if isinstance(value, Map):
         zero = _number(given[2], "zero point") if len(given) > 2 and given[2] is not None else Fraction(0)
@@ -243,7 +243,7 @@ def dequantise(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _along(value: Value | None, axes: int, axis: int) -> Any:
-    """Values along an axis, in a shape that broadcasts to a tensor with ``axes`` axes."""
+    """Reshape numbers along ``axis`` so that they broadcast to a tensor with ``axes`` axes."""
     numbers = constant_value(value, "scale and zero point")
     shape = [-1 if place == axis % axes else 1 for place in range(axes)]
     return numbers.reshape(() if numbers.size == 1 else shape)

@@ -1,8 +1,8 @@
 """Quantisers as step functions, and requantisation rules of kernels with the same steps.
 
-A quantiser gives ``q >= m`` for all reals from a bound on. For integer sums that represent ``a * sum + b``, the bound
-becomes the least sum with ``q >= m``. A rule is equal to the quantiser if both agree at each such sum and at the one
-below, since both are monotonic. All arithmetic is exact.
+A quantiser gives a result of at least ``m`` for all reals from a bound on. For integer sums that represent ``a * sum +
+b``, the bound becomes the least sum with such a result. A rule is equal to the quantiser if both agree, for every
+``m``, at this sum and at the sum below it, since both are monotonic. All arithmetic is exact.
 """
 
 from bisect import bisect_left
@@ -39,7 +39,7 @@ class Quantiser:
     _bounds: dict[int, list[ResultBound]] = field(default_factory=dict[int, list[ResultBound]], init=False, repr=False)
 
     def bounds(self, channel: int) -> list[ResultBound]:
-        """The lower bound of each of the results; None for those that do not occur."""
+        """Return the lower bound of each result in ``results``; None for results that do not occur."""
         key = channel if self.by_channel else 0
         if key not in self._bounds:
             self._bounds[key] = []
@@ -51,7 +51,7 @@ class Quantiser:
 
     @property
     def results(self) -> range:
-        """The results above the least value of an element."""
+        """Results above the least value of an element."""
         if self.bits == SIGN_BITS:
             return range(1, 2)
         least = -(1 << (self.bits - 1)) if self.signed else 0
@@ -68,7 +68,7 @@ class Quantiser:
         return self.low + bisect_left(above, True, key=lambda result: not reached(result))
 
     def within(self, low: int, high: int) -> "Quantiser":
-        """The quantiser clipped to results ``low..high``, renumbered from 0 on."""
+        """Return this quantiser clipped to results ``low..high``, which are renumbered from 0 on."""
 
         def bound(result: int, channel: int) -> Bound:
             return self.bound(result + low, channel)
@@ -77,7 +77,7 @@ class Quantiser:
         return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
     def behind(self, curve: Callable[[Fraction], Fraction]) -> "Quantiser":
-        """The quantiser of a rising function of its input; ``curve`` is the inverse function."""
+        """Combine a rising function and this quantiser of its results; ``curve`` is the inverse of the function."""
 
         def bound(result: int, channel: int) -> Bound:
             real, is_above = self.bound(result, channel)
@@ -87,7 +87,7 @@ class Quantiser:
 
 
 def narrowest(low: int, high: int) -> tuple[int, bool]:
-    """Width and sign of the narrowest elements for ``low..high``; raises :class:`InputError` if there are none."""
+    """Return width and sign of the narrowest elements for ``low..high``; raises :class:`InputError` if none fit."""
     for bits in ELEMENT_WIDTHS:
         if low >= 0 and high < 1 << bits:
             return bits, False
@@ -99,7 +99,7 @@ def narrowest(low: int, high: int) -> tuple[int, bool]:
 def uniform_quantiser(
     scale: Fraction, zero: Fraction, low: int, high: int, mode: str, *, rounds_first: bool = False
 ) -> Quantiser:
-    """``clip(round(x / scale + zero))``, which represents ``scale * (q - zero)``.
+    """Return the quantiser ``clip(round(x / scale + zero))``, which represents ``scale * (q - zero)``.
 
     ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point is added after rounding, which
     changes ties. Raises :class:`InputError` for a scale that is not positive.
@@ -119,7 +119,7 @@ def uniform_quantiser(
 
 
 def sign_quantiser(scale: Fraction) -> Quantiser:
-    """The sign function: ``scale`` from 0 on, ``-scale`` below."""
+    """Return the quantiser to one bit: ``scale`` for numbers from 0 on, ``-scale`` for negative numbers."""
     zero = Fraction(0)
     return Quantiser(
         bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=zero, bound=lambda _, __: (zero, False)
@@ -133,7 +133,7 @@ def _between(value: Fraction, low: Fraction | None, high: Fraction | None) -> Fr
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Affine:
-    """What sums ``least..most`` of a channel represent: ``a * sum + b``, clipped to ``low`` and ``high``."""
+    """Numbers that sums ``least..most`` of a channel represent: ``a * sum + b``, clipped to ``low`` and ``high``."""
 
     a: Fraction
     b: Fraction
@@ -143,14 +143,14 @@ class Affine:
     high: Fraction | None = None
 
     def then(self, factor: Fraction, summand: Fraction) -> "Affine":
-        """The values times a factor plus a summand."""
+        """Return the numbers times a factor plus a summand."""
         low, high = (None if end is None else end * factor + summand for end in (self.low, self.high))
         if factor < 0:
             low, high = high, low
         return replace(self, a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
-        """The values clipped to ``low`` and ``high`` too."""
+        """Return the numbers clipped to ``low`` and ``high`` too."""
         if low is not None and high is not None and low > high:
             low = high
         least = low if self.low is None else _between(self.low, low, high)
@@ -163,7 +163,7 @@ class Affine:
 
 
 def inner_results(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[int, int] | None:
-    """The least and the greatest result of clipped channels; None if channels differ."""
+    """Return the least and the greatest result of clipped channels; None if they differ between channels."""
     ends = {
         (
             quantiser.low if channel.low is None else quantiser.result(channel.low, number),
@@ -175,9 +175,9 @@ def inner_results(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[int
 
 
 def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantiser, tuple[Affine, ...]]:
-    """Move clips of the channels into a quantiser that the importer chose.
+    """Move the clipping of channels into their quantiser, which the importer chose.
 
-    Raises :class:`InputError` if the clips of channels differ.
+    Raises :class:`InputError` if channels are clipped differently.
     """
     ends = inner_results(quantiser, channels)
     if ends is None:
@@ -194,7 +194,7 @@ def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantis
 
 
 def step_sums(quantiser: Quantiser, affine: Affine, channel: int) -> list[int]:
-    """The least sum for each of the results, one above the range if there is none; the factor must not be negative."""
+    """Return the least sum for each result, one above the range if no sum gives it; the factor must not be negative."""
     least, most = affine.least, affine.most
     # integers are faster than fractions, which are reduced after every operation
     factor, divisor = affine.a.numerator, affine.a.denominator
@@ -222,7 +222,7 @@ def _reaches(value: Fraction, real: Fraction, *, is_above: bool) -> bool:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Channel:
-    """Sums of an output channel and the steps of its quantiser."""
+    """The range of an output channel's sums, and the steps of its quantiser."""
 
     least: int
     most: int
@@ -231,7 +231,7 @@ class Channel:
 
     @classmethod
     def of(cls, quantiser: Quantiser, affine: Affine, number: int) -> "Channel":
-        """The sums of channel ``number`` behind a quantiser."""
+        """Return the sums of channel ``number`` with the steps of their quantiser."""
         slope = affine.a / quantiser.scale if quantiser.bits != SIGN_BITS else Fraction(0)
         return cls(least=affine.least, most=affine.most, slope=slope, steps=step_sums(quantiser, affine, number))
 
@@ -239,10 +239,10 @@ class Channel:
 def fitted(
     channels: Sequence[Channel], results: range, *, bits: int, longest: int, area: int = 1, is_free: bool = False
 ) -> Fit | None:
-    """Factors, summands and a shift for which ``clip((k * sum / area + l) >> shift)`` has the steps of every channel.
+    """Return ``k``, ``l`` and a shift for which ``clip((k * sum / area + l) >> shift)`` has the steps of every channel.
 
-    Quotients are rounded towards zero. No product or total overflows ``bits`` bits. None if there are none; with
-    ``is_free`` steps may be inexact.
+    Quotients are rounded towards zero. No product or total overflows ``bits`` bits. Return None if there are no such
+    numbers; with ``is_free`` steps may be inexact.
     """
     most = longest
     for channel in channels:
@@ -261,12 +261,12 @@ def fitted(
 
 
 def quotient(product: int, area: int) -> int:
-    """A quotient rounded towards zero."""
+    """Return a quotient rounded towards zero."""
     return -(-product // area) if product < 0 else product // area
 
 
 def summands(channel: Channel, results: range, kappa: int, shift: int, area: int = 1) -> tuple[int, int]:
-    """The least summand that makes no step late, and the greatest that makes none early."""
+    """Return the least summand that makes no step late, and the greatest summand that makes no step early."""
     edges = [(result << shift, step) for result, step in zip(results, channel.steps, strict=True)]
     least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= channel.most]
     most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > channel.least]

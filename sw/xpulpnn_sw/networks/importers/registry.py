@@ -1,4 +1,4 @@
-"""Registry of importers: their options, requests for bits, and the choice by file type."""
+"""Registry of importers: their options, requests for bit widths, and the choice by file type."""
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -40,7 +40,7 @@ class ReadingLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WidthRequest:
-    """Bits that a user requests."""
+    """Bit widths that a user requests for an import."""
 
     # for all layers, or for each layer with weights, in the order of the model
     listed: tuple[LayerWidths, ...] = ()
@@ -48,7 +48,7 @@ class WidthRequest:
     named: Mapping[str, LayerWidths] = field(default_factory=dict[str, LayerWidths])
 
     def tensors(self, readers: Sequence[ReadingLayer]) -> defaultdict[str, int]:
-        """Bits of the tensors of a model with these layers: the maximum over all readers, or 8 without any.
+        """Return the bits of all tensors: the maximum that a tensor's readers request, or 8 without readers.
 
         A layer without weights that is not named has the bits of the next layer with weights. Raises
         :class:`InputError` unless every layer has bits and every name is that of a layer.
@@ -88,7 +88,7 @@ class WidthRequest:
 
 
 def widths_of(text: str) -> LayerWidths:
-    """Parse ``4/8``, weights and activations, or ``4``; raises :class:`InputError` for anything else."""
+    """Parse ``4/8``, for weights and activations, or ``4`` for both; raises :class:`InputError` for other text."""
     known = {str(bits): bits for bits in ELEMENT_WIDTHS}
     parts = text.split("/")
     if not 1 <= len(parts) <= 2 or any(part not in known for part in parts):
@@ -97,10 +97,7 @@ def widths_of(text: str) -> LayerWidths:
 
 
 def request_of(text: str) -> WidthRequest:
-    """Parse ``8``, ``8,4,4/8``, ``NAME=4,OTHER=8/4`` or ``8,NAME=4``.
-
-    Raises :class:`InputError` for anything else.
-    """
+    """Parse ``8``, ``8,4,4/8``, ``NAME=4,OTHER=8/4`` or ``8,NAME=4``; raises :class:`InputError` for other text."""
     listed: list[LayerWidths] = []
     named: dict[str, LayerWidths] = {}
     for item in text.split(","):
@@ -135,13 +132,13 @@ class ImportOptions:
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
-        """Values of the samples 0 and 255 in a model in floating point."""
+        """Numbers that the samples 0 and 255 stand for in a floating-point model."""
         return self.samples or (Fraction(0), Fraction(1))
 
     def by_colour(self, colours: int) -> list[tuple[Fraction, Fraction]]:
-        """Mean and standard deviation of each colour; empty without normalisation.
+        """Return mean and standard deviation of each colour; empty without normalisation.
 
-        Raises :class:`InputError` unless there is one pair for all or one for each, with positive deviations.
+        Raises :class:`InputError` unless there is one pair for all colours or one for each, with positive deviations.
         """
         pairs = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
         if pairs and len(pairs) != colours:
@@ -158,7 +155,7 @@ _TFLITE = b"TFL3"
 
 @dataclass(frozen=True, slots=True)
 class ModelReader:
-    """An importer."""
+    """An importer of one file format."""
 
     name: str  # of the file format
     suffix: str  # of names of files
@@ -174,7 +171,7 @@ READERS = (
 
 
 def import_model(path: Path, options: ImportOptions) -> NetworkModel:
-    """The network of a model in a file."""
+    """Import the network of a model in a file."""
     with packages_for(path) as reader:
         if options.is_fast and reader.magic != _TFLITE:
             raise InputError(f"fast rule must be for a TFLite model, not {reader.name}")
@@ -185,7 +182,7 @@ def import_model(path: Path, options: ImportOptions) -> NetworkModel:
 
 @contextmanager
 def packages_for(path: Path) -> Generator[ModelReader]:
-    """Find the reader of a model; a package that is missing inside the context raises :class:`InputError`.
+    """Find the importer for a file; inside the context, a missing package raises :class:`InputError`.
 
     Raises :class:`InputError` for a file that cannot be read or has an unknown format.
     """

@@ -35,7 +35,7 @@ _TRIES = 6  # shifts that are tried, the largest first
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RuleFit:
-    """A rule with its arrays, as ``xpulpnn pack`` takes them, and its error."""
+    """A requantisation rule, its arrays, named as ``xpulpnn pack`` expects them, and its error."""
 
     arrays: dict[str, Any]
     rule: Rule = Rule.BN32
@@ -121,10 +121,10 @@ _NORMALISING = (
 
 
 def rule_of(quantiser: Quantiser, channels: Sequence[Channel]) -> RuleFit:
-    """The cheapest rule that equals the quantiser for every sum, or the nearest one if there is none.
+    """Return the cheapest rule that equals the quantiser for every sum, or the nearest one if there is none.
 
-    The exact rule precedes that of 64 bits, which replaces it on cores without it. Raises :class:`InputError` for sums
-    that overflow every rule.
+    The exact rule of TFLite is tried before that with 64 bits. Raises :class:`InputError` for sums that overflow every
+    rule.
     """
     if quantiser.bits != SIGN_BITS:
         for rule, bits, longest in _NORMALISING:
@@ -192,7 +192,7 @@ def _normalising(rule: Rule, fit: Fit, channels: Sequence[Channel]) -> RuleFit:
 
 
 def rule_error(fit: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
-    """Number of steps that a rule has at other sums, and the largest error of a result."""
+    """Return how many steps of a rule are at other sums than the quantiser's, and the largest error of a result."""
     factors, summands, shift = fit
     inexact = max_error = 0
 
@@ -209,7 +209,7 @@ def rule_error(fit: Fit, channels: Sequence[Channel], results: range, area: int 
 
 
 def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
-    """Fit the rule of a layer with weights; its arrays include the weights."""
+    """Fit the rule of a layer with weights; the fitted arrays include the weights."""
     weights = sums.weights
     assert weights is not None
     weights, channels, is_negated = _rising(sums, weights, quantiser)
@@ -224,7 +224,7 @@ def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
 
 
 def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[Channel], Any]:
-    """Weights negated in channels with a negative factor, the channels, and where weights could not be negated."""
+    """Negate weights where a channel's factor is negative; return weights, channels, and where that was impossible."""
     falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
     stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)
@@ -238,18 +238,18 @@ def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[C
 
 
 def have_equal_channels(sums: Sums) -> bool:
-    """Return whether the sums of all channels have the same meaning."""
+    """Return whether sums represent the same numbers in all channels."""
     return len({(channel.a, channel.b, channel.low, channel.high) for channel in sums.channels}) == 1
 
 
 def averaged(sums: Sums) -> Sums:
-    """The requantisation of a map as an average over windows of one element."""
+    """Turn the requantisation of a map into an average over windows of one element."""
     layer = f"{dims(sums.sources[0].shape)}:1x1:scaled"
     return replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise", weights=None)
 
 
 def summed(sums: Sums) -> Sums:
-    """An average as a depthwise layer with weights of 1, which can have a factor for each channel."""
+    """Turn an average into a depthwise layer with weights of 1, which can have a factor for each channel."""
     channels, window = sums.shape[2], sums.layer.split(":")[1]
     weights = np.ones((channels, *map(int, window.split("x"))), np.int64)
     layer = sums.layer.removesuffix(":scaled")
@@ -285,9 +285,9 @@ _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor 
 
 
 def away_average(sums: Sums, quantiser: Quantiser) -> dict[str, int] | None:
-    """Factor, summand and shift of an average that rounds ties away from ``sums.centre``; None if there are none.
+    """Return factor, summand and shift of an average that rounds ties away from ``sums.centre``; None if impossible.
 
-    Results must have the scale of the map. A slightly larger factor moves ties to the right side.
+    Results must have the scale of the map. A slightly larger factor makes ties round away.
     """
     assert sums.centre is not None
     source, affine, area = sums.sources[0], sums.channels[0], sums.area
@@ -310,7 +310,7 @@ def away_average(sums: Sums, quantiser: Quantiser) -> dict[str, int] | None:
 
 
 def obstacle_to_raw(sums: Sums) -> str:
-    """The reason why unquantised sums cannot be the results of the last layer; empty if they can."""
+    """Return the reason why sums without a quantiser cannot be the network's results; empty if they can."""
     if sums.curve is not None or sums.weights is None or sums.kernel == "depthwise" or sums.pools:
         return "results must be those of a quantiser or of a layer with weights, not others"
     if len({channel.a for channel in sums.channels}) != 1 or not sums.channels[0].a:
@@ -335,7 +335,7 @@ def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], quantiser: Quan
 
 
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Quantiser] | None:
-    """The exact sum of two maps in elements of 8 bits; None if it has more bits."""
+    """Return the rule and the quantiser of the exact sum of two maps in 8 bits; None if the sum has more bits."""
     real = [factor * sums.channels[0].a for factor in factors]
     divisor = lcm(*(number.denominator for number in real))
     unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)

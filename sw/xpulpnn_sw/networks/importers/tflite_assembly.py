@@ -1,4 +1,4 @@
-"""Assembly of networks from TFLite models: factors are rounded as TFLite rounds them."""
+"""Builder of layers from TFLite models, whose factors are rounded as TFLite rounds them."""
 
 from dataclasses import dataclass, replace
 
@@ -15,17 +15,17 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 
 @dataclass(eq=False)
 class TfliteAssembly(NetworkAssembly):
-    """A network assembly with TFLite's rounding of factors instead of exact steps."""
+    """Builds layers with TFLite's rounding of factors instead of quantisers' exact steps."""
 
     is_fast: bool = False
 
     @property
     def last(self) -> str:
-        """Name of the last layer."""
+        """Name of the last layer, or of the network's input if there is none."""
         return self._builder.stages[-1].name if self._builder.stages else INPUT
 
     def finish(self) -> NetworkModel:
-        """The network with implicit sources where layers read the one before, and no sign of weights of poolings."""
+        """Return the network without the sources and the signs of precisions that its file may leave out."""
         stages, before = self._builder.stages, INPUT
         for number, stage in enumerate(stages):
             if stage.sources == (before,):
@@ -66,5 +66,5 @@ class TfliteAssembly(NetworkAssembly):
 
 
 def zero_point_of(value: Map | Quantiser) -> int:
-    """The integer that represents 0."""
+    """Return the integer that represents 0."""
     return int(-value.offset / value.scale)

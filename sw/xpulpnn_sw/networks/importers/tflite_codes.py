@@ -24,7 +24,7 @@ def require(condition: bool, what: str) -> None:
 
 
 def tensor_codes(tensor: TfliteTensor) -> Quantiser:
-    """The codes of a tensor in the network, unsigned if the zero point is -128."""
+    """Return the quantiser to the codes of a tensor in the network, unsigned if the zero point is -128."""
     require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
     require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
     require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
@@ -46,12 +46,12 @@ TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 
 
 def short_factor(ratio: float) -> Fraction | None:
-    """The 8-bit factor between scales in TFLite's default interpreter; None beyond its range."""
+    """Return the 8-bit factor between scales in TFLite's default interpreter; None if it is out of range."""
     return Fraction(round(ratio * _SHORT), _SHORT) if 1 / _SHORT <= ratio <= _LARGEST_SHORT else None
 
 
 def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
-    """Codes of the results for all codes -128..127, as TFLite computes them."""
+    """Return an operator's results for all input codes -128..127 as TFLite computes them."""
     (scale, zero), (unit, offset) = ((float(tensor.scales[0]), int(tensor.zeros[0])) for tensor in (source, output))
     steps = [code - zero for code in range(LEAST, GREATEST + 1)]
     if kind in _FUNCTIONS:
@@ -72,7 +72,7 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
 
 
 def _multiplied(value: int, factor: float) -> int:
-    """A product rounded as in TFLite: by a 31-bit factor, then a shift, ties away from 0."""
+    """Return a product rounded as in TFLite: by a 31-bit factor, then a shift, ties away from 0."""
     fraction, exponent = frexp(factor)
     whole = round(fraction * 2.0**_BITS)
     if whole == 1 << _BITS:

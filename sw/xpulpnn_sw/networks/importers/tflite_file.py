@@ -58,7 +58,7 @@ class TfliteOperator:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TfliteModel:
-    """The graph of a file."""
+    """The graph in a TFLite file."""
 
     tensors: tuple[TfliteTensor, ...]
     operators: tuple[TfliteOperator, ...]  # in order of execution
@@ -67,7 +67,7 @@ class TfliteModel:
 
 
 def read_graph(path: Path) -> TfliteModel:
-    """The graph in a file."""
+    """Read the graph in a TFLite file."""
     library: Any = import_module("tflite")
     try:
         content = path.read_bytes()
@@ -107,7 +107,7 @@ def _names(enumeration: Any) -> dict[int, str]:
 
 
 def _integers(values: Any) -> tuple[int, ...]:
-    """A vector of a flatbuffer, which is the number 0 if it is missing."""
+    """Return a vector of a flatbuffer as integers; a missing vector, which the package gives as 0, is empty."""
     return () if isinstance(values, int) else tuple(int(value) for value in values)
 
 

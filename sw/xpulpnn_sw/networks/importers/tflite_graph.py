@@ -20,7 +20,7 @@ _VALID = 1
 
 
 def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[list[TfliteOperator], int, int]:
-    """The operators that become layers, and indices of the input and output tensors; removed ones are reported."""
+    """Return the operators that become layers, and the input and output tensors' indices; report removed ones."""
     operators, (first,), (last,) = list(model.operators), model.inputs, model.outputs
     if not operators:
         raise InputError("operators of the model must be one at least, not none")
@@ -45,7 +45,7 @@ def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
 
 
 def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
-    """Return whether the last operator only changes the representation of results."""
+    """Return whether the last operator only changes how results are represented."""
     end = operators[-1]
     is_behind = len(operators) > 1 and operators[-2].kind in END_KINDS and operators[-2].outputs[:1] == end.inputs[:1]
     return end.kind in END_KINDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))

@@ -1,8 +1,8 @@
 """Importer of 8-bit TFLite models.
 
-Values ``scale * (q - zero)`` keep their code ``q``, signed, or unsigned plus 128 if the zero point is -128. Operators
-are converted by the corresponding ones of ONNX. Zero points of inputs become padding and parts of biases; scales become
-a factor for each channel, with TFLite's 31 bits unless the fast rule is requested.
+A value ``scale * (q - zero)`` is stored as its signed code ``q``, or as ``q + 128`` without a sign if the zero point is
+-128. Operators are converted like the corresponding ones of ONNX. Zero points of inputs become padding and parts of
+biases; scales become a factor for each channel, with TFLite's 31 bits unless the fast rule is requested.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,8 +60,9 @@ _PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # ONNX modes by TFLite's enumeration
 def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
     """Import an 8-bit TFLite file.
 
-    Samples of images are codes of the input, minus 128 if these are signed, unless the options give their range. Sums
-    are requantised by the exact rule, TFLite's with a single rounding, or in 32 bits with ``options.is_fast``.
+    Image samples are codes of the input, or codes plus 128 if these are signed, unless the options give their range.
+    Sums are requantised by the exact rule, which is TFLite's with a single rounding, or in 32 bits with
+    ``options.is_fast``.
     """
     model = read_graph(path)
     if options.quantise is not None:
@@ -72,14 +73,14 @@ def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
 
 
 class _Node(OnnxNode):
-    """An operator as a node of ONNX."""
+    """A TFLite operator as a node of an ONNX graph."""
 
     def __str__(self) -> str:
         return self.operator
 
 
 class _Import:
-    """The conversion of a model."""
+    """The conversion of a TFLite model."""
 
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
@@ -102,7 +103,7 @@ class _Import:
         }
 
     def network(self) -> NetworkModel:
-        """Convert all operators."""
+        """Convert all operators and return the network."""
         operators, first, self._output = layer_operators(self._model, self._note)
         try:
             start = self._values[first] = self._map(first, INPUT)
@@ -141,7 +142,7 @@ class _Import:
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _map(self, tensor: int, stage: str) -> Map:
-        """The map of a tensor that ``stage`` writes."""
+        """Return the map of a tensor that the layer ``stage`` writes."""
         own = self._model.tensors[tensor]
         quantiser, shape = tensor_codes(own), own.shape[1:]
         flat = Map.of(quantiser, stage, (1, 1, prod(shape)), np.arange(0))
@@ -152,7 +153,7 @@ class _Import:
         return self._model.tensors[operator.inputs[place]]
 
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
-        """An input that depends on the network's input, its padding in memory unless it may be ``padded``."""
+        """Return the map at input ``place`` of an operator; a layer adds its padding unless it may be ``padded``."""
         tensor = self._tensor(operator, place)
         value = self._values.get(operator.inputs[place])
         if value is None:
@@ -162,7 +163,6 @@ class _Import:
         return value
 
     def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
-        """A constant input."""
         tensor = self._tensor(operator, place)
         require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
         if tensor.data is None:
@@ -170,7 +170,7 @@ class _Import:
         return tensor.data.astype(np.int64)
 
     def _quantiser(self, operator: TfliteOperator) -> Quantiser:
-        """The codes of the output, clipped by its activation and then renumbered from 0 on."""
+        """Return the quantiser of an operator's output; codes that an activation clips are renumbered from 0 on."""
         quantiser, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
         if operator.kind in _ENDS:
             name = operator.kind
@@ -187,7 +187,7 @@ class _Import:
         return quantiser if (low, high) == (quantiser.low, quantiser.high) else quantiser.within(low, high)
 
     def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
-        """The quantised output of an operator with these sums."""
+        """Add the layer of an operator that computes and quantises these sums."""
         assert isinstance(sums, Sums)
         if sums.weights is not None:
             sums = replace(sums, weight_bits=BYTE_BITS)
@@ -204,7 +204,7 @@ class _Import:
         return reshaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
-        """The number in memory for the code 0 of an operator's first input."""
+        """Return the number in memory that stands for the code 0 of an operator's first input."""
         return zero_point_of(value) - int(self._tensor(operator, 0).zeros[0])
 
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
@@ -213,7 +213,7 @@ class _Import:
         require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
-        """Apply the corresponding operator of ONNX."""
+        """Call the converter of the corresponding ONNX operator."""
         options = operator.options
         if "Padding" in options:
             require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
@@ -234,7 +234,7 @@ class _Import:
         return compute(self._assembly, node, given)
 
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
-        """Weights with channels along ``axis``, their axes reordered to ``axes``."""
+        """Return weights with their axes in the order ``axes``; output channels are on ``axis`` in the file."""
         values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
         require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
         channels, count = values.shape[axis], len(tensor.scales)
@@ -274,12 +274,12 @@ class _Import:
         return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
 
     def _layer(self, compute: OnnxOperator, inputs: int, operator: TfliteOperator) -> Map:
-        """A layer of ``inputs`` maps, without weights."""
+        """Add a layer without weights that reads ``inputs`` maps."""
         given = [self._value(operator, place) for place in range(inputs)]
         return self._quantised(operator, self._computed(operator, compute, given))
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
-        """An average of codes, which rounds ties away from the code 0."""
+        """Add a layer that averages codes and rounds ties away from the code 0."""
         self._check_same_codes(operator)
         value = self._value(operator, 0)
         sums = self._computed(operator, average_pool, [value])
@@ -306,7 +306,7 @@ class _Import:
         return self._quantised(operator, sums)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
-        """A map, by default the input, requantised by an average over windows of one element."""
+        """Requantise a map, by default the operator's input, by an average over windows of one element."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
         flat, quantiser = reshaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
         factor = short_factor(float(np.float32(value.scale) / np.float32(quantiser.scale)))
@@ -316,7 +316,7 @@ class _Import:
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
     def _table(self, operator: TfliteOperator) -> Map:
-        """A monotonic lookup table, as thresholds."""
+        """Add a layer for a monotonic lookup table, as thresholds."""
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
         require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")

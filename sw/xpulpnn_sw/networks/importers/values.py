@@ -20,7 +20,7 @@ NO_PADS: Pads = (0, 0, 0, 0)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quantised:
-    """Quantised constants ``scale * values``."""
+    """Quantised constants, which represent ``scale * values``."""
 
     values: Ints  # without zero point
     scale: NDArray[Any]  # of the shape of the values
@@ -33,7 +33,7 @@ class Quantised:
 
     @property
     def real(self) -> NDArray[Any]:
-        """The real numbers as fractions."""
+        """The represented real numbers, as fractions."""
         return self.values.astype(object) * self.scale
 
 
@@ -61,7 +61,7 @@ class Map:
         return cls(stage, indices, shape, *own)
 
     def check_unpadded(self) -> None:
-        """Raise :class:`InputError` if it has padding."""
+        """Raise :class:`InputError` if the map has padding."""
         if self.pads != NO_PADS:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
 
@@ -98,9 +98,9 @@ Value = Constant | Map | Sums
 
 
 def standard_indices(shape: Shape, axes: int = 4) -> Ints:
-    """Indices in memory of ``[1][channel][row][column]``, or with three axes of ``[1][channel][column]``.
+    """Return indices in memory of ``[1][channel][row][column]``, or with three axes of ``[1][channel][column]``.
 
-    Raises :class:`InputError` for maps beyond any memory.
+    Raises :class:`InputError` for maps that are empty, or too large for any memory.
     """
     _check_size(prod(shape))
     indices = np.arange(prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
@@ -113,7 +113,7 @@ def _check_size(elements: int) -> None:
 
 
 def by_channel(values: Constant, indices: Ints, channels: int) -> list[Fraction]:
-    """A constant operand as a number for each channel; raises :class:`InputError` if it varies inside a channel."""
+    """Return a constant as a number for each channel; raises :class:`InputError` if it varies inside a channel."""
     real = values.real if isinstance(values, Quantised) else values
     try:
         spread = np.broadcast_to(real, indices.shape).ravel()
@@ -129,36 +129,36 @@ def by_channel(values: Constant, indices: Ints, channels: int) -> list[Fraction]
 
 
 def dims(shape: Sequence[int]) -> str:
-    """A shape as text, such as ``4x4x16``."""
+    """Return a shape as text, such as ``4x4x16``."""
     return "x".join(map(str, shape)) or "nothing"
 
 
 def live(value: Value | None) -> Map | Sums:
-    """The value; raises :class:`InputError` if it does not depend on the input of the model."""
+    """Return a value that depends on the model's input; raises :class:`InputError` for other values."""
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on the input of the model, not be a constant")
     return value
 
 
 def sums_of(value: Map | Sums) -> Sums:
-    """The value as sums, to be quantised."""
+    """Return a value as sums that can be quantised."""
     return identity(value) if isinstance(value, Map) else value
 
 
 def constant_value(value: Value | None, what: str) -> NDArray[Any]:
-    """An unquantised constant; raises :class:`InputError` for other values."""
+    """Return an unquantised constant; raises :class:`InputError` for other values."""
     if not isinstance(value, np.ndarray):
         raise InputError(f"{what} must be a constant, not depend on the input")
     return value
 
 
 def whole_constants(value: Value | None) -> list[int]:
-    """A constant as integers; raises :class:`InputError` for other values."""
+    """Return a constant as integers; raises :class:`InputError` for other values."""
     return [int(number) for number in constant_value(value, "shape and axes").ravel()]
 
 
 def exact_number(value: Any) -> Fraction:
-    """A number as a fraction; raises :class:`InputError` for infinities and NaN."""
+    """Return a number as a fraction; raises :class:`InputError` for infinities and NaN."""
     if isinstance(value, Fraction):
         return value
     number: Any = value.item() if hasattr(value, "item") else value
@@ -168,7 +168,7 @@ def exact_number(value: Any) -> Fraction:
 
 
 def scaled(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
-    """The value times a factor plus a summand for each channel."""
+    """Return a value times a factor plus a summand of each channel."""
     if isinstance(value, Map):
         if any(summands):
             value.check_unpadded()
@@ -193,7 +193,7 @@ def clamped(value: Sums, low: Fraction | None, high: Fraction | None) -> Sums:
 
 
 def identity(value: Map) -> Sums:
-    """The map as sums of single elements, to be requantised: a depthwise layer of 1x1 filters."""
+    """Return a map as the sums of a depthwise layer of 1x1 filters, so that it can be requantised."""
     value.check_unpadded()
     channels = value.shape[2]
     return Sums(
@@ -213,7 +213,7 @@ _MAP_AXES = 3  # rows, columns and channels
 
 
 def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
-    """The map reshaped; its elements are contiguous in memory."""
+    """Return a map with another shape; its elements are contiguous in memory."""
     elements = prod(value.shape)
     _check_size(elements)
     if prod(shape) != elements:
@@ -227,6 +227,6 @@ def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
 
 
 def plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without leading dimensions of 1."""
+    """Return a shape without leading dimensions of 1."""
     first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
     return shape[first:]
