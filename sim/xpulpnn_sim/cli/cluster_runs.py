@@ -126,7 +126,7 @@ RUN: Columns = {
     "errors": "{[mismatches]}",
     "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
 }
-"""Columns at the beginning and the end of all tables of kernels."""
+"""Last columns of all tables of kernels."""
 
 _COLUMNS: Columns = {
     **KERNEL,

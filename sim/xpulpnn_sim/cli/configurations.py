@@ -19,8 +19,8 @@ CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in ran
 IDEAL = "ideal"  # fetches without latency
 
 
-_SET_OTHERWISE = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
-"""Command-line options that set a field of the cluster, by the name of the field."""
+_OPTION_OF_FIELD = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
+"""Options that set a field of the cluster, by the name of the field."""
 
 Target = TypeVar("Target", CoreConfig, ClusterConfig)
 
@@ -157,7 +157,7 @@ class Simulated(Configuration, Exact):
     @property
     def cluster(self) -> ClusterConfig:
         """Return the cluster for simulation, made from the preset and settings."""
-        for name, option in _SET_OTHERWISE.items():
+        for name, option in _OPTION_OF_FIELD.items():
             if name in self.assignments:
                 raise InputError(f"--set {name} must be left out, for --{option} says it")
         return self.for_simulation(apply_settings(self.base_cluster, self.assignments))

@@ -151,7 +151,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
 def _new_modules(
     preset: str, config: AnyConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
 ) -> list[EmissionSource]:
-    """Return the modules of a preset that no earlier preset has; add the preset to all its modules in ``presets``."""
+    """Return the modules of a preset that no earlier preset has; record the preset for each module in ``presets``."""
     initial, separator = options.initial == "on", options.separator
     design = emit_top(options.top, config, reset=options.reset, initial=initial, separator=separator)
     known = list(design.modules)

@@ -171,7 +171,7 @@ _HEADED = frozenset(
 
 
 def _families(group: str) -> dict[str, list[Insn]]:
-    """Group the instructions of a section by operation or family, in the order of the table."""
+    """Group the instructions of a section into tables, by operation or family, in the order of the section."""
     families: dict[str, list[Insn]] = {}
     for insn in rows(group):
         key = ".".join(insn.mnemonic.split(".")[:2]) if group in _HEADED else _FAMILIES.get(group, lambda _: "")(insn)

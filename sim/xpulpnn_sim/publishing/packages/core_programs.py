@@ -56,7 +56,7 @@ class CoreProgram:
 
 
 def core_programs(config: CoreConfig) -> list[CoreProgram]:
-    """Return a program with all computing and memory instructions, and short directed programs."""
+    """Return the programs: one with all computing and memory instructions, and short directed programs."""
     return [_rows_program(config), *_directed_programs(config)]
 
 

@@ -214,7 +214,7 @@ class SharedBlocks:
         return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{windows[name]:x}",))
 
     def lock(self) -> ProgramBlock:
-        """Increment a counter under a lock that is taken by test&set."""
+        """Return code that increments a counter under a lock, which is taken by test&set."""
         rng, number = self._rng, self._rng.randrange(TEST_SET_LOCKS)
         load, store = ("lw", "sw") if number < TEST_SET_LOCKS - 1 else ("lbu", "sb")
         again, word = self._draw.label("lock"), LOCKS + WORD_BYTES * number
@@ -225,7 +225,7 @@ class SharedBlocks:
         return block_of(f"{COUNTS}{number}", text)
 
     def mutex(self) -> ProgramBlock:
-        """Increment a counter under a mutex of the event unit, and change the mutex's message."""
+        """Return code that increments a counter under a mutex of the event unit, and changes the mutex's message."""
         number = self._rng.randrange(self._config.mutexes)
         at = EventRegister.MUTEX + WORD_BYTES * number
         text = f"""
@@ -240,7 +240,7 @@ class SharedBlocks:
         return f"li t1, 0x{at:x}; lw s0, 0(t1); {between}addi s0, s0, 1; sw s0, 0(t1)"
 
     def noise(self) -> ProgramBlock:
-        """Send and clear software events that nobody waits for, and read registers of the event unit."""
+        """Return code that sends and clears software events that nobody waits for, and reads the event unit."""
         rng, config = self._rng, self._config
         events = self.others
         lines = [f"li t1, 0x{isa.PRIVATE_EVENT_UNIT:x}"]
@@ -260,7 +260,7 @@ class SharedBlocks:
         return ProgramBlock("event unit", tuple(lines))
 
     def shared_view(self) -> ProgramBlock:
-        """Send software events that nobody waits for, and read the event unit, in its shared registers."""
+        """Return code that sends events nobody waits for, and reads the event unit through its shared registers."""
         rng, config = self._rng, self._config
         lines = [f"li t1, 0x{isa.EVENT_UNIT:x}"]
         core = isa.SHARED_CORE_BYTES * rng.randrange(config.cores)
@@ -274,7 +274,7 @@ class SharedBlocks:
         return ProgramBlock("shared view", tuple(lines))
 
     def own_event(self) -> ProgramBlock:
-        """Make a hart trigger an event for itself and wait for it with a single load."""
+        """Return code with which a hart triggers an event for itself and waits for it, in a single load."""
         rng = self._rng
         event = rng.choice(self.others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))
@@ -287,7 +287,7 @@ class SharedBlocks:
         return block_of("own event", text)
 
     def registers(self) -> ProgramBlock:
-        """Read timer and control registers; now and then flush the caches."""
+        """Return code that reads timer and control registers, and now and then flushes the caches."""
         rng = self._rng
         lines: list[str] = []
         for _ in range(rng.randrange(1, 4)):
@@ -300,7 +300,7 @@ class SharedBlocks:
         return ProgramBlock("registers", tuple(lines))
 
     def transfer(self, meanwhile: tuple[ProgramBlock, ...]) -> ProgramBlock:
-        """Start one or two DMA commands with one identifier, execute ``meanwhile``, and wait for the transfers' end."""
+        """Return code that starts one or two DMA commands, executes ``meanwhile``, and waits for the transfers' end."""
         rng = self._rng
         by_event = rng.randrange(2)
         commands = [self._command(event=bool(by_event)) for _ in range(rng.choice((1, 1, 1, 2)))]

@@ -17,7 +17,7 @@ def stalls(*costs: Cost) -> Mapping[WaitCause, int]:
 
 
 def executed(config: CoreConfig, insn: Insn, times: int = 1, *, used: int = 0) -> list[Cost]:
-    """Return the costs of ``times`` executions, after ``used`` of which the next instruction uses the result."""
+    """Return the costs of ``times`` executions; in ``used`` of them, the next instruction uses the result."""
     if not config.late_results:
         return []
     return [*[Cost.LATE_STEP] * times * insn.has_late_step, *[Cost.LATE_USE] * used * (not insn.is_early)]

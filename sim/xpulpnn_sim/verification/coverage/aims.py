@@ -178,7 +178,7 @@ class Aims:
             self._require_interrupts()
 
     def _short_loop(self, row: Insn) -> Lines:
-        """Return a loop that begins with ``row`` and writes its own count just before its end."""
+        """Return a loop that begins with the instruction ``row`` and writes its own count just before its end."""
         placer, number = self._placer, self._rng.randrange(2)
         placed = placer.place(row, {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {})
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
@@ -195,7 +195,7 @@ class Aims:
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
-        """Return a loop whose first or last instruction is ``row``, with ``count`` iterations, or two or three if 0."""
+        """Return a loop whose first or last instruction is ``row``; it has ``count`` iterations, for 0 two or three."""
         placer, number = self._placer, self._rng.randrange(2)
         other = {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
         placed = placer.place(row, other)

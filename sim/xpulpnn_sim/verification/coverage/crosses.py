@@ -39,7 +39,7 @@ NO_CROSS, REACHABLE = -1, 0
 """States of an array element; a positive state is the number, from 1, of the reason why the element is unreachable."""
 
 CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
-"""Causes of waits, without the cause that ends when the first instruction has been fetched."""
+"""Causes of waits, except the wait for the very first instruction."""
 
 SLOW = frozenset(
     {InsnClass.MULTIPLY_HIGH, InsnClass.DIVISION, InsnClass.QUANTISE}
@@ -75,8 +75,8 @@ _MEANINGS = {
 
 Axis = tuple[Sequence[Any], Callable[[Any], str]]  # values, and how to show one
 Judge = Callable[..., str | None]
-"""Judges values, one of each axis: an empty text makes them a cross, None no cross, and other texts are reasons why
-they cannot be reached."""
+"""Function of one value per axis. It returns an empty text for a cross, None for no cross, or the reason why the
+combination is unreachable."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

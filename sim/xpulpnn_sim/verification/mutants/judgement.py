@@ -68,7 +68,7 @@ def mutant_of(number: int, line: str, *, module: str = "", command: str = "") ->
 
 
 def places(lines: Iterable[str]) -> list[str]:
-    """Return the Yosys commands without those that change a clock, which is not part of the description."""
+    """Return the Yosys commands without those that change a clock, which is not part of the Amaranth source."""
     return [line for line in lines if not fields_of(line)["-port"].endswith("CLK")]
 
 
@@ -99,7 +99,8 @@ class Judged:
 
     @property
     def outcome(self) -> str:
-        """Return ``check``, ``time``, ``simulator``, ``equivalent``, ``legal`` or ``alive``."""
+        """Return what killed the mutant (``check``, ``time``, ``simulator``), or whether it is proved harmless or
+        alive."""
         return self.killed or ("alive" if self.alive else self.proof)
 
 

@@ -215,7 +215,7 @@ def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
 
 
 def cost_programs(core: CoreModel) -> Finding:
-    """Compare the cycle costs with the documentation, each stall under its cause."""
+    """Compare measured cycle costs with the documentation, each stall under its cause."""
     rows, executable = _costs(core.config)
     machine, name = Machine(max_cycles=_DIRECTED_CYCLES), "cycle costs"
     result, account, base = cost_run(core.config, executable, machine, core.library)

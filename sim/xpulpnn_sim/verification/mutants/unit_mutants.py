@@ -56,7 +56,7 @@ _SEEN_WITH: Mapping[str, Sequence[str]] = {
     "awvalid": ("awid", "awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot"),
     "wvalid": ("wdata", "wstrb", "wlast"),
 }
-"""Signals that matter only while a request or valid signal is 1, both by the last part of the port name."""
+"""By last part of the port name: request or valid signals, with the signals that matter only while they are 1."""
 
 _WRITTEN = ("req", "we", "wdata")
 _REQUEST = ("addr", "we", "be", "wdata", "beats")
@@ -166,7 +166,7 @@ def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[
 
 
 def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
-    """Yield port values, each with the outputs that matter only while ports have these values."""
+    """Yield values of ports, each with the outputs that matter only while the ports have these values."""
     for name in outputs:
         bundle, _, last = name.rpartition("__")
         if bundle and last in _SEEN_WITH:

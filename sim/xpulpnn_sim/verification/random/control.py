@@ -27,7 +27,7 @@ _OFFSETS = (0, 0, 0, 8, -4, 2047, -2048)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Resources that the surrounding code leaves to a block."""
+    """Registers, loops and other resources that a block may use without disturbing the code around it."""
 
     scale: int = 1  # how often the block is executed, at most
     loops: frozenset[int] = frozenset()  # hardware loops that are free

@@ -158,7 +158,7 @@ def run_reference_core(
 def reference_design(
     executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, fault: Fault | None = None
 ) -> Verdict:
-    """Run the simulator itself as the design: this tests the programs, and with a ``fault`` the checks."""
+    """Run the simulator itself as the design: this tests the programs, and with a ``fault`` whether checks find it."""
     limit = min(machine.max_cycles, _REFERENCE_STEPS)
     end, records, _ = run_reference_core(
         config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault

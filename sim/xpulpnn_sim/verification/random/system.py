@@ -105,7 +105,7 @@ class SystemBlocks:
         return ProgramBlock("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
 
     def count(self) -> ProgramBlock:
-        """Enable all performance counters, sometimes near their largest value, so that they wrap or saturate."""
+        """Return code that enables all performance counters, sometimes with values near their maximum."""
         rng = self._rng
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, pcer, {_X6}", f"csrrwi zero, pcmr, {rng.choice((1, 3))}")
         if self._draw.chance(_NEAR_CHANCE):
@@ -113,7 +113,7 @@ class SystemBlocks:
         return ProgramBlock("counters", lines)
 
     def count_some(self) -> ProgramBlock:
-        """Stop some or all performance counters for a few instructions, and most times start them again."""
+        """Return code that stops some performance counters for a few instructions, and often starts them again."""
         draw, rng = self._draw, self._rng
         enables, mode = (ABI_NAMES[draw.destination()] for _ in range(2))
         lines = (
@@ -126,26 +126,26 @@ class SystemBlocks:
         return ProgramBlock("counters", lines, (*between, reads), self.count().head if draw.chance(0.8) else ())
 
     def read_counters(self, number: int = len(_PERFORMANCE)) -> ProgramBlock:
-        """Read ``number`` performance counters and their control registers in random order."""
+        """Return code that reads ``number`` performance counters and their control registers in random order."""
         names = self._rng.sample([csr.name for csr in _PERFORMANCE], number)
         reads = (f"csrrs {ABI_NAMES[self._draw.destination()]}, {name}, zero" for name in names)
         return ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads))
 
     def trap(self) -> ProgramBlock:
-        """Execute an instruction that traps; the handler continues after it."""
+        """Return an instruction that traps; the handler continues after it."""
         text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
         return ProgramBlock("trap", (text or self._draw.illegal(),))
 
     def unfetched(self) -> ProgramBlock:
-        """Jump to an address that cannot be fetched; the handler returns to the link address in t1."""
+        """Return a jump to an address that cannot be fetched; the handler returns to the link address in t1."""
         base, size = self._unfetched
         target = base + HALF_BYTES * self._rng.randrange(size // HALF_BYTES)
         return ProgramBlock("unfetched", (f"li {_X6}, 0x{target:x}", f"jalr {_X6}, 0({_X6})"))
 
     def failing(self, loops: Collection[int]) -> ProgramBlock:
-        """Access memory that answers with an error, and try to make the next instruction act before the fault is known.
+        """Return code that accesses memory with bus errors, and then an instruction that must not act before the fault.
 
-        It may set the count of a hardware loop in ``loops``, to a value with which the loop does not jump back.
+        The instruction may set the count of a loop in ``loops``, to a value with which the loop does not jump back.
         """
         draw, rng = self._draw, self._rng
         first, size = self._failing
@@ -163,7 +163,7 @@ class SystemBlocks:
         return ProgramBlock("failing", lines)
 
     def wait(self) -> ProgramBlock:
-        """Wait for an interrupt with all lines enabled in mie; without interrupts, execute a fence."""
+        """Return code that waits for an interrupt with all lines enabled in mie; without interrupts, a fence."""
         if not self._interrupts:
             return self.fence()
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._draw.requantised(), "wfi")
@@ -174,7 +174,7 @@ class SystemBlocks:
         return ProgramBlock("fence", (*self._draw.requantised(), self._draw.text(row, self._draw.values(row))))
 
     def vectors(self) -> ProgramBlock:
-        """Point mtvec to one of two tables, in a random mode; the bits in between are ignored."""
+        """Return code that points mtvec to one of two tables, in a random mode; the bits in between are ignored."""
         table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
         value = table | self._rng.getrandbits(8)
         return ProgramBlock(
@@ -185,7 +185,7 @@ class SystemBlocks:
         return ProgramBlock("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
 
     def leave(self) -> ProgramBlock:
-        """Execute mret to the following code; interrupts are disabled while mepc is in use."""
+        """Return an mret to the following code; interrupts are disabled while mepc is in use."""
         draw, target = self._draw, self._draw.label("mret")
         head = ["csrrci zero, mstatus, 8"]
         if draw.chance(0.5):
@@ -196,7 +196,7 @@ class SystemBlocks:
         return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
     def self_modify(self, flush: tuple[str, ...] = ()) -> ProgramBlock:
-        """Overwrite a later instruction and flush caches with the code ``flush``; each execution exchanges it again."""
+        """Return code that flips an instruction after it between two forms, and flushes the caches with ``flush``."""
         draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)
