@@ -86,8 +86,6 @@ class _Run:
 
 
 class AsicFlow:
-    """The ASIC flow for one library and one ABC script."""
-
     def __init__(
         self,
         library: Library,

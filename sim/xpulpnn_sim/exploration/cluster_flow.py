@@ -31,7 +31,6 @@ PARTS = frozenset(
         "xpulpnn.cluster.icache.unit.InstructionCache",
     }
 )
-"""Components that are mapped separately."""
 
 MACROS = frozenset({"xpulpnn.cluster.icache.way.CacheWay", "xpulpnn.cluster.tcdm.bank.Bank"})
 """Components whose memories would be macros in a chip; all other memories are small queues of registers."""
@@ -147,14 +146,11 @@ REVISION = "1"  # part of the cache key: raised when results change although no 
 CORE = "xpulpnn.core.core.Core"
 
 _REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
-"""Request ports of a core."""
 
 _GRANT = "data__gnt"
 
 
 class ClusterFlow:
-    """The ASIC flow of clusters for one library and one ABC script."""
-
     def __init__(self, asic: AsicFlow) -> None:
         self._asic = asic
         self.library: Library = asic.library
@@ -165,7 +161,6 @@ class ClusterFlow:
         return {**self._asic.settings(), "parts": REVISION}
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Map each module once, join the netlists, and add up their areas."""
         started = time.monotonic()
         instances = part_instances(design)
         modules = frozenset(instances.values())

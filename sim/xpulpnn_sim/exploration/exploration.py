@@ -57,7 +57,6 @@ def _mappings(step: PointStep) -> int:
 
 
 def _remember(tasks: Iterable[Task]) -> None:
-    """Cache how long the steps of these tasks took."""
     measured: defaultdict[str, list[float]] = defaultdict(list)
     for task in tasks:
         for key in task.known.keys() - task.missing:
@@ -91,7 +90,7 @@ _LONG_RUN_S = 60.0  # estimated time from which the size of a run is shown befor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Callbacks for the progress of a run, without effect by default."""
+    """Callbacks for the progress of a run; they do nothing by default."""
 
     remark: Callable[[str], object] = lambda text: None  # a message about the run
     # number of steps to run: at the start, and whenever a result turns out to be cached

@@ -1,4 +1,4 @@
-"""Steps of a point: synthesis flows, cycles of a kernel on the RTL, and its energy on gates."""
+"""Steps of a point: run a synthesis flow, measure cycles of a kernel on the RTL, or estimate its energy on gates."""
 
 import re
 from collections.abc import Mapping

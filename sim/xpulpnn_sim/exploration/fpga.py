@@ -102,8 +102,6 @@ _PS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFamily:
-    """Tools and primitives of an FPGA device family."""
-
     part: str
     synthesis: str
     options: tuple[str, ...]

@@ -43,7 +43,7 @@ _GATES: Mapping[str, tuple[str, tuple[int, ...], int]] = {
     "OAI22": ("((A+B)*(C+D))", (6, 6, 6, 6), 12),
     "OAI211": ("((A+B)*C*D)", (7, 7, 5, 5), 11),
 }
-"""Inverting gates of one stage: their complement, efforts ``3 g`` of inputs A, B, ..., and parasitic ``3 p``."""
+"""Single-stage gates: complement of the function, efforts ``3 g`` of inputs A, B, ..., and parasitic ``3 p``."""
 
 _INVERTED = {
     "BUF": "INV",

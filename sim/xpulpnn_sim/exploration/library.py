@@ -195,7 +195,7 @@ def read_verilog(module: str) -> Sequence[str]:
 
 
 def delay_ps(folder: Path, log: str) -> float | None:
-    """Return the delay from the ABC log or its statistics; None for a design without gates."""
+    """Return the delay from the log of ABC or from its statistics; None for a design without gates."""
     printed = re.findall(r"Delay = *([\d.]+) ps", (folder / log).read_text(errors="replace"))
     if printed:
         return float(printed[-1])

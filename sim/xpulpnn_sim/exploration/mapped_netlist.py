@@ -21,7 +21,7 @@ from xpulpnn_sim.exploration.liberty import LibraryCell, expression
 from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order
 
 GATED = "$_DFFE_PP_"
-"""Cell type of registers behind a clock gate in netlists for energies; its pins are C, D, E and Q."""
+"""Cell type of registers with a gated clock in netlists for energies; its pins are C, D, E and Q."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

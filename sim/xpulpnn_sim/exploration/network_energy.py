@@ -29,8 +29,6 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerEnergy:
-    """Energy per cycle of a layer."""
-
     result: EnergyResult
     share: float  # fraction of the layer's results that the piece computes
 

@@ -167,7 +167,6 @@ class FlowResult:
 
     @property
     def slack_ps(self) -> float | None:
-        """Return the requested clock period minus the delay."""
         return None if self.clock_ps is None or self.delay_ps is None else self.clock_ps - self.delay_ps
 
 

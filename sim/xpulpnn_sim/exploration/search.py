@@ -90,7 +90,6 @@ def measured(point: PointResult, objectives: Sequence[Objective]) -> list[float]
 
 
 def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective]) -> list[int]:
-    """Return the numbers of the points that no other point dominates."""
     signs = [-1 if objective.direction == "maximize" else 1 for objective in objectives]
     costs = {
         number: [sign * value for sign, value in zip(signs, known, strict=True)]
@@ -168,8 +167,6 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
 
 @dataclass(kw_only=True)
 class Search:
-    """A search for the best configurations with Optuna."""
-
     top: str
     common: Mapping[str, str]  # settings of all points
     choices: Choices

@@ -102,7 +102,7 @@ def parse_space(
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
-    """Return the preset ``name`` with ``changes``, or the rule by which it cannot be built."""
+    """Return the preset ``name`` with ``changes`` as a point or, if it cannot be built, the rule that it violates."""
     label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
     try:
         if top in DEBUG_NAMES:
@@ -142,7 +142,6 @@ def check_value(key: str, text: str, usual: Configuration) -> None:
 
 
 def _check_top(top: str, config: Configuration) -> None:
-    """Raise :class:`ConfigError` if the configuration does not have the component ``top``."""
     if isinstance(config, ClusterConfig):
         for name, missing, rule in (
             ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),

@@ -34,8 +34,7 @@ _LONELY_S = 60.0  # time without any worker after which a run is abandoned
 _ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
 
 
-class WorkersLostError(ToolError):
-    """The scheduler or all its workers are lost."""
+class WorkersLostError(ToolError): ...
 
 
 def require_dask(address: str) -> Any:

@@ -69,8 +69,6 @@ class CoreOnWishbone(_OnWishbone):
 
 
 class ClusterOnWishbone(_OnWishbone):
-    """The cluster with Wishbone bridges."""
-
     def __init__(self, config: ClusterConfig) -> None:
         inner = ClusterWishbone(config)
         kinds = {"ext": ObiSignature(), "dma": DmaPortSignature(), "refill": RefillSignature()}

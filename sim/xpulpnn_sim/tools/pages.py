@@ -291,7 +291,6 @@ def figure(
 
 
 def _compressed(content: bytes) -> str:
-    """Return gzipped content in base 64 for the script of the page."""
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 

@@ -41,7 +41,7 @@ class Forks(Generic[Tag]):
         self._running: dict[int, Tag] = {}
 
     def start(self, tag: Tag) -> bool:
-        """Fork as soon as there is room; return True in the child, which must end with :func:`os._exit`."""
+        """Fork once fewer than ``jobs`` forks run; return True in the child, which must end with :func:`os._exit`."""
         while len(self._running) >= self._jobs:
             self._wait()
         child = os.fork()

@@ -171,7 +171,6 @@ def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
 
 
 def quantised(delays_ns: Sequence[float], step_ns: float) -> NDArray[np.int64]:
-    """Round delays to time steps, at least one."""
     return np.maximum(np.rint(np.asarray(delays_ns) / step_ns), 1).astype(np.int64)
 
 

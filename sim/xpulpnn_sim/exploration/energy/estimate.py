@@ -135,10 +135,10 @@ _COMMANDS = "modules.abc"
 
 
 def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = "") -> tuple[Path, dict[str, str]]:
-    """Map the design module by module and flatten it; return Yosys JSON (cached), and scripts and logs by name.
+    r"""Map the design module by module and flatten it; return Yosys JSON (cached), and scripts and logs by name.
 
-    Names keep the instance path, as in ``$flatten\\dotp.\\array.$abc$1`` and ``dotp.array.sum``. Registers worth a
-    clock gate stay cells of the type :data:`GATED` (pins C, D, E, Q): D flip-flops behind a clock gate.
+    Names keep the instance path, as in ``$flatten\dotp.\array.$abc$1`` and ``dotp.array.sum``. Registers for which a
+    clock gate saves energy stay cells of the type :data:`GATED` (pins C, D, E, Q): D flip-flops with a gated clock.
     """
     tools = find_yosys(yosys)
     lines = [

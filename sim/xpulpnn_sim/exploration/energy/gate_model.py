@@ -113,7 +113,6 @@ def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int
 
 
 def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
-    """Raise :class:`ToolError` unless asynchronous resets are tied off."""
     for text in filter(None, (state.clear, state.preset)):
         values = {name: {ZERO: False, ONE: True}.get(nets[name]) for name in expression(text).inputs}
         if None in values.values() or expression(text).evaluate(values):
@@ -128,7 +127,6 @@ _RETIREMENT = {
 """Substitute for the retirement port: the core retires no-operations, the back end each accepted instruction."""
 
 _RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
-"""Prefix of the retirement port, and the test rig, by top module."""
 
 
 _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs", "u4", 6)])

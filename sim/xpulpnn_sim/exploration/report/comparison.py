@@ -61,7 +61,7 @@ def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
 
 
 def without_variant(workload: str) -> str:
-    """Remove the kernel variant from a workload's name, so that points with different variants compare."""
+    """Remove the kernel variant from a workload's name, so that points with different variants can be compared."""
     parts = re.split(r"([\s:,/]+)", workload)
     retained = [
         (parts[i - 1] if i else "", part) for i, part in enumerate(parts) if i % 2 == 0 and part not in VARIANTS

@@ -157,8 +157,7 @@ def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str
     return DIFFERENT, text, difference
 
 
-class _UnequalError(Exception):
-    """Ports or instances of RTLIL and Verilog do not correspond."""
+class _UnequalError(Exception): ...
 
 
 def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:

@@ -134,7 +134,6 @@ class Diagrams:
         return known
 
     def inverted(self, function: int, flip: int) -> int:
-        """Return the complement of a function if ``flip`` is 1, else the function."""
         return self.choose(function, 0, 1) if flip else function
 
     def majority(self, x: int, y: int, z: int) -> int:

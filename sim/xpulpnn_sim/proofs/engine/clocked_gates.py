@@ -89,7 +89,6 @@ class ClockCycle:
         return self.nets(self._gates.ports[name])
 
     def next_state(self) -> dict[int, int]:
-        """Return the literal of each register bit after the cycle."""
         registers = self._gates.registers
         return dict(zip(registers, self.nets(registers.values()), strict=True))
 

@@ -94,7 +94,6 @@ class GateGraph:
         return (self._gate(GateKind.MAJORITY, operands) if known is None else known << 1) ^ flip
 
     def all(self, literals: Iterable[int]) -> int:
-        """Return the AND of literals, built as a balanced tree."""
         level = list(literals)
         while len(level) > 1:
             odd = level[len(level) & ~1 :]
@@ -102,14 +101,12 @@ class GateGraph:
         return level[0] if level else TRUE
 
     def any(self, literals: Iterable[int]) -> int:
-        """Return the OR of literals, built as a balanced tree."""
         return self.all(literal ^ 1 for literal in literals) ^ 1
 
     def equal(self, x: Iterable[int], y: Iterable[int]) -> int:
         return self.all(self.xor(bit, other) ^ 1 for bit, other in zip(x, y, strict=True))
 
     def is_value(self, word: Iterable[int], value: int) -> int:
-        """Return a literal that is 1 if the word has this value."""
         return self.all(literal ^ (value >> place & 1) ^ 1 for place, literal in enumerate(word))
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
@@ -192,7 +189,6 @@ class GateGraph:
         return self.numbers(ones, [word])[0]
 
     def numbers(self, ones: Iterable[int], words: Iterable[Iterable[int]]) -> list[int]:
-        """Return the values of words if the input literals ``ones`` are 1, evaluated together."""
         word_lists = [list(word) for word in words]
         bits = iter(self.evaluate(dict.fromkeys(ones, 1), [literal for word in word_lists for literal in word]))
         return [sum(next(bits) << place for place in range(len(word))) for word in word_lists]
@@ -209,7 +205,6 @@ class GateGraph:
         return sorted(seen)
 
     def variables(self, literals: Iterable[int]) -> list[int]:
-        """Return the input literals that ``literals`` depend on."""
         return [node << 1 for node in self.cone(literals) if self.nodes[node].kind is GateKind.INPUT]
 
     def _gate(self, kind: GateKind, operands: tuple[int, ...]) -> int:

@@ -48,7 +48,6 @@ class Integers:
         self._opaque: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Number] = {}
 
     def is_true(self, number: Sequence[int]) -> int:
-        """Return a literal that is 1 if the number is not zero."""
         return reduce(self.graph.or_, number, FALSE)
 
     def add(self, x: Number, y: Number, carry: int = FALSE) -> Number:
@@ -121,7 +120,6 @@ class Integers:
         return trimmed([*bits, self.graph.and_(bits[-1], signed)])
 
     def zero_extended(self, x: Number, width: Number) -> Number:
-        """Return the low ``width`` bits of a number as an unsigned integer."""
         size = known(width)
         if size is not None:
             return unsigned(low(x, size))
@@ -129,7 +127,6 @@ class Integers:
         return self.bitwise("&", unsigned(low(x, most)), self.ones(width))
 
     def sign_extended(self, x: Number, width: Number) -> Number:
-        """Return the low ``width`` bits of a number as a signed integer."""
         size = known(width)
         if size is not None:
             return trimmed(low(x, size))

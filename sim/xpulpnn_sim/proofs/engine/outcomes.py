@@ -25,8 +25,6 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Verdict on a claim, a property, an instruction or a module."""
-
     name: str
     verdict: str
     seconds: float  # search time without Yosys

@@ -21,8 +21,6 @@ Latches = Mapping[int, tuple[int, int]]
 
 
 class Aiger(NamedTuple):
-    """Content of a binary AIGER file, and the graph literals of its inputs."""
-
     content: bytes
     inputs: Sequence[int]
 

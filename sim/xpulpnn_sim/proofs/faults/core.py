@@ -294,4 +294,3 @@ CORE_FAULTS = (
         needs="reads_factor requantise_exact",
     ),
 )
-"""Faults that checks of riscv-formal or properties of the pipeline must find."""

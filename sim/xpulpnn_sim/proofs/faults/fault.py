@@ -79,7 +79,6 @@ class Seeded(Elaboratable):
         self._chosen = None if self._choice is None else self._choice == number
 
     def elaborate(self, platform: Any) -> Fragment:
-        """Elaborate the unit with the fault; raise :class:`ToolError` for an unknown signal."""
         fragment = Fragment.get(self._elaborated, platform)
         # the fragment stands for the component
         fragment.origins = None

@@ -271,4 +271,3 @@ INSTRUCTION_FAULTS = (
         needs="mixed_weights",
     ),
 )
-"""Faults that the proof of an instruction must find, by mnemonic."""

@@ -158,7 +158,6 @@ class MutantComparer:
             return False
 
     def _satisfied(self) -> int:
-        """Return a literal that is 1 if the inputs satisfy the constraints."""
         cases = self._constraints.cases
         some_case = self._graph.any(self._holds(case.values) for case in cases) if cases else TRUE
         return self._graph.and_(some_case, self._always())
@@ -277,7 +276,6 @@ class MutantComparer:
         return graph.and_(seen, self._always())
 
     def _holds(self, values: Mapping[str, Collection[int]]) -> int:
-        """Return a literal that is 1 if each of the words has one of its values."""
         return self._graph.all(
             self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(numbers))
             for name, numbers in values.items()

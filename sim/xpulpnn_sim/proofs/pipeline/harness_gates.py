@@ -55,7 +55,6 @@ MODULE = "harness"  # module with the core, its memories and the properties
 CONSTANT = ("boot_addr", "hart_id", "watched_register", "watched_entry", "watched_bit")
 CONSTANT += ("debug_halt_addr", "debug_exception_addr")
 CONSTANT += ("held_address", "held_halves", "held_fails")
-"""Inputs of the harness that are constant."""
 
 _SCRIPT = f"""read_verilog -sv core.v
 hierarchy -check -top {MODULE}

@@ -137,7 +137,6 @@ def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
 
 
 def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
-    """Return the gates of the core with wires cut; raise :class:`ToolError` if a tool fails."""
     key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
     if key not in _cores:
         folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"

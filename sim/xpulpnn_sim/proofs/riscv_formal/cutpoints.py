@@ -80,7 +80,6 @@ ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))  # for the da
 CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)  # for CSRs, whose contents stay
 
 EVERY = tuple(dict.fromkeys((*ORDER, *MOVES, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
-"""All cutpoints."""
 
 
 _ALL_INSTRUCTIONS = (*_PROGRAM, CSRS, CSR_WRITES)
@@ -147,7 +146,7 @@ def kept_wires(modules: Mapping[str, str]) -> list[str]:
 
 
 def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
-    """Return Yosys commands that cut wires; undriven wires are free."""
+    """Return Yosys commands that cut wires, which become free variables, or tie them to constants."""
     lines: list[str] = []
     for cut in cutpoints:
         ties = dict(cut.ties)

@@ -34,7 +34,6 @@ CHECK, TRIGGER, RESET = "check", "trig", "reset"
 """Inputs of a check: CHECK is 1 in the cycle that it examines, TRIGGER when the examined instruction retires."""
 
 CONSTANT = ("boot_addr", "hart_id")
-"""Constant inputs of the core."""
 
 _CORE_RESET, _FAIR, _CLOCK = "rst", "fair", "clock"
 

@@ -20,7 +20,6 @@ _WORD = 32
 
 
 def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
-    """Return a literal that is 1 if the word is a legal encoding of the instruction."""
     fixed = [bit ^ (insn.match >> place & 1) ^ 1 for place, bit in enumerate(word) if insn.mask >> place & 1]
     return graph.all([*fixed, *allowed_fields(insn, word, Integers(graph))])
 

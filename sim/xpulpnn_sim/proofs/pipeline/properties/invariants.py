@@ -62,7 +62,7 @@ class InstructionWord:
         return (self.funct3[:2] == 0b01) | (self.rs1 != 0)
 
     def written(self, old, rs1):
-        """Return the value written to a CSR with the value ``old``, before its read-only bits apply."""
+        """Return the value that the instruction writes to a CSR with the value ``old``, without masking it."""
         operand = Mux(self.funct3[2], self.rs1, rs1)
         return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)
 
