@@ -109,7 +109,7 @@ def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: flo
     )
 
 
-def _followed(kind: str, size: int) -> _Cell:
+def _non_inverting(kind: str, size: int) -> _Cell:
     """Return a cell of an inverting gate and an inverter at its output, such as AND2."""
     first = max(1, size // 4)
     gate = _inverting(_INVERTED[kind], first)
@@ -118,7 +118,7 @@ def _followed(kind: str, size: int) -> _Cell:
     return _composed(kind, gate.function[1:], [gate, _inverting("INV", size)], size, inputs)
 
 
-def _preceded(kind: str, size: int) -> _Cell:
+def _with_inverted_input(kind: str, size: int) -> _Cell:
     """Return a cell of a 2-input gate with an inverter at its input A."""
     gate = _inverting(kind, size)
     a, b = gate.inputs
@@ -153,9 +153,9 @@ def _cells() -> Iterator[_Cell]:
     for kind in _GATES:
         yield from (_inverting(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))
     for kind in _INVERTED:
-        yield from (_followed(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))
+        yield from (_non_inverting(kind, size) for size in _SIZES.get(kind, _FEW_SIZES))
     for size in _FEW_SIZES:
-        yield from (_preceded(kind, size) for kind in ("NAND2", "NOR2"))
+        yield from (_with_inverted_input(kind, size) for kind in ("NAND2", "NOR2"))
         yield from (_exclusive(kind, size) for kind in ("XOR2", "XNOR2"))
         yield _multiplexer(size)
 

@@ -167,7 +167,7 @@ def with_origins(
     part = CombinationalCells(mapped)
     values = _mapped_values(part)
     instances, shares = _attributed(mapped, part, known, values)
-    gates = [replace(gate, path=_lowest_above(instances[gate])) for gate in mapped.gates]
+    gates = [replace(gate, path=_common_instance(instances[gate])) for gate in mapped.gates]
     readable = dict(mapped.names)
     for gate in gates:
         for net in gate.driven:
@@ -185,7 +185,7 @@ def _random(name: str) -> int:
     return sum(value << part * place for place, value in enumerate(parts))
 
 
-def _function(value: int) -> int:
+def _up_to_inversion(value: int) -> int:
     return min(value, value ^ _ALL)
 
 
@@ -222,17 +222,17 @@ class _Source:
             pins = {pin: self.values.get(nets[0], 0) for pin, nets in cell.pins.items()}
             value = _FUNCTIONS[cell.type].evaluate(pins, _ALL)
             self.values[cell.pins["Y"][0]] = value
-            if _function(value):
-                self.instances[_function(value)].add(instance_path(cell.name))
+            if _up_to_inversion(value):
+                self.instances[_up_to_inversion(value)].add(instance_path(cell.name))
         self.names: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         for net, known in names.items():
             value = self.values.get(net, 0)
-            if _function(value):
-                self.names[_function(value)] += [(name, value) for name in known]
+            if _up_to_inversion(value):
+                self.names[_up_to_inversion(value)] += [(name, value) for name in known]
 
     def name(self, value: int, path: str) -> str:
         """Return a net name with this value (or ``!`` and a name with its inverse), preferably in ``path``, or ""."""
-        named = self.names.get(_function(value), ())
+        named = self.names.get(_up_to_inversion(value), ())
         inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
         if not inside:
             return ""
@@ -271,7 +271,7 @@ def _attributed(
         names = {part.starts[net] for net in gate.driven}
         attribute(gate, {known.register_path[name] for name in names if name in known.register_path}, "function")
     for gate in part.gates:
-        by_function = set[str]().union(*(known.instances.get(_function(values[net]), ()) for net in gate.driven))
+        by_function = set[str]().union(*(known.instances.get(_up_to_inversion(values[net]), ()) for net in gate.driven))
         attribute(gate, by_function, "function")
     pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
     above: defaultdict[int, set[str]] = defaultdict(set)
@@ -300,7 +300,7 @@ def _attributed(
     return instances, {kind: part_area / whole for kind, part_area in area.items()}
 
 
-def _lowest_above(paths: frozenset[str]) -> str:
+def _common_instance(paths: frozenset[str]) -> str:
     if len(paths) == 1:
         return next(iter(paths))
     together = zip(*(path.split(".") if path else [] for path in paths), strict=False)

@@ -50,7 +50,7 @@ _AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
 _OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # area overhead in the paper, percent
 
 
-def own(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
+def fastest_kernel(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
     """Return a kernel in the fastest variant of a preset."""
     kernel, layer = workload
     return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
@@ -74,10 +74,14 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
     return [
         EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),
         EnergyStep(cells, None, yosys=yosys),
-        *([EnergyStep(cells, own(preset, 8, OWN_MATMUL), core=True, yosys=yosys)] if preset != BASELINE else []),
-        *(KernelStep(own(preset, bits, LAYER)) for bits in BITS),
         *(
-            EnergyStep(cells, own(preset, bits, LAYER_ROWS), core=True, yosys=yosys, window=LAYER_WINDOW)
+            [EnergyStep(cells, fastest_kernel(preset, 8, OWN_MATMUL), core=True, yosys=yosys)]
+            if preset != BASELINE
+            else []
+        ),
+        *(KernelStep(fastest_kernel(preset, bits, LAYER)) for bits in BITS),
+        *(
+            EnergyStep(cells, fastest_kernel(preset, bits, LAYER_ROWS), core=True, yosys=yosys, window=LAYER_WINDOW)
             for bits in BITS
         ),
     ]
@@ -135,7 +139,7 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
 
 def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
     def per_mac(core: PointResult, bits: int, workload: tuple[str, str]) -> float | None:
-        return comparison.per_mac_pj(_energy_of(core, own(core.preset, bits, workload)))
+        return comparison.per_mac_pj(_energy_of(core, fastest_kernel(core.preset, bits, workload)))
 
     same = "core with clock gates, energy per cycle on"
     general = [next((energy for energy in core.energies if not energy.macs), None) for core in cores]
@@ -149,7 +153,7 @@ def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
     for bits in BITS:
         add(
             f"layer at {bits} bit, own kernel, speed [MAC/cycle]",
-            [_speed_of(core, own(core.preset, bits, LAYER)) for core in cores],
+            [_speed_of(core, fastest_kernel(core.preset, bits, LAYER)) for core in cores],
         )
 
 

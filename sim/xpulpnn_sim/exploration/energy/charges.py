@@ -255,7 +255,11 @@ class Charges:
 
     def _gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for gate in self._circuit.gates:
-            own, load, rate = _of(sums, gate.path), float(self.loads_ff[gate.output]), float(rates[gate.output])
+            own, load, rate = (
+                _innermost_sums(sums, gate.path),
+                float(self.loads_ff[gate.output]),
+                float(rates[gate.output]),
+            )
             if rate:
                 tied = {pin: bool(net) for pin, net in gate.inputs.items() if net in (ZERO, ONE)}
                 own["switching"] += rate * self._half_cv2(load)
@@ -285,7 +289,7 @@ class Charges:
     def _registers(self, sums: dict[str, _Sums], rates: NDArray[np.float64], activity: Activity) -> None:
         edges = activity.clocked / max(activity.cycles, 1)
         for number, register in enumerate(self._circuit.registers):
-            own, cell, tied = _of(sums, register.path), register.cell, _tied(register)
+            own, cell, tied = _innermost_sums(sums, register.path), register.cell, _inactive_values(register)
             own["leakage"] += self._leakage(cell)
             for pin, net, _ in register.outputs:
                 load, rate = float(self.loads_ff[net]), float(rates[net])
@@ -311,7 +315,7 @@ class Charges:
         always = 2 * self._half_cv2(clock.capacitance_ff) + sum(self._edges(cell, clock.name, {}, 0.0))
         each_enable = sum(self._edges(cell, enable.name, {}, 0.0)) / 2
         for (path, net), members in self._groups.items():
-            own = _of(sums, path)
+            own = _innermost_sums(sums, path)
             registers = [self._circuit.registers[number] for number in members]
             load = sum(item.cell.pins[item.clock_pin].capacitance_ff for item in registers)
             passed = float(edges[members[0]].sum())
@@ -324,7 +328,7 @@ class Charges:
             sums[""]["switching"] += float(rates[net]) * self._half_cv2(float(self.loads_ff[net]))
 
 
-def _of(sums: dict[str, _Sums], path: str) -> _Sums:
+def _innermost_sums(sums: dict[str, _Sums], path: str) -> _Sums:
     while path not in sums:
         path = path.rpartition(".")[0]
     return sums[path]
@@ -353,7 +357,7 @@ def _outputs(register: Register, state: bool) -> dict[str, bool]:
     }
 
 
-def _tied(register: Register) -> dict[str, bool]:
+def _inactive_values(register: Register) -> dict[str, bool]:
     state = register.cell.flip_flop
     assert state is not None
     values: dict[str, bool] = {}

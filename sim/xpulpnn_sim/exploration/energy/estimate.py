@@ -110,7 +110,7 @@ def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> d
 
 
 def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
-    """Spread chunks of about ``window`` cycles in total over a run; return their starts and the length of a chunk."""
+    """Distribute chunks of cycles over a run, ``window`` cycles in total; return their starts and their length."""
     cycles = end - first
     chunk = min(longest, cycles // BITS * BITS)
     if not chunk:

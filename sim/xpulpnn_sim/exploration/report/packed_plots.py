@@ -12,7 +12,7 @@ Record = Mapping[str, Any]  # JSON record of a product
 
 
 @dataclass(slots=True)
-class Grid:
+class SweepTable:
     """A table of a sweep or of a part of it: headings and cells with texts and numbers."""
 
     sweep: str
@@ -48,14 +48,14 @@ def _line_name(record: Record) -> str:
     return f"{record['isa']} {record['product' if record['kind'] == 'ulppack' else 'kind']}"
 
 
-def _map(sweep: str, title: str) -> Grid:
+def _map(sweep: str, title: str) -> SweepTable:
     rows, columns = ([f"{side}{bits}" for bits in range(1, 8)] for side in "WA")
-    return Grid(sweep, title, "weights", rows, columns)
+    return SweepTable(sweep, title, "weights", rows, columns)
 
 
-def _overflow(records: Sequence[Record]) -> list[Grid]:
+def _overflow(records: Sequence[Record]) -> list[SweepTable]:
     """Return tables of the largest depth of accumulation without overflow, and of its number of iterations."""
-    by_scheme = dict[str, Grid]()
+    by_scheme = dict[str, SweepTable]()
     for record in records:
         name = record["scheme"]
         title = f"{name}: largest depth (iterations), each run at the largest operands"
@@ -65,9 +65,9 @@ def _overflow(records: Sequence[Record]) -> list[Grid]:
     return list(by_scheme.values())
 
 
-def _best(records: Sequence[Record]) -> list[Grid]:
+def _best(records: Sequence[Record]) -> list[SweepTable]:
     """Return tables of the fastest packing for each pair of bit widths, with speed-ups over bytes and bit-serial."""
-    base, by_rival = bytes_cycles(records), dict[str, Grid]()
+    base, by_rival = bytes_cycles(records), dict[str, SweepTable]()
     packed = [record for record in records if record["kind"] == "ulppack"]
     serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
     for record in sorted(packed, key=lambda record: record["cycles"]):
@@ -89,12 +89,12 @@ def _best(records: Sequence[Record]) -> list[Grid]:
 _SHOWN = 99  # iterations above are shown as this number and "+"
 
 
-def _iterations(records: Sequence[Record]) -> list[Grid]:
+def _iterations(records: Sequence[Record]) -> list[SweepTable]:
     """Return tables of the speed-up over products of bytes for every depth of accumulation."""
-    base, by_name = bytes_cycles(records), dict[str, Grid]()
+    base, by_name = bytes_cycles(records), dict[str, SweepTable]()
     for record in (record for record in records if record["kind"] == "ulppack"):
         name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
-        grid = by_name.setdefault(name, Grid("iter", f"{name}: times faster than bytes", "iterations"))
+        grid = by_name.setdefault(name, SweepTable("iter", f"{name}: times faster than bytes", "iterations"))
         ratio = base[record["isa"], record["matmul"]] / record["cycles"]
         grid.put(f"depth {record['depth']}", str(record["iterations"]), f"{ratio:.2f}", ratio)
     for grid in by_name.values():
@@ -103,9 +103,9 @@ def _iterations(records: Sequence[Record]) -> list[Grid]:
     return list(by_name.values())
 
 
-def _over_bits(records: Sequence[Record]) -> list[Grid]:
+def _over_bits(records: Sequence[Record]) -> list[SweepTable]:
     """Return tables of cycles per MAC over the bit width; byte and library kernels also serve narrower operands."""
-    grid = Grid("bits", "cycles per MAC at equal widths of weights and activations", "bits")
+    grid = SweepTable("bits", "cycles per MAC at equal widths of weights and activations", "bits")
     rivals = [record for record in records if record["kind"] in ("bytes", "library")]
     for record in records:
         if record not in rivals:
@@ -117,9 +117,9 @@ def _over_bits(records: Sequence[Record]) -> list[Grid]:
     return [grid]
 
 
-def _over_length(records: Sequence[Record]) -> list[Grid]:
+def _over_length(records: Sequence[Record]) -> list[SweepTable]:
     pairs = dict.fromkeys(_pair(record) for record in records if record["kind"] == "ulppack")
-    grid = Grid("k", f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
+    grid = SweepTable("k", f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
     for record in records:
         is_one_of = len(pairs) > 1 and record["kind"] in ("ulppack", "bit-serial")
         name = f"{_pair(record)} {_line_name(record)}" if is_one_of else _line_name(record)
@@ -131,7 +131,7 @@ def _per_mac(record: Record) -> tuple[str, float]:
     return f"{record['cycles_per_mac']:.4f}", record["cycles_per_mac"]
 
 
-_GRIDS: Mapping[str, Callable[[Sequence[Record]], list[Grid]]] = {
+_GRIDS: Mapping[str, Callable[[Sequence[Record]], list[SweepTable]]] = {
     "overflow": _overflow,
     "best": _best,
     "iter": _iterations,
@@ -140,7 +140,7 @@ _GRIDS: Mapping[str, Callable[[Sequence[Record]], list[Grid]]] = {
 }
 
 
-def grids(records: Sequence[Record]) -> list[Grid]:
+def grids(records: Sequence[Record]) -> list[SweepTable]:
     by_sweep = {name: [record for record in records if record["sweep"] == name] for name in _GRIDS}
     return [grid for name, chosen in by_sweep.items() if chosen for grid in _GRIDS[name](chosen)]
 
@@ -165,7 +165,7 @@ def write_packed_plots(path: Path, records: Sequence[Record]) -> None:
     page.write(path)
 
 
-def _map_figure(grid: Grid) -> dict[str, Any]:
+def _map_figure(grid: SweepTable) -> dict[str, Any]:
     is_ratio = grid.sweep == "best"
     # packing above, ratio below
     texts = [
@@ -190,7 +190,7 @@ def _map_figure(grid: Grid) -> dict[str, Any]:
     return figure([trace], y={"autorange": "reversed"})
 
 
-def _lines_figure(grid: Grid) -> dict[str, Any]:
+def _lines_figure(grid: SweepTable) -> dict[str, Any]:
     traces: list[dict[str, Any]] = []
     for number, row in enumerate(grid.rows):
         columns = [column for column in grid.columns if (row, column) in grid.numbers]

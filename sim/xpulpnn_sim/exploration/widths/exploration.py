@@ -133,8 +133,8 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Best:
-    """A point of the Pareto front with its accuracy on test images, and the measured cycles of the whole network."""
+class MeasuredPoint:
+    """A point with its accuracy on test images and, if the network ran on the design, its measured cycles."""
 
     point: WidthPoint  # accuracy on the images of the search
     right: int  # correctly classified test images
@@ -151,8 +151,8 @@ class Best:
 class Exploration:
     layers: tuple[str, ...]  # layers with weights
     points: tuple[WidthPoint, ...]  # all evaluated points
-    best: tuple[Best, ...]  # Pareto front, fastest first
-    widest: Best | None  # assignment with most bits, unless it is on the front or cannot run
+    best: tuple[MeasuredPoint, ...]  # Pareto front, fastest first
+    widest: MeasuredPoint | None  # assignment with most bits, unless it is on the front or cannot run
     tested: int  # number of test images
     chosen: WidthPoint | None  # fastest point of sufficient accuracy
     reports: tuple[str, ...]  # mismatches in runs on the design
@@ -161,14 +161,14 @@ class Exploration:
         return {
             "layers": list(self.layers),
             "chosen": None if self.chosen is None else widths_text(self.chosen.widths),
-            "widest": None if self.widest is None else _best_record(self.widest, self.tested),
-            "front": [_best_record(best, self.tested) for best in self.best],
+            "widest": None if self.widest is None else _measured_record(self.widest, self.tested),
+            "front": [_measured_record(best, self.tested) for best in self.best],
             "points": [point.record() for point in self.points],
             "reports": list(self.reports),
         }
 
 
-def _best_record(best: Best, tested: int) -> dict[str, Any]:
+def _measured_record(best: MeasuredPoint, tested: int) -> dict[str, Any]:
     record = best.point.record() | {"test_right": best.right, "test_images": tested}
     if best.error is None:
         return record
@@ -202,7 +202,7 @@ def explore_widths(
         measured = {widths: run.cycles for widths, run in zip(verified, evaluation.measure(verified), strict=True)}
         tested = evaluation.right(replace(model, images=test), [point.widths for point in shown])
     measured_points = [
-        Best(point=point, right=right, measured=measured.get(point.widths))
+        MeasuredPoint(point=point, right=right, measured=measured.get(point.widths))
         for point, right in zip(shown, tested, strict=True)
     ]
     return Exploration(

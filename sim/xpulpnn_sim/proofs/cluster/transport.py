@@ -133,10 +133,10 @@ class TransportClaims(Obligation):
         }
         m.d.comb += [getattr(self, name).eq(~fair | holds) for name, holds in claims.items()]
         rests = self.step != TapStep.UPDATE
-        self._settle(m, ring, resets, rests, ~fair | ~upset)
-        self._hurry(m, takes, does, rests, made, ~fair | upset)
+        self._claim_settles(m, ring, resets, rests, ~fair | ~upset)
+        self._claim_prompt(m, takes, does, rests, made, ~fair | upset)
 
-    def _settle(self, m, ring, resets, rests, beside):
+    def _claim_settles(self, m, ring, resets, rests, beside):
         """Claim that both clock domains become idle after a reset of one, if no access is requested meanwhile."""
         by_module, by_port = signals(range(_TICKS + 1), "by_module by_port")
         rounds = Signal(range(_ROUNDS + 1), name="rounds")
@@ -162,7 +162,7 @@ class TransportClaims(Obligation):
         holds += [~ring[4 + bit] | ~has_ticked(4, by_port, 1 + bit) for bit in range(2)]
         m.d.comb += self.settles.eq(beside | Cat(holds).all())
 
-    def _hurry(self, m, takes, does, rests, made, beside):
+    def _claim_prompt(self, m, takes, does, rests, made, beside):
         """Claim that an access is made and ended in time, counting ticks of the debug module's clock, then of TCK."""
         module, port = signals(range(_TICKS + 1), "waits_for_module waits_for_port")
         with m.If(takes):

@@ -339,7 +339,7 @@ class _Induction:
             expected, actual = (
                 sum(bit << place for place, bit in zip(word.places, results[side::2], strict=True)) for side in (0, 1)
             )
-            given = self._given(gates, word, ones)
+            given = self._counterexample_values(gates, word, ones)
             difference = NetDifference(
                 signal=word.signal, expected=expected, actual=actual, given=given, alone=tuple(sorted(self._alone()))
             )
@@ -366,7 +366,7 @@ class _Induction:
             if bit[0] == DEFINITION and number not in images
         }
 
-    def _given(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
+    def _counterexample_values(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
         """Return a counterexample's values of the inputs and registers on which a signal depends, by name."""
         needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))
         given: dict[str, int] = {}

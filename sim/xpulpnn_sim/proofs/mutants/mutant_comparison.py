@@ -140,7 +140,7 @@ class MutantComparer:
         if frames is None:
             return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
         *_, last = cycles_from_reset(self._graph, latches, frames)
-        counterexample, signal = [self._words(ones) for ones in frames], self._wrong(machine.outputs, last)
+        counterexample, signal = [self._words(ones) for ones in frames], self._first_difference(machine.outputs, last)
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
@@ -237,7 +237,7 @@ class MutantComparer:
         """Return the literal, or 0 in a reset of the unit, as next value of a monitor register."""
         return self._graph.and_(literal, self._gates.words.get(_RESET, [FALSE])[0] ^ 1)
 
-    def _wrong(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
+    def _first_difference(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
         """Return the name of the first bit that differs between unit and mutant."""
         values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
         wrong = (
@@ -254,7 +254,7 @@ class MutantComparer:
                 return MutantComparison(verdict=UNDECIDED)
             if ones is None:
                 return MutantComparison(verdict=EQUIVALENT, scope=scope)
-        signal = self._wrong(bits, dict.fromkeys(ones, 1))
+        signal = self._first_difference(bits, dict.fromkeys(ones, 1))
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, counterexample=[self._words(ones)], signal=signal)
 
     def _observable(self, bits: Sequence[Bit]) -> int:
