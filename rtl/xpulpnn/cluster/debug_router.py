@@ -15,8 +15,8 @@ from xpulpnn.debug.port_demux import PortDemux
 class DebugRouter(Component):
     """Routes fetches and data accesses of the cores to the debug module's memory, or on to their normal ports.
 
-    Combinational for the normal ports; an access to the debug module takes two cycles more than the memory, a fetch
-    three, and more if several cores access it.
+    Combinational for the normal ports; a data access to the debug module takes two cycles longer than its memory, a
+    fetch three, and both take longer if several cores access it.
     """
 
     def __init__(self, cores: int):

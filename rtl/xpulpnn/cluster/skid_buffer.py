@@ -9,8 +9,8 @@ from xpulpnn.component import Component, In, Out
 class SkidBuffer(Component):
     """Grants requests from a register, so that the grant to the initiator does not depend on the grant of the target.
 
-    A request is offered in its own cycle; if it is not granted then, it is held and offered until it is, and no other
-    request is granted meanwhile. Reset drops the held request.
+    A request is offered to the target in the cycle in which it arrives; if the target does not grant it, the buffer
+    holds it until the target does, and grants no other request meanwhile. Reset drops the held request.
     """
 
     initiator: In(RequestSignature())  #: Requests of the initiator.

@@ -10,8 +10,9 @@ from xpulpnn.isa.machine import XLEN
 class WeightWidener(Component):
     """Extends weights of half or a quarter of a format's width by sign or zeros, one for each lane of the format.
 
-    With ``half`` the weights are half ``part[0]`` of the word, with ``quarter`` quarter ``part``; with neither the word
-    passes. Halves of H, B and N and quarters of H and B are supported; other results are undefined. Combinational.
+    With ``half`` the weights are in half number ``part[0]`` of the word, with ``quarter`` in quarter number ``part``;
+    otherwise the word passes unchanged. Halves of H, B and N and quarters of H and B are supported; other results are
+    undefined. Combinational.
     """
 
     word: In(XLEN)  #: Word of weights.

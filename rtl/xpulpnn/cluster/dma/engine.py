@@ -18,7 +18,8 @@ class Engine(Component):
     """Copies bytes from sources to targets: eight per cycle where both sides have whole windows.
 
     The writes of a transfer begin when all writes of the previous transfer are answered. Reads run ahead, so a transfer
-    may read bytes that an earlier transfer has not yet written: software must then wait for the end of the latter.
+    may read bytes that an earlier transfer has not yet written: software that needs the order waits for the end of the
+    earlier transfer.
     """
 
     #: sources, targets: Both sides of the transfers, in the same order.

@@ -12,9 +12,9 @@ from xpulpnn.component import Component, In, Out
 class LineWalker(Component):
     """Divides the lines of a transfer into chunks.
 
-    A chunk is the rest of its window, of the line or of the transfer, whichever is least; a chunk per cycle. A line
-    length of 0 means one line of all bytes. A transfer of no bytes has no chunks. Runs end with the line, or at a
-    multiple of 256 bytes; with a fixed address every chunk is a run.
+    A chunk is the rest of its window, of the line or of the transfer, whichever is least. It makes one chunk per cycle.
+    A line length of 0 means one line of all bytes. A transfer of no bytes has no chunks. Runs end with the line, or at
+    a multiple of 256 bytes; with a fixed address every chunk is a run.
     """
 
     errand: In(stream.Signature(Errand))  #: Side to divide; accepted when the one before is done.
