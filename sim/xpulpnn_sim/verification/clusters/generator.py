@@ -45,8 +45,7 @@ class Meetings:
         return sorted(rng.sample(range(cores), rng.randrange(1, cores + 1)))
 
     def _waiting(self, lines: Sequence[int]) -> tuple[str, ...]:
-        """Return code that waits for one of the event lines ``lines``, and a wait or an access that clears the
-        event."""
+        """Return code that waits for one of the event lines ``lines`` and clears the event."""
         mask = sum(1 << line for line in lines)
         head = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, mask))
         if self._rng.randrange(2):

@@ -234,7 +234,7 @@ _ENTRY_READERS = {
     8: "pv.mlduosup.b a6, 0, 1",
     9: "pv.mlduosup.b a6, (a2!), 0, 1, 9",
 }
-"""For some entries of the NN-RF, an instruction that multiplies the entry."""
+"""An instruction that multiplies the entry, by number of the entry in the NN-RF."""
 
 
 def _pairs(config: CoreConfig) -> Iterator[CostRow]:

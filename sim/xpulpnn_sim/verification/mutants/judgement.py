@@ -99,8 +99,7 @@ class Judged:
 
     @property
     def outcome(self) -> str:
-        """Return what killed the mutant (``check``, ``time``, ``simulator``), or whether it is proved harmless or
-        alive."""
+        """Return what killed the mutant, such as ``check``, or else ``equivalent``, ``legal`` or ``alive``."""
         return self.killed or ("alive" if self.alive else self.proof)
 
 

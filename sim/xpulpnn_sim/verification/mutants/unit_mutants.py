@@ -148,7 +148,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
 
 
 def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
-    """Yield, for each position in a block, the numbers of transfers with which a run ends within the block."""
+    """Yield conditions for a run of transfers that stays in its block: first position, and transfers that remain."""
     low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
     for place in range(_RUN):
         bits = {f"{bundle}addr[{low + bit}]": {place >> bit & 1} for bit in range(exact_log2(_RUN))}
