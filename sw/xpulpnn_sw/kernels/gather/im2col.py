@@ -143,7 +143,7 @@ class GroupCopy(OneRowCopy):
         frame.store_all(**state)
 
     def _by_group(self) -> None:
-        """Copy the group as a whole if all its pixels are in one row, otherwise pixel by pixel."""
+        """Copy the group as a whole if its pixels are in one row and all reads are in the input, else one by one."""
         b, apart, done = self._b, Label(), Label()
 
         def write_apart() -> None:

@@ -69,7 +69,7 @@ class OneRowCopy:
         self._unused, self._outside = registers[form.temporaries :], ZERO
 
     def _in_one_row(self, other: Label) -> None:
-        """Copy the group if its pixels lie in one row; otherwise go to ``other`` with all state unchanged."""
+        """Copy the group as a whole if possible; otherwise go to ``other`` with all state unchanged."""
         b, frame = self._b, self._frame
         border, ready, replace, moved = Label(), Label(), Label(), Label()
         end = frame.register("row_end", self._work)
