@@ -16,8 +16,8 @@ from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, is_foldi
 from xpulpnn_sim.exploration.widths.width_search import Assignment, Choices, WidthSpace
 from xpulpnn_sim.reference.golden.network import run_scores
 from xpulpnn_sim.tools.results import digest, sources_digest
-from xpulpnn_sw.networks.importers.assembly import SAMPLE_BITS
 from xpulpnn_sw.networks.importers.calibration import Calibration
+from xpulpnn_sw.networks.importers.layer_builder import SAMPLE_BITS
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel
 from xpulpnn_sw.networks.importers.registry import ImportOptions, WidthRequest
 from xpulpnn_sw.networks.network import NetworkModel, Stage

@@ -80,7 +80,7 @@ def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_sc
 
 
 _KEPT = 1 << 14  # samples of a tensor
-_PATCHES = 256  # samples of windows of a layer in an image
+_WINDOWS = 256  # samples of windows of a layer in an image
 _MOST_WEIGHTS = 2048  # of filters whose rounding errors are compensated, which takes cubic time
 Tensors = Mapping[str, NDArray[Any]]  # by name, for an image
 Compute = Callable[[Tensors], Tensors]  # the tensors of all nodes from the inputs
@@ -205,8 +205,8 @@ def _computed(
             rows = probe(tensors)
             if not 0 < rows.shape[1] <= _MOST_WEIGHTS:
                 continue
-            if len(rows) > _PATCHES:
-                rows = rows[rng.choice(len(rows), _PATCHES, replace=False)]
+            if len(rows) > _WINDOWS:
+                rows = rows[rng.choice(len(rows), _WINDOWS, replace=False)]
             rows = rows.astype(np.float64)
             met[weights] = met.get(weights, 0.0) + rows.T @ rows
             counts[weights] = counts.get(weights, 0) + len(rows)

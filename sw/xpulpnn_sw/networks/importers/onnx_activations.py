@@ -10,7 +10,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Affine
 from xpulpnn_sw.networks.importers.values import Curve, Shape, Value, dims, identity, live, standard_indices, sums_of
@@ -30,7 +30,7 @@ def _inverse(least: float, function: Callable[[float], float]) -> Curve:
 
 
 def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
-    def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+    def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         # thresholds have few bits, so that models in floating point are quantised before the function too
         sums = sums_of(live(given[0]) if net.policy is None else net.map_of(given[0], node.inputs[0]))
         if sums.curve is not None:
@@ -58,7 +58,7 @@ CURVES: Mapping[str, OnnxOperator] = {
 }
 
 
-def concatenation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Concat`` of channels; maps keep their integers and scales, which may then differ between channels."""
     maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
     first, axes = maps[0], maps[0].indices.ndim

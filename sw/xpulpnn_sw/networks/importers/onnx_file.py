@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
 from xpulpnn_sw.networks.importers.calibration import Calibration, Policy, Probe, Tensors
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
@@ -29,18 +29,18 @@ def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[st
     by_weights: dict[str, Probe] = {}
     for node in nodes:
         if node.operator in ("Gemm", "MatMul"):
-            by_weights[node.inputs[1]] = partial(_rows, node)
+            by_weights[node.inputs[1]] = partial(_row_inputs, node)
         elif node.operator == "Conv" and node.number("group", 1) == 1:
-            by_weights[node.inputs[1]] = partial(_patches, node, constants.get(node.inputs[1]))
+            by_weights[node.inputs[1]] = partial(_window_inputs, node, constants.get(node.inputs[1]))
     return by_weights
 
 
-def _rows(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
+def _row_inputs(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
     values = tensors[node.inputs[0]]
     return values.reshape(-1, values.shape[-1])
 
 
-def _patches(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
+def _window_inputs(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
     """Return the inputs of each window of a convolution, ``[window][weight]``; empty if it has one axis."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights
@@ -142,8 +142,8 @@ class OnnxModel:
     def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
         """Convert the model to a network; ``policy`` quantises a model in floating point."""
         options = self.input.sampled(options)
-        assembly = NetworkAssembly(options.name, options.note, policy)
-        image = self.input.value(options, assembly)
+        builder = LayerBuilder(options.name, options.note, policy)
+        image = self.input.value(options, builder)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
         trunk = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
         output = trunk.output
@@ -154,14 +154,14 @@ class OnnxModel:
                 values[node.outputs[0]] = values[node.inputs[0]]
                 continue
             clip = clips.get(node.outputs[:1])
-            _compute(node if clip is None else _clipping(node, clip, values), values, assembly, self.proto)
+            _compute(node if clip is None else _clipping(node, clip, values), values, builder, self.proto)
         if output not in values:
             raise InputError(f"output of the model must be that of a node, not {output}")
         result = values[output]
         if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
             raise InputError("output of the model must depend on its input through a layer at least, not without any")
         trunk.report(result.indices.shape, options.note)
-        described = _finished(result, assembly, output, trunk.sign)
+        described = _finished(result, builder, output, trunk.sign)
         if policy is not None:
             scores = np.empty_like(policy.calibration.results)
             scores[:, result.indices.ravel()] = policy.calibration.results * trunk.sign
@@ -259,7 +259,7 @@ def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: 
 _FLOATING = (1, 10, 11, 16)
 
 
-def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) -> NetworkModel:
+def _finished(result: Map | Sums, net: LayerBuilder, output: str, sign: int) -> NetworkModel:
     def with_sign(value: Map | Sums) -> Map | Sums:
         return scaled(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
 
@@ -276,7 +276,7 @@ def _finished(result: Map | Sums, net: NetworkAssembly, output: str, sign: int) 
     return net.finish()
 
 
-def _compute(node: OnnxNode, values: dict[str, Value], net: NetworkAssembly, model: Any) -> None:
+def _compute(node: OnnxNode, values: dict[str, Value], net: LayerBuilder, model: Any) -> None:
     for name in node.inputs:
         if name and name not in values:
             raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
@@ -307,7 +307,7 @@ def _annotation(graph: Any, tensor: str) -> str:
         if annotation.tensor_name == tensor
         for entry in annotation.quant_parameter_tensor_names
     ]
-    return next((_text(entry.value) for entry in entries if entry.key == "finn_datatype"), "")
+    return next((_printable(entry.value) for entry in entries if entry.key == "finn_datatype"), "")
 
 
 def _loaded(path: Path) -> Any:
@@ -338,7 +338,7 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
     return values
 
 
-def _text(name: Any) -> str:
+def _printable(name: Any) -> str:
     """Return a name in the file; raise :class:`InputError` unless it is printable, as it may be in damaged files."""
     if not isinstance(name, str) or not name.isprintable():
         raise InputError(f"names in the model must be text in a line, not {name!r}")
@@ -350,10 +350,10 @@ def _node(proto: Any) -> OnnxNode:
 
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
     return OnnxNode(
-        operator=_text(proto.op_type),
-        name=_text(proto.name) or (_text(proto.output[0]) if proto.output else ""),
-        inputs=tuple(map(_text, proto.input)),
-        outputs=tuple(map(_text, proto.output)),
+        operator=_printable(proto.op_type),
+        name=_printable(proto.name) or (_printable(proto.output[0]) if proto.output else ""),
+        inputs=tuple(map(_printable, proto.input)),
+        outputs=tuple(map(_printable, proto.output)),
         attributes=attributes,
         proto=proto,
     )

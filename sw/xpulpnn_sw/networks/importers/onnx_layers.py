@@ -11,7 +11,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.layers.text import check_elements
-from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_node import (
     MAP_AXES,
     SEQUENCE_AXES,
@@ -57,7 +57,7 @@ def _overlap_map(window: PlacedWindow) -> bool:
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 
 
-def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``MaxPool``; a pooling of sums is moved after their quantiser, which is monotonic."""
     value = live(given[0])
     if len(node.outputs) > 1:
@@ -85,7 +85,7 @@ def maximum_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return replace(value, stage=stage, shape=after, indices=indices, pads=NO_PADS)
 
 
-def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
+def _average(net: LayerBuilder, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
     source = net.with_positive_scale(net.map_of(value, node.inputs[0]))
     axes = source.indices.ndim
     node, plane = planar(node, source)
@@ -114,17 +114,17 @@ def _average(net: NetworkAssembly, node: OnnxNode, value: Value | None, kernel: 
     )
 
 
-def average_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``AveragePool``."""
     return _average(net, node, given[0], node.numbers("kernel_shape", ()))
 
 
-def global_average_pool(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def global_average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``GlobalAveragePool``."""
     return _average(net, node, given[0], None)
 
 
-def mean(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def mean(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``ReduceMean`` over rows and columns of a map, or over positions of a sequence."""
     value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
@@ -206,7 +206,7 @@ def _biased(sums: Sums, bias: Value | None) -> Value:
     return scaled(sums, [Fraction(1)] * channels, by_channel(flat, column, channels))
 
 
-def onnx_convolution(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Conv`` with one or two spatial axes; it becomes a depthwise layer if each channel is a group."""
     source = net.map_of(given[0], node.inputs[0], padded=True)
     if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
@@ -264,7 +264,7 @@ def _weight_parts(weights: Quantised) -> int:
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 
 
-def _split_weights(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
+def _split_weights(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
     """Split weights into 8-bit parts and repeat the channels of their input, so that the sums stay the same."""
     copies = _weight_parts(weights)
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
@@ -313,7 +313,7 @@ def _ungrouped(weights: Quantised, groups: int, source: Map) -> Quantised:
     return Quantised(values=values, scale=scale)
 
 
-def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
+def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
     """Return the sums of a matrix product; columns of ``weights``, ``[out][in]``, are in the model's order."""
     if _weight_parts(weights) > 1:
         source, weights = _split_weights(net, node, source, weights)
@@ -332,14 +332,14 @@ def _linear(net: NetworkAssembly, node: OnnxNode, source: Map, weights: Quantise
     )
 
 
-def matrix_product(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def matrix_product(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``MatMul`` of a row and a constant."""
     source = net.map_of(given[0], node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=True)
     return _linear(net, node, source, weights)
 
 
-def gemm(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def gemm(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Gemm`` of a row and a constant."""
     source = net.map_of(given[0], node.inputs[0])
     is_transposed = not node.number("transB", 0)
@@ -356,7 +356,7 @@ def gemm(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return _biased(sums, bias)
 
 
-def add_maps(net: NetworkAssembly, node: OnnxNode, given: Inputs, sign: int) -> Value:
+def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:
     """Return the sum of two maps, or their difference if ``sign`` is -1."""
     first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.indices, second.indices):

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.text import join
-from xpulpnn_sw.networks.importers.assembly import INPUT, SAMPLE_BITS, NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.values import (
@@ -103,7 +103,7 @@ _MOST = 1 << 31  # bound of integer attributes
 
 
 Inputs = Sequence[Value | None]  # the inputs of a node; None: left out
-OnnxOperator = Callable[[NetworkAssembly, OnnxNode, Inputs], Value]
+OnnxOperator = Callable[[LayerBuilder, OnnxNode, Inputs], Value]
 
 MAP_AXES, SEQUENCE_AXES = 4, 3
 
@@ -134,8 +134,8 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     own = _pads(node, size, reach, strides)
     top, bottom, left, right = (pad + other for pad, other in zip(own, around, strict=True))
     if node.number("ceil_mode", 0):
-        bottom = _rounded_up(shape[0] + top, bottom, reach[0], strides[0])
-        right = _rounded_up(shape[1] + left, right, reach[1], strides[1])
+        bottom = _ceil_padding(shape[0] + top, bottom, reach[0], strides[0])
+        right = _ceil_padding(shape[1] + left, right, reach[1], strides[1])
     rows = (shape[0] + top + bottom - reach[0]) // strides[0] + 1
     columns = (shape[1] + left + right - reach[1]) // strides[1] + 1
     if rows < 1 or columns < 1:
@@ -145,7 +145,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     )
 
 
-def _rounded_up(length: int, behind: int, reach: int, step: int) -> int:
+def _ceil_padding(length: int, behind: int, reach: int, step: int) -> int:
     """Return the padding after an axis with ``ceil_mode``: windows count if they begin before this padding."""
     windows = min(-((reach - length - behind) // step) + 1, -(-length // step))
     return max((windows - 1) * step + reach - length, 0)
@@ -235,7 +235,7 @@ class ModelInput:
         low = -(1 << (SAMPLE_BITS - 1)) if _SIGNED[self.annotation] else 0
         return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
 
-    def value(self, options: ImportOptions, assembly: NetworkAssembly) -> Value:
+    def value(self, options: ImportOptions, builder: LayerBuilder) -> Value:
         """Return the input as a value for the operators; raises :class:`InputError` for unsuitable options.
 
         With a policy, an input with a scale for each colour is quantised here.
@@ -244,7 +244,7 @@ class ModelInput:
         ordered = standard_indices(stored)
         indices = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
         if self.type in _SIGNED:
-            return self._codes(options, assembly, stored, indices)
+            return self._codes(options, builder, stored, indices)
         low, high = options.ends
         if high <= low:
             raise InputError(f"range of the input must be ascending, not {float(low)}..{float(high)}")
@@ -254,16 +254,16 @@ class ModelInput:
         if not spread:
             return image
         normalised = scaled(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
-        if isinstance(normalised, Map) or assembly.policy is None:
+        if isinstance(normalised, Map) or builder.policy is None:
             return normalised
         most = (1 << (SAMPLE_BITS - 1)) - 1
         scale = (
             max(abs(channel.at(end)) for channel in normalised.channels for end in (channel.least, channel.most)) / most
         )
         quantiser = uniform_quantiser(scale, Fraction(0), -most - 1, most, "ROUND")
-        return assembly.quantised(normalised, replace(quantiser, is_free=True))
+        return builder.quantised(normalised, replace(quantiser, is_free=True))
 
-    def _codes(self, options: ImportOptions, assembly: NetworkAssembly, stored: Shape, indices: Any) -> Map:
+    def _codes(self, options: ImportOptions, builder: LayerBuilder, stored: Shape, indices: Any) -> Map:
         if options.samples is not None or options.normalisation or options.quantise is not None:
             raise InputError(
                 f"samples, normalisation and bits must be left out with an input of {self.type}, whose numbers "
@@ -272,7 +272,7 @@ class ModelInput:
         is_signed = _SIGNED[self.type]
         low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0
         if is_signed:
-            assembly.scaling = Scaling(add=low)
+            builder.scaling = Scaling(add=low)
         quantiser = uniform_quantiser(Fraction(1), Fraction(0), low, low + _SAMPLES, "ROUND")
         return replace(Map.of(quantiser, INPUT, stored, indices), codes=INPUT_CODES)
 

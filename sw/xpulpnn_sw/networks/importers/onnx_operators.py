@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_activations import CURVES, concatenation
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
@@ -69,7 +69,7 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
     optional (not below ``least``) and left out, the results stay sums.
     """
 
-    def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+    def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         if len(given) < least:
             raise InputError(f"inputs must be {least} at least, not {len(given)}")
         if node.number("channels_last", 0):
@@ -116,7 +116,7 @@ def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[
 def _sum(sign: int) -> OnnxOperator:
     """Make the converter of a sum of two maps, or of a map and a constant; if ``sign`` is -1, of a difference."""
 
-    def operator(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+    def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         if all(isinstance(value, Map | Sums) for value in given):
             return add_maps(net, node, given, sign)
         value, numbers, tensor, is_second = _constant_of(node, given)
@@ -127,12 +127,12 @@ def _sum(sign: int) -> OnnxOperator:
     return operator
 
 
-def _multiply(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _multiply(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value, numbers, tensor, _ = _constant_of(node, given, "one factor")
     return net.scaled(value, tensor, numbers, [Fraction(0)] * len(numbers))
 
 
-def _divide(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _divide(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value, numbers, tensor, is_second = _constant_of(node, given, "divisor")
     if not is_second:
         raise InputError("divisor must be a constant, not depend on the input")
@@ -141,13 +141,13 @@ def _divide(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return net.scaled(value, tensor, [1 / number for number in numbers], [Fraction(0)] * len(numbers))
 
 
-def _negate(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _negate(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value = live(given[0])
     channels = value.shape[2]
     return net.scaled(value, node.inputs[0], [Fraction(-1)] * channels, [Fraction(0)] * channels)
 
 
-def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _batch_normalisation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value = live(given[0])
     channels = value.shape[2]
     shape = (1, -1, *[1] * (value.indices.ndim - 2))
@@ -172,7 +172,7 @@ def _batch_normalisation(net: NetworkAssembly, node: OnnxNode, given: Inputs) ->
     return net.scaled(value, node.inputs[0], factors, summands)
 
 
-def _clipped(net: NetworkAssembly, node: OnnxNode, given: Inputs, low: Fraction | None, high: Fraction | None) -> Value:
+def _clipped(net: LayerBuilder, node: OnnxNode, given: Inputs, low: Fraction | None, high: Fraction | None) -> Value:
     value = net.foldable(live(given[0]), node.inputs[0], is_monotonic=True)
     if isinstance(value, Sums):
         return clamped(value, low, high)
@@ -185,11 +185,11 @@ def _clipped(net: NetworkAssembly, node: OnnxNode, given: Inputs, low: Fraction 
     return clamped(identity(value), low, high)
 
 
-def _relu(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _relu(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     return _clipped(net, node, given, Fraction(0), None)
 
 
-def _clip(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _clip(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
     def end(place: int, name: str) -> Fraction | None:
         value = given[place] if len(given) > place else None
@@ -200,7 +200,7 @@ def _clip(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return _clipped(net, node, given, end(1, "min"), end(2, "max"))
 
 
-def _cast(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _cast(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Cast`` to floating point, which changes only the type of an integer input."""
     from onnx import TensorProto
 
@@ -232,7 +232,7 @@ def _shape(value: Value | None) -> tuple[int, ...]:
     return value.values.shape if isinstance(value, Quantised) else value.shape
 
 
-def _reshape(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _reshape(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     requested = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
     shape = _shape(value)
@@ -241,13 +241,13 @@ def _reshape(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return _placed(value, lambda array: array.reshape(requested))
 
 
-def _flatten(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _flatten(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value, axis = live(given[0]), node.number("axis", 1)
     rows = int(np.prod(value.indices.shape[:axis]))
     return _placed(value, lambda array: array.reshape(rows, -1))
 
 
-def _transpose(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _transpose(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     axes = node.numbers("perm", ()) or None
     return _placed(given[0], lambda array: array.transpose(axes))
 
@@ -255,7 +255,7 @@ def _transpose(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
     """Make the converter of an operator that changes the axes given by the node, or all axes if it gives none."""
 
-    def operator(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+    def operator(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
         return _placed(live(given[0]), lambda array: change(array, tuple(axes) or None))
 
@@ -271,7 +271,7 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
     return number == (0 if value.codes is None else value.codes[1])
 
 
-def _pad(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def _pad(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Pad`` with zeros; the next layer includes the padding."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):

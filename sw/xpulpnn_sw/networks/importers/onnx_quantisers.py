@@ -11,7 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode
 from xpulpnn_sw.networks.importers.quantiser import Bound, Quantiser, narrowest, sign_quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
@@ -31,7 +31,7 @@ def _mode(node: OnnxNode, usual: str) -> str:
     return mode
 
 
-def _end(value: Value | None, quantiser: Quantiser, net: NetworkAssembly) -> Value:
+def _end(value: Value | None, quantiser: Quantiser, net: LayerBuilder) -> Value:
     if isinstance(value, Map):
         codes = [-1, 1] if value.bits == 1 else range(value.low, value.high + 1)
         if all(_result(quantiser, real) == real for real in (value.scale * q + value.offset for q in codes)):
@@ -48,7 +48,7 @@ def _result(quantiser: Quantiser, real: Fraction) -> Fraction | None:
     return real if near.denominator == 1 and quantiser.low <= near <= quantiser.high else None
 
 
-def quant(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def quant(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
@@ -88,7 +88,7 @@ def _scaled(values: Any, scale: Any) -> Quantised:
     return Quantised(values=values, scale=np.broadcast_to(numbers, values.shape))
 
 
-def bipolar(net: NetworkAssembly, _: OnnxNode, given: Inputs) -> Value:
+def bipolar(net: LayerBuilder, _: OnnxNode, given: Inputs) -> Value:
     """Convert ``BipolarQuant`` of QONNX."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
@@ -101,7 +101,7 @@ def bipolar(net: NetworkAssembly, _: OnnxNode, given: Inputs) -> Value:
     return _end(value, sign_quantiser(number), net)
 
 
-def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``MultiThreshold`` of QONNX, which counts the thresholds of a channel up to a value."""
     value, table = live(given[0]), constant_value(given[1], "thresholds")
     if table.ndim != 2:
@@ -133,7 +133,7 @@ def multi_threshold(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Valu
 _TRUNC_INPUTS = (5, 6)
 
 
-def truncation(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def truncation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Trunc`` of QONNX, which drops the lower bits of integers with a given scale."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
@@ -197,7 +197,7 @@ def _ends(node: OnnxNode, bits: int) -> tuple[int, int]:
     return (-(1 << (bits - 1)) + narrow if signed else 0), high
 
 
-def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def quantise_onnx(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``QuantizeLinear``."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
@@ -215,7 +215,7 @@ def quantise_onnx(net: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
     return replace(output, codes=own) if isinstance(output, Map) else output
 
 
-def dequantise(_: NetworkAssembly, node: OnnxNode, given: Inputs) -> Value:
+def dequantise(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``DequantizeLinear`` of a quantiser's results, of the model's integer input, or of constants."""
     value, scale = given[:2]
     if isinstance(value, Map):

@@ -18,7 +18,7 @@ import numpy as np
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.importers.assembly import INPUT
+from xpulpnn_sw.networks.importers.layer_builder import INPUT
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
@@ -30,7 +30,6 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
 from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_assembly import TfliteAssembly, zero_point_of
 from xpulpnn_sw.networks.importers.tflite_codes import (
     GREATEST,
     LEAST,
@@ -42,6 +41,7 @@ from xpulpnn_sw.networks.importers.tflite_codes import (
 )
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
 from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operators
+from xpulpnn_sw.networks.importers.tflite_layer_builder import TfliteLayerBuilder, zero_point_of
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, reshaped
 from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour
 
@@ -84,7 +84,7 @@ class _Import:
 
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
-        self._assembly = TfliteAssembly(options.name, options.note, is_fast=options.is_fast)
+        self._builder = TfliteLayerBuilder(options.name, options.note, is_fast=options.is_fast)
         self._values: dict[int, Map] = {}
         self._output = model.outputs[0]
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
@@ -115,11 +115,11 @@ class _Import:
             except (InputError, LayerError, ValueError, IndexError, ArithmeticError) as error:
                 raise InputError(f"{operator}: {error}") from None
         result = self._values.get(self._output)
-        if result is None or result.stage != self._assembly.last:
+        if result is None or result.stage != self._builder.last:
             raise InputError("output of the model must be the result of its last operator, not of another")
         result.check_unpadded()
-        self._assembly.scaling = self._scaling(start, self._model.tensors[first].shape[-1])
-        return self._assembly.finish()
+        self._builder.scaling = self._scaling(start, self._model.tensors[first].shape[-1])
+        return self._builder.finish()
 
     def _convert(self, operator: TfliteOperator) -> None:
         require(operator.kind not in END_KINDS or operator.kind in self._operators, "operator must be the last one")
@@ -159,7 +159,7 @@ class _Import:
         if value is None:
             raise InputError(f"input must be a result of an operator before, not {tensor.name}")
         if not padded:
-            value = self._values[operator.inputs[place]] = self._assembly.with_padding(value)
+            value = self._values[operator.inputs[place]] = self._builder.with_padding(value)
         return value
 
     def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
@@ -192,7 +192,7 @@ class _Import:
         if sums.weights is not None:
             sums = replace(sums, weight_bits=BYTE_BITS)
         sums = replace(sums, name=f"{sums.kernel}{operator.index}")
-        output = self._assembly.quantised(sums, self._quantiser(operator))
+        output = self._builder.quantised(sums, self._quantiser(operator))
         # the range of elements may exceed that of the model
         return self._output_of(operator, replace(output, low=0) if not output.signed else output)
 
@@ -231,7 +231,7 @@ class _Import:
             attributes=attributes,
             proto=None,
         )
-        return compute(self._assembly, node, given)
+        return compute(self._builder, node, given)
 
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
         """Return weights with their axes in the order ``axes``; output channels are on ``axis`` in the file."""
@@ -256,7 +256,7 @@ class _Import:
     def _conv(self, operator: TfliteOperator) -> Map:
         value, group = self._value(operator, 0, padded=True), 1
         if "Around" in operator.options:
-            value = replace(reshaped(self._assembly.with_padding(value), value.shape), pads=operator.options["Around"])
+            value = replace(reshaped(self._builder.with_padding(value), value.shape), pads=operator.options["Around"])
         if operator.kind == "CONV_2D":
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:
@@ -324,7 +324,7 @@ class _Import:
         first = LEAST + self._first_code(operator, flat)
         steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + first
         sums = replace(identity(flat), name=f"table{operator.index}")
-        return self._output_of(operator, self._assembly.lookup(sums, tensor_codes(output), steps))
+        return self._output_of(operator, self._builder.lookup(sums, tensor_codes(output), steps))
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
         shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]
@@ -340,8 +340,8 @@ class _Import:
             if (source.signed, source.offset) != (quantiser.signed, quantiser.offset):
                 # codes that were renumbered by an activation
                 sums = self._computed(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
-                maps[place] = self._assembly.quantised(replace(sums, name=f"codes{operator.index}"), quantiser)
-        return self._output_of(operator, self._assembly.concatenate(maps, f"concat{operator.index}", of_map))
+                maps[place] = self._builder.quantised(replace(sums, name=f"codes{operator.index}"), quantiser)
+        return self._output_of(operator, self._builder.concatenate(maps, f"concat{operator.index}", of_map))
 
     def _pad(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)

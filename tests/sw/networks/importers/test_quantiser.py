@@ -7,7 +7,7 @@ import pytest
 
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.networks.importers.assembly import NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import Affine, Channel, step_sums, uniform_quantiser
 from xpulpnn_sw.networks.importers.rule_fit import addition, rule_of
 from xpulpnn_sw.networks.importers.values import Map, Sums
@@ -69,9 +69,9 @@ def test_channels_whose_factor_is_negative(factor: Fraction, weights: list[int],
         indices=np.array([[0]]),
     )
     quantiser = uniform_quantiser(Fraction(1, 2), Fraction(0), -8, 7, "ROUND")
-    assembly = NetworkAssembly("turned", print)
-    assembly.quantised(sums, quantiser)
-    network = assembly.finish().network
+    builder = LayerBuilder("turned", print)
+    builder.quantised(sums, quantiser)
+    network = builder.finish().network
     inputs = np.array([[first, second] for first in range(4) for second in range(4)])
     results = run_reference(network, inputs)[-1].ravel()
     expected = [quantised(factor * int(np.dot(row, weights)) + summand, Fraction(1, 2), -8, 7) for row in inputs]

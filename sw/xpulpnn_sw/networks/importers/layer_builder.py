@@ -69,7 +69,7 @@ def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second
 
 
 @dataclass(eq=False)
-class NetworkAssembly:
+class LayerBuilder:
     """Builds the layers of a network while a model is imported; a quantiser of sums adds a layer."""
 
     name: str

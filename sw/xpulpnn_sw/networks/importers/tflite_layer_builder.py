@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.networks.importers.assembly import INPUT, NetworkAssembly
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average
 from xpulpnn_sw.networks.importers.values import Map, Sums
@@ -14,7 +14,7 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 
 
 @dataclass(eq=False)
-class TfliteAssembly(NetworkAssembly):
+class TfliteLayerBuilder(LayerBuilder):
     """Builds layers with TFLite's rounding of factors instead of quantisers' exact steps."""
 
     is_fast: bool = False
