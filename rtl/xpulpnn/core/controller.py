@@ -136,7 +136,7 @@ class Controller(Component):
         return m
 
     def _track_accesses(self, m, debug, faulted):
-        """Store the addresses of the instructions whose accesses are in EX and on the bus; return that of a trap.
+        """Store the addresses of the instructions whose accesses are in EX and on the bus; return the pc of a trap.
 
         Addresses are in half-words. In debug mode they are not needed: the registers then hold dscratch0, without its
         lowest bit, and dpc.

@@ -34,7 +34,7 @@ def is_empty(nodes: Sequence[Node]) -> bool:
 
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
-    """Drop assignments to the net of a process of a value that the net already has."""
+    """Drop assignments of a value that the assigned net already has."""
     remaining: list[Node] = []
     for node in nodes:
         if isinstance(node, Assign):

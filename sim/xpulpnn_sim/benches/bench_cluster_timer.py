@@ -65,7 +65,7 @@ def _shorten_period(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Write words that distinguish any two bits to every register, change each byte alone, and read all registers."""
+    """Write words in which any two bits differ at least once to every register, change single bytes, and read all."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
@@ -74,7 +74,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Count up to comparison values that distinguish any two bits, and past values that differ from them in one bit."""
+    """Count up to comparison values in which any two bits differ at least once, and past values one bit away."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)

@@ -107,7 +107,7 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
-    """Masks and event buffers are written, cleared and set with words that distinguish any two bits."""
+    """Masks and buffers are written, cleared and set with words in which any two bits differ at least once."""
     rng, env = await _start(dut)
     words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
@@ -130,7 +130,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
-    """At every barrier each core triggers for sets of cores that distinguish any two cores."""
+    """At every barrier each core triggers for sets of cores; any two cores differ in at least one set."""
     rng, env = await _start(dut)
     await enable(env, 0)
     cores, all_cores = env.config.cores, (1 << env.config.cores) - 1
