@@ -1,1 +1,1 @@
-"""Checks of what a model does, block by block."""
+"""Checks that compare what a compiled model does with golden models, by part of the design."""

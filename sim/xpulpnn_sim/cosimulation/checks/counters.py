@@ -1,9 +1,9 @@
 """Checks the counter values that programs read against retirements and the causes of waits.
 
-Events that retirements show are counted from them, cycles from the cycle of the reading instruction. A stall is a cycle
-in which ID holds an instruction or is empty. Its bubble is reported as a wait of the same name, or, if an older
-instruction stalls meanwhile, as a wait of that one's cause. So a stall counter has a least and a greatest value, which
-are equal where no older instruction stalls.
+Events that retirements show are counted from the retirements, cycles from the cycle of the reading instruction. A stall
+is a cycle in which ID holds an instruction or is empty. Its bubble is reported as a wait of the same name, or, if an
+older instruction stalls meanwhile, as a wait with the cause of that stall. So a stall counter has a least and a
+greatest value, which are equal where no older instruction stalls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 from xpulpnn_sim.reference.programs.trace import Records
 
 Sums = dict[str, NDArray[np.int64]]
-"""Number of times an event has happened before each retirement of a block, and behind the last one."""
+"""For each event the number of times it has happened before each retirement of a block and after the last one."""
 
 _OPCODE, _SYSTEM, _FUNCT3, _WRITES, _SETS, _CLEARS = 0x7F, 0x73, 12, 1, 2, 3
 _CSR, _RS1, _FIELD, _IMMEDIATE = 20, 15, 31, 1 << 14
@@ -41,7 +41,7 @@ _PARTS = {
     for mode in ("m", "")
     for half in ("", "h")
 }
-"""Machine counter that each CSR shows, and whether it shows the upper half."""
+"""For each CSR of a machine counter the name of the counter, and whether the CSR is its upper half."""
 _CONTROL = ("mcountinhibit", "pcer", "pcmr", "pccrall")
 _WATCHED = np.zeros(1 << 12, np.bool_)
 _WATCHED[[csr_address(name) for name in (*_PARTS, *_COUNTERS, *_CONTROL)]] = True
@@ -57,16 +57,16 @@ _STALLS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
         (*_BLOCKED, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.SLEEP, BEHIND_TRANSFER),
     ),
 }
-"""Causes of waits that are stalls of this kind, and causes that may hide one."""
+"""For each stall counter the causes of waits that it counts, and the causes that may conceal such a stall."""
 
 _FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 _DROPPED = {"loads": 3, "stores": 3, "compressed": 2, "instructions": 1, "jumps": 1}
-"""Most events that an access that faults, and the instruction dropped behind it, may have counted."""
+"""Greatest number of events that an access fault and the next instruction, which is dropped, may have counted."""
 
 
 @dataclass(slots=True)
 class _Counter:
-    """Least and greatest value that a counter may hold; its value is one of them modulo its width."""
+    """Bounds of the value of a counter: one of the values from ``least`` to ``most``, modulo the counter's width."""
 
     name: str
     bits: int
@@ -97,7 +97,7 @@ class _Counter:
 
 
 class _Hart:
-    """Counters of a hart."""
+    """Expected values of the counters of a hart."""
 
     def __init__(self, config: CoreConfig, *, in_cluster: bool) -> None:
         self._in_cluster, self._performance = in_cluster, CsrGroup.PERFORMANCE in config.csr_groups
@@ -110,7 +110,7 @@ class _Hart:
         self._waited: dict[WaitCause, int] = {}
 
     def follow(self, records: Records, waits: U32) -> tuple[int, str, int, int] | None:
-        """Check the next block; returns its first wrong value: position, register, least and greatest value."""
+        """Check the next block. Returns the first wrong value: its position, register, and bounds."""
         words = records["insn"]
         is_access = (words & _OPCODE == _SYSTEM) & (words >> _FUNCT3 & 3 != 0) & (records["trap"] == 0)
         places = np.flatnonzero(is_access & _WATCHED[words >> _CSR])
@@ -124,14 +124,15 @@ class _Hart:
         return None
 
     def _halted(self, cycles: int) -> None:
-        """Forget all values if the hart has been in debug mode since the last access: a debugger may change them."""
+        """Forget all values if the hart has been in debug mode since the last access, since a debugger may change
+        them."""
         if cycles != self._debugged:
             for counter in (*self._machine.values(), *self._counters.values()):
                 counter.forget()
         self._debugged = cycles
 
     def _sums(self, records: Records, waits: U32) -> tuple[Sums, Sums]:
-        """Least and greatest sums of each event."""
+        """Return the least and the greatest sums of each event."""
         trapped = records["trap"] != 0
         happened: dict[str, NDArray[np.int64]] = {"retired": (~trapped).astype(np.int64)}
         if self._performance:
@@ -139,8 +140,8 @@ class _Hart:
         least = {name: self._added(name, each, 0) for name, each in happened.items()}
         most = {**least}
         # a reader is in EX in the cycle before it retires, and the count was 0 in the first cycle after reset
-        most["cycles"] = self._behind(records["cycle"].astype(np.int64) - 2) - self._behind(waits[:, WaitCause.NONE])
-        asleep = self._behind(waits[:, WaitCause.SLEEP]) if self._in_cluster else 0
+        most["cycles"] = self._padded(records["cycle"].astype(np.int64) - 2) - self._padded(waits[:, WaitCause.NONE])
+        asleep = self._padded(waits[:, WaitCause.SLEEP]) if self._in_cluster else 0
         least["cycles"] = most["cycles"] - asleep
         if not self._performance:
             return least, most
@@ -152,10 +153,10 @@ class _Hart:
             most[name] = self._added(name, happened[name] + dropped, 1)
         stalled = waits.astype(np.int64)
         for name, (surely, perhaps) in _STALLS.items():
-            least[name] = self._behind(stalled[:, list(surely)].sum(axis=1))
-            most[name] = least[name] + self._behind(stalled[:, list(perhaps)].sum(axis=1))
+            least[name] = self._padded(stalled[:, list(surely)].sum(axis=1))
+            most[name] = least[name] + self._padded(stalled[:, list(perhaps)].sum(axis=1))
         # ID may be empty in the cycle in which a branch leaves EX, the first of two waits at least
-        most["fetch_stalls"] += self._behind((stalled[:, WaitCause.BRANCH] + 1) // 2)
+        most["fetch_stalls"] += self._padded((stalled[:, WaitCause.BRANCH] + 1) // 2)
         # a load beside a computation is in WB, and answered by the second cycle
         computed = np.maximum(self._waits_of(stalled, WaitCause.MULTICYCLE) - 1, 0)
         least["computed"] = most["computed"] = self._added("computed", computed, 0)
@@ -168,7 +169,7 @@ class _Hart:
         return least, most
 
     def _waits_of(self, sums: NDArray[np.int64], cause: WaitCause) -> NDArray[np.int64]:
-        """Waits of a cause right before each retirement."""
+        """Return the number of waits of a cause right before each retirement."""
         each = np.diff(sums[:, cause], prepend=self._waited.get(cause, 0))
         self._waited[cause] = self._waited.get(cause, 0) + int(each.sum())
         return each
@@ -177,8 +178,8 @@ class _Hart:
         return np.concatenate([[0], np.cumsum(each)]) + self._done.get(name, (0, 0))[side]
 
     @staticmethod
-    def _behind(sums: NDArray[Any]) -> NDArray[np.int64]:
-        """Repeat the last sum for the position behind the last retirement."""
+    def _padded(sums: NDArray[Any]) -> NDArray[np.int64]:
+        """Append a copy of the last sum, for the time after the last retirement."""
         return np.concatenate([sums, sums[-1:]]).astype(np.int64)
 
     def _events(self, records: Records, waits: U32, trapped: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
@@ -220,7 +221,8 @@ class _Hart:
         }
 
     def _access(self, record: Records, at: int, least: Sums, most: Sums) -> tuple[str, int, int] | None:
-        """Check the value that an access reads from a counter, and follow what it writes to counter or control."""
+        """Check the value that a CSR access reads from a counter, and apply what it writes to a counter or control
+        register."""
         word = int(record["insn"])
         name, funct3, source = CSR_BY_ADDRESS[word >> _CSR].name, word >> _FUNCT3 & 3, word >> _RS1 & _FIELD
         read = int(record["rd_wdata"]) if record["rd_we"] and record["rd_addr"] else None
@@ -300,7 +302,7 @@ def _thresholds(fetched: Fetched | None) -> int:
 
 
 def _written(funct3: int, old: int | None, operand: int) -> int | None:
-    """Value that the CSR holds after an access; None if unknown."""
+    """Return the value that the CSR holds after an access; None if unknown."""
     if funct3 == _WRITES:
         return operand
     if old is None:
@@ -350,7 +352,6 @@ class CounterCheck(FirstDifference):
         self._harts = [_Hart(config, in_cluster=in_cluster) for _ in range(harts)]
 
     def judge(self, block: Block) -> None:
-        """Compare the next block."""
         for number, hart in enumerate(self._harts):
             records = block.records(number)
             wrong = hart.follow(records, block.waits(number)) if len(records) else None

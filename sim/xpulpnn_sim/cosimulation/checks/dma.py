@@ -1,7 +1,7 @@
-"""Checks the bytes that the DMA engine of a cluster moves, and its notifications.
+"""Checks the bytes that the DMA engine of a cluster moves, and the notifications it sends.
 
-Every byte written must belong to a command and have a value that its source has had since the command; when the engine
-reports the end of a transfer, no byte of it may be missing.
+Every byte written must belong to a command and have a value that its source has had since the command. When the engine
+reports the end of a transfer, all of its bytes must have been written.
 """
 
 from dataclasses import dataclass
@@ -31,15 +31,15 @@ _WRITE, _LINES, _ACCESS = range(3)  # kinds of events, in their order within a c
 
 @dataclass(slots=True)
 class _Transfer:
-    number: int
-    notifies: list[int]  # cores to notify of its end by event and by interrupt, a bit each; 0 when done
-    pending: dict[int, list[int]]  # sources of the bytes still to be written, by target
-    allowed: dict[int, bytes]  # values that each source has had since the command was complete
+    number: int  # identifier
+    notifies: list[int]  # masks of the cores still to be notified of the end by event and by interrupt
+    pending: dict[int, list[int]]  # source addresses of the bytes not yet written, by target address
+    allowed: dict[int, bytes]  # values of each source byte since the command was complete
     ended: int | None = None  # cycle of the last byte
 
 
 class DmaCheck(FirstDifference):
-    """Checks the DMA engine."""
+    """Checks the transfers and notifications of the DMA engine."""
 
     def __init__(self, config: ClusterConfig, memory: Windows, name_of: NameOf = lambda pc: "") -> None:
         self._cores = config.cores
@@ -53,7 +53,7 @@ class DmaCheck(FirstDifference):
         self._late: list[tuple[int, int, Any]] = []
 
     def judge(self, block: Block) -> None:
-        """Check a block except its last cycle."""
+        """Check a block except its last cycle, whose events are checked with the next block."""
         last = [int(block.records(core)["cycle"][-1]) for core in range(self._cores) if block.filled[core]]
         if not last:
             return
@@ -91,13 +91,14 @@ class DmaCheck(FirstDifference):
         self._transfers = [transfer for transfer in self._transfers if transfer.pending or any(transfer.notifies)]
 
     def _port(self, access: DeviceAccess) -> int | None:
-        """Command port of an access: the number of the core, or the number of cores for the shared port."""
+        """Return the number of the command port that an access uses: the number of the core, or the number of cores for
+        the shared port."""
         if PRIVATE_DMA <= access.address < PRIVATE_DMA + BLOCK_BYTES:
             return access.core
         return self._cores if DMA <= access.address < DMA + BLOCK_BYTES else None
 
     def _apply_all(self, writes: NDArray[Any]) -> None:
-        """Apply stores all at once; of several to one byte the last one counts."""
+        """Apply stores all at once; if several write the same byte, the last one counts."""
         for base, content in self._memory.items():
             at = writes["address"].astype(np.int64) - base
             inside = writes[(at >= 0) & (at < content.size)]
@@ -129,7 +130,8 @@ class DmaCheck(FirstDifference):
         return None, 0
 
     def _moved(self, cycle: int, address: int, value: int) -> None:
-        """Check a byte written by the engine: it must be the next of a transfer, with a right value."""
+        """Check a byte that the engine writes: it must be pending in a transfer, and its value must be one that its
+        source has had."""
         for transfer in self._transfers:
             sources = transfer.pending.get(address)
             if sources is None:
@@ -176,7 +178,7 @@ class DmaCheck(FirstDifference):
         self._transfers.append(_Transfer(self._given.get(port, 0), notifies, pending, allowed, ended))
 
     def _wrapped(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Wrap addresses behind the end of the TCDM to its start."""
+        """Wrap addresses past the end of the TCDM to its start."""
         inside = addresses - np.uint32(TCDM_BASE) < TCDM_SPACE
         return np.where(inside, TCDM_BASE + addresses % self._tcdm_bytes, addresses)
 

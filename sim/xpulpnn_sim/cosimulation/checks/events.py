@@ -1,7 +1,7 @@
 """Checks the responses of a cluster's event unit and timer, and their cycles, against golden models.
 
-The model takes the accesses of all cores in the order of their grants, cycle by cycle unless it is idle. For loads that
-wait it says in which cycle they must be answered.
+The golden model receives the accesses of all cores in the order of their grants, cycle by cycle unless it is idle. For
+loads that wait it determines the cycle in which they must be answered.
 """
 
 from collections import deque
@@ -33,8 +33,6 @@ from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 
 
 class DeviceAccess(NamedTuple):
-    """A load or store of a device register."""
-
     granted: int  # cycle in which the core's own request was granted
     retired: int  # cycle of the retirement
     core: int
@@ -46,7 +44,7 @@ class DeviceAccess(NamedTuple):
     pc: int
 
     def where(self, name_of: NameOf) -> str:
-        """First line of a report about the access."""
+        """Return the first line of a report about the access."""
         return (
             f"difference at hart {self.core}, retirement {self.order}, cycle {self.retired}, "
             f"pc {place(self.pc, name_of)}"
@@ -54,7 +52,7 @@ class DeviceAccess(NamedTuple):
 
 
 def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
-    """The accesses of a core to registers inside the cluster, in order."""
+    """Return the accesses of a core to registers inside the cluster, in order."""
     records = block.records(core)
     grants = block.grants[block.grants["hart"] == DEVICE_ACCESS + core]
     if not len(grants):
@@ -77,7 +75,8 @@ def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
 
 
 def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
-    """Event lines in a log of grants: cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers), word."""
+    """Extract event lines from a log of grants: cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers), and the lines as
+    a word."""
     chosen = grants[grants["hart"] >= LINE_EVENT]
     return zip(
         chosen["cycle"].tolist(), (chosen["hart"] - LINE_EVENT).tolist(), chosen["address"].tolist(), strict=True
@@ -85,18 +84,18 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
 
 
 _KINDS = ((EventLine.DMA,), (EventLine.DMA_INTERRUPT,), (EventLine.TIMER_LOW, EventLine.TIMER_HIGH))
-"""Event lines by kind: one for each core, or one for each timer."""
+"""Event lines by the kind in the log. There is a line for each core, or for each timer."""
 
 _TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 _TIMERS = 2  # kind of event line
 
 _SHARED_ANSWER = 2
-"""Cycles between the grant at the shared view's port and the retirement; that port may serve others first, so the grant
-of the core's own request does not count."""
+"""Cycles between the grant at the port of the shared view and the retirement. Since that port may serve other cores
+first, the grant of the core's request does not count."""
 
 
 class _Accessed(NamedTuple):
-    """An access of a core with its record, ordered by the cycle of its grant."""
+    """An access of a core, with the cycle of its grant by which accesses are ordered."""
 
     granted: int
     core: int
@@ -106,7 +105,7 @@ class _Accessed(NamedTuple):
 
 
 class EventUnitCheck(FirstDifference):
-    """Checks the accesses of all cores to the event unit; events of DMA engine and timers are taken from the design."""
+    """Checks the accesses of all cores to the event unit. Events of DMA engine and timers are taken from the design."""
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnitModel(config)
@@ -198,7 +197,7 @@ class EventUnitCheck(FirstDifference):
                 raise self._wrong(accessed, answer.data, self._now + 1)
 
     def _wrong(self, accessed: _Accessed, data: int | None = None, cycle: int | None = None) -> DifferenceError:
-        """Report of an access that the model answers with this value in this cycle, or not at all."""
+        """Return the error for an access that the model answers with ``data`` in ``cycle``, or not at all."""
         when = "wait" if cycle is None else f"be answered in cycle {cycle}"
         value = "" if data is None else f" with 0x{data:x}"
         got = "" if accessed.access.write else f" with 0x{accessed.record.data:x}"
@@ -211,7 +210,7 @@ class EventUnitCheck(FirstDifference):
 
 
 class TimerCheck(FirstDifference):
-    """Checks the accesses of all cores to the timer, and its events."""
+    """Checks the accesses of all cores to the timer, and the events of the timer."""
 
     def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
         self._timer = ClusterTimerModel()

@@ -1,8 +1,8 @@
 """Checks every retirement of any number of harts, block by block, fast enough for long programs.
 
-The compiled chain (``native/hart.hpp``) follows registers, CSRs, hardware loops and the next address of each hart from
-one retirement to the next, and memory in the order of the bus grants. The reference models compute the results of all
-instructions of one row of the instruction table at once, from the operands in the records.
+The compiled checker (``native/hart.hpp``) follows registers, CSRs, hardware loops and the next address of each hart
+from one retirement to the next, and memory in the order of the bus grants. The golden models compute the results of all
+executions of an instruction in a block at once, from the operands in the records.
 """
 
 from abc import ABC, abstractmethod
@@ -35,13 +35,13 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decode
 
 
 def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:
-    """Elements of a packed word in the format of ``insn``, lane 0 first."""
+    """Return the elements of a packed word in the format of ``insn``, lane 0 first."""
     assert insn.fmt is not None
     return unpack(np.array([word], np.uint32), insn.fmt, signed=signed)[:, 0].tolist()
 
 
 def result_lines(raw: int, expected: int, got: int) -> list[str]:
-    """A wrong value of rd lane by lane, if the result of the instruction ``raw`` is packed."""
+    """Return lines that show a wrong value of rd by lane, if the result of the instruction ``raw`` is packed."""
     insn = decode(raw)
     if insn is None or insn.fmt is None or insn.uses_dotp or "extract" in insn.op:
         return []
@@ -49,7 +49,7 @@ def result_lines(raw: int, expected: int, got: int) -> list[str]:
 
 
 def factor_lines(raw: int, operands: dict[str, int]) -> list[str]:
-    """The factors of a dot product lane by lane; ``operands`` by the names rs1, rs2, act, wgt."""
+    """Return lines that show the factors of a dot product by lane; ``operands`` has the names rs1, rs2, act, wgt."""
     insn = decode(raw)
     if insn is None or insn.fmt is None or not insn.uses_dotp:
         return []
@@ -84,7 +84,7 @@ _OPERANDS = {
     "loaded": "mem_rdata",
 }
 _CONSEQUENCES = ("mem_rdata", "mem_wdata", "bus_wdata", "nn_wdata", "rd_wdata", "rd2_wdata", "base_wdata", "pc_wdata")
-"""Fields that follow from operands, address and instruction."""
+"""Record fields that follow from operands, address and instruction."""
 
 _NAMES = RETIREMENT.names or ()
 _FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {}).items()} | {
@@ -94,7 +94,7 @@ _FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {})
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A wrong field of a retirement; ``position`` counts in the block of ``hart``."""
+    """A wrong field of a retirement; ``position`` is that in the block of ``hart``."""
 
     hart: int
     position: int
@@ -104,13 +104,13 @@ class Discrepancy:
 
     @property
     def rank(self) -> int:
-        """Order among the discrepancies of one retirement: causes before consequences."""
+        """Sort key of the discrepancies of a retirement, by which causes precede their consequences."""
         return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Differences in a block."""
+    """The differences that a checker reports for a block."""
 
     count: int = 0
     text: str | None = None  # report of the first
@@ -118,28 +118,27 @@ class Findings:
 
 
 class Checker(ABC):
-    """Takes the blocks of a run in program order."""
+    """Receives the blocks of a run in program order and compares them with a reference."""
 
     @abstractmethod
     def __call__(self, block: Block) -> Findings:
         """Check the next block."""
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """Check the end of a run that passed: its memory and the retirements of each hart."""
+        """Check the memory and the number of retirements of each hart at the end of a run that passed."""
         return Findings()
 
 
 class FirstDifference(Checker):
-    """A checker that stops at the first difference, of which later ones would be consequences."""
+    """A checker that stops at the first difference, since later ones could be consequences of it."""
 
     _judges = True
 
     def __call__(self, block: Block) -> Findings:
-        """Check a block."""
         return self.first_difference(lambda: self.judge(block))
 
     def first_difference(self, judge: Callable[[], None]) -> Findings:
-        """Run ``judge`` unless there was a difference before; returns the difference that it raises."""
+        """Run ``judge`` unless there was a difference before, and return the difference that it raises."""
         try:
             if self._judges:
                 judge()
@@ -154,8 +153,8 @@ class FirstDifference(Checker):
 
 
 class RetirementCheck(Checker):
-    """Checks the retirements of one run from the first one on, except for values read from counters (they have a check
-    of their own), from mip and from the words through which program and host communicate."""
+    """Checks the retirements of a run from the first one on. Not compared are values read from mip, from counters,
+    which have a separate check, and from the words through which program and host communicate."""
 
     def __init__(
         self,
@@ -187,12 +186,14 @@ class RetirementCheck(Checker):
         self._host_words = {address // WORD_BYTES * WORD_BYTES for address in host_words}
 
     def __call__(self, block: Block) -> Findings:
-        """Check the next block; outside a cluster also that the most urgent interrupt is taken, and soon."""
+        """Check the next block. Outside a cluster also check that the interrupt with the highest priority is taken, and
+        soon."""
         lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
         return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
 
     def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
-        """Check the retirements of each hart, all granted accesses, and interrupts if the interrupt lines are given."""
+        """Check the retirements of each hart and all granted accesses, and interrupts if the interrupt lines are
+        given."""
         total, discrepancies = 0, list[Discrepancy]()
         for hart in self._harts:
             unknown = self._chain.find(hart, records[hart])
@@ -224,8 +225,8 @@ class RetirementCheck(Checker):
         return findings
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """Compare the final ``memory`` with the one that the accesses have left, and the number of retirements of each
-        hart with the number checked."""
+        """Compare the final ``memory`` with the memory that results from all accesses, and the number of retirements of
+        each hart with the number checked."""
         self._chain.finish()
         if list(retired) != self._checked:
             return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")
@@ -242,7 +243,8 @@ class RetirementCheck(Checker):
         return Findings(total, text)
 
     def _replay(self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32) -> tuple[int, list[Discrepancy]]:
-        """Compute all results again; fills in whether and where control is transferred."""
+        """Compute all results with the golden models. Stores in ``taken`` and ``targets`` whether and where branches
+        and jumps go."""
         groups = self._describer.groups
         starts, values = self._chain.distribute(hart, count, len(groups))
         bounds = starts.tolist()
@@ -300,7 +302,7 @@ _GIVEN = ("word", "pc", "loaded", "act", "act2", "wgt")  # operands that are no 
 
 
 def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
-    """Results that differ: field of the values, positions, reference values, values of the design."""
+    """Yield the results that differ: name of the result, positions, reference values, values of the design."""
 
     def different(
         name: str, want: U32, got: U32, counts: NDArray[np.bool_] | None = None
@@ -338,7 +340,7 @@ def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> ND
 
 
 class Checks:
-    """The checkers of a run and their findings; they check one block while the next one is simulated."""
+    """The checkers of a run and their findings. They check one block while the next one is simulated."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self.checkers = checkers
@@ -349,7 +351,7 @@ class Checks:
         self.position: int | None = None
 
     def feed(self, block: Block) -> None:
-        """Check a block, which stays untouched until the next call or :meth:`wait`."""
+        """Start to check a block, which must not change until the next call or :meth:`wait`."""
         self.wait()
         if self.checkers and any(block.filled):
             self._pending = self._pool.submit(self._check, block)
@@ -365,17 +367,15 @@ class Checks:
             self.note(checker(block))
 
     def wait(self) -> None:
-        """Wait until the block is checked."""
         if self._pending is not None:
             self._pending.result()
             self._pending = None
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        """Let the checkers check the end of a run that passed, up to the first difference."""
+        """Let the checkers check the end of a run that passed, until one reports a difference."""
         for checker in self.checkers:
             if not self.mismatches:
                 self.note(checker.finish(memory, retired))
 
     def close(self) -> None:
-        """Release the thread."""
         self._pool.shutdown()

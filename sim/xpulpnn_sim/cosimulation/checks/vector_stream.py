@@ -1,9 +1,9 @@
-"""Runs single-instruction vectors on the design under test, many of them joined into one instruction stream.
+"""Runs single-instruction vectors on the design under test; many vectors form one instruction stream.
 
-Before a vector's word the stream loads x10, x11 and x12 from a block of parameters. If the instruction uses the NN-RF,
-Mac&Load instructions without a result fill it before and read it afterwards. No retirement shows the parameters of the
-requantisation or both activations of the second pair: of these only the write in the vector's own retirement is
-checked. The words of a vector's memory are written just before its instruction accesses them.
+Before the instruction of a vector the stream loads x10, x11 and x12 from a block of parameters. If the instruction uses
+the NN-RF, Mac&Load instructions without a result fill it before and read it afterwards. Retirements do not show the
+parameters of the requantisation and both activations of the second pair; for these only the write by the vector's
+instruction is checked. The words of a vector's memory are written just before its instruction accesses them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ _Words = list[tuple[Insn, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Instructions before and after a vector's word."""
+    """The instructions that the stream executes before and after that of a vector."""
 
     before: _Words
     after: _Words
@@ -58,7 +58,7 @@ class _Frame:
 
     @property
     def length(self) -> int:
-        """Instructions per vector."""
+        """Number of instructions that the stream executes for a vector."""
         return len(self.before) + 1 + len(self.after)
 
 
@@ -67,7 +67,7 @@ def _parameters() -> _Words:
     return [(row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)) for rd in VECTOR_REGISTERS.values()]
 
 
-def _nn_frame(row: Insn, config: CoreConfig) -> _Frame:
+def _mac_load_frame(row: Insn, config: CoreConfig) -> _Frame:
     parameters = range(NNRF_PARAMETERS if config.requantise else 0)
     pair = range(SECOND_PAIR, NNRF_WORDS if config.mac_load_pair else SECOND_PAIR)
     load = find("pv.rqld")
@@ -91,7 +91,7 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
     rows = enabled(config.extensions, config.widths)
     for row in rows:
         if row.op == "pv.mlsdot":
-            return _nn_frame(row, config)
+            return _mac_load_frame(row, config)
     compute_update = [row for row in rows if row.op == "pv.cusdot"]
     if not compute_update:
         return None
@@ -118,7 +118,7 @@ class VectorBench:
         self._with_entries = _frame_with_entries(config)
 
     def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
-        """Mismatches of the vectors: those of instructions without NN-RF first."""
+        """Return the mismatches of the vectors; those of instructions without NN-RF come first."""
         mismatches: list[VectorMismatch] = []
         for uses_nnrf, group in groupby(sorted(vectors, key=_uses_nnrf), key=_uses_nnrf):
             frame = self._with_entries if uses_nnrf else self._plain
@@ -152,7 +152,7 @@ def _uses_nnrf(vector: Vector) -> bool:
 
 
 def _block(frame: _Frame, vector: Vector) -> list[int]:
-    """Parameters of a vector in the order its frame loads them."""
+    """Return the parameters of a vector in the order in which the frame loads them."""
     others = (vector.rd2_in, vector.rs1) if vector.insn.is_pair else (vector.rs1, vector.rs2)
     given = len(vector.nnrf_in)
     entries = [vector.nnrf_in[entry] if entry < given else 0 for entry in frame.filled]
@@ -160,7 +160,7 @@ def _block(frame: _Frame, vector: Vector) -> list[int]:
 
 
 def _free_base(vectors: list[Vector], size: int) -> int:
-    """An aligned address with ``size`` bytes behind it that are no memory of the vectors."""
+    """Return an aligned address at which ``size`` bytes are not used as memory of the vectors."""
     blocked = {(address + edge) % ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)}
     needed = -(-size // _ALIGNMENT)
     start = 1

@@ -1,4 +1,4 @@
-"""Single-instruction vectors: reading JSON lines, and comparing them with the reference models."""
+"""Reads single-instruction vectors from JSON lines, and compares them with the golden models."""
 
 import gzip
 import json
@@ -40,7 +40,8 @@ Origin = tuple[str, int]  # file and line
 
 @dataclass(slots=True, kw_only=True)
 class Vector:
-    """One execution of one instruction: registers before (``_in``) and after it (``_out``, None: not given)."""
+    """An execution of an instruction: registers before (``_in``) and after it (``_out``; None if the file does not give
+    one)."""
 
     origin: Origin = "", 0
     insn: Insn
@@ -68,7 +69,7 @@ class VectorMismatch:
     got: int
 
     def record(self) -> dict[str, Any]:
-        """The entry of the JSON report."""
+        """Return the entry of the JSON report."""
         file, line = self.vector.origin
         return {
             "file": file,
@@ -82,12 +83,12 @@ class VectorMismatch:
 
 
 def registers_of(insn: Insn) -> dict[str, int]:
-    """Numbers of the registers of a vector by operand."""
+    """Return the register number that vectors use for each operand of the instruction."""
     return PAIR_REGISTERS if insn.is_pair else VECTOR_REGISTERS
 
 
 def expressible(insn: Insn) -> bool:
-    """Return whether vectors can describe a row: no control transfer, no store, no state except registers."""
+    """Return whether vectors can describe an instruction: no control transfer, no store, no state except registers."""
     return (
         insn.size == WORD_BYTES
         and insn.op in HANDLERS
@@ -108,7 +109,8 @@ class VectorReader:
         self._present = {id(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
-        """The vectors of a file, plain or gzip; raises :class:`InputError` naming file and line, or an empty file."""
+        """Yield the vectors of a file, plain or gzip. Raises :class:`InputError`, with file and line, for invalid lines
+        and for a file without vectors."""
         empty = True
         try:
             with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
@@ -174,7 +176,7 @@ class VectorReader:
         return vector
 
     def _row(self, name: str, word: int) -> Insn | None:
-        """Table row of the word, which must encode ``name``; None if there is no instruction of that name."""
+        """Decode a word, which must encode ``name``; None if there is no instruction of that name."""
         named = by_mnemonic(name)
         if not named:
             return None
@@ -218,7 +220,8 @@ _LENGTHS = (NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS, NNRF_WORDS)
 
 
 def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
-    """Check the lengths of the NN-RF; entries that the instruction does not have may be left out."""
+    """Raise :class:`InputError` unless both NN-RF lists have the same possible length from ``fewest`` to ``most``. The
+    instruction needs the first ``fewest`` entries; the configuration has at most ``most``."""
     lengths = [length for length in _LENGTHS if fewest <= length <= most]
     for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
         if len(values) not in lengths:
@@ -252,7 +255,7 @@ def _check_registers(vector: Vector) -> None:
 
 
 def source(vector: Vector, name: str) -> int:
-    """Value the instruction reads from the register in field ``name``."""
+    """Return the value that the instruction reads from the register in field ``name``."""
     if vector.insn.is_pair and name == "rs2":
         # the second sum is read in place of rs2
         return vector.rd2_in if register(vector.word, "rd") else 0
@@ -262,7 +265,8 @@ def source(vector: Vector, name: str) -> int:
 
 
 def _loaded(vector: Vector, address: int) -> int:
-    """Little-endian word at ``address`` of the vector's memory; bytes it does not give are 0."""
+    """Return the little-endian word at ``address`` of the vector's memory. Bytes that the vector does not give are
+    0."""
     if address in vector.mem:
         return vector.mem[address]
     held = {
@@ -274,7 +278,7 @@ def _loaded(vector: Vector, address: int) -> int:
 
 
 def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
-    """Mismatches of the reference models, which compute all vectors of a row at once."""
+    """Return the mismatches of the golden models, which compute all vectors of an instruction at once."""
     groups: dict[tuple[str, str], list[Vector]] = {}
     for vector in vectors:
         groups.setdefault(vector.insn.key, []).append(vector)
@@ -283,7 +287,7 @@ def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
 
 
 def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
-    """Fields ``_out`` of vectors of one row, computed by the reference models."""
+    """Compute with the golden models the fields ``_out`` of vectors of the same instruction."""
     insn = group[0].insn
 
     def column(values: Iterable[int]) -> Any:
@@ -321,7 +325,7 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
 
 
 def _factor_entries(vector: Vector) -> tuple[int, int]:
-    """NN-RF indices of the (first) activation and the weight, or of the factor and the summand."""
+    """Return the NN-RF indices of the (first) activation and the weight, or of the factor and the summand."""
     if vector.insn.requantises:
         return FIRST_PARAMETER, FIRST_PARAMETER + 1
     fetched = Fetched(vector.word, vector.insn, vector.word, WORD_BYTES)
@@ -329,7 +333,7 @@ def _factor_entries(vector: Vector) -> tuple[int, int]:
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
-    """Differences between the state ``after`` the instruction and the vector's."""
+    """Yield the differences between the vector and the state ``after`` the instruction."""
     if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
         yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
     if vector.checks_rd and vector.insn.is_pair and vector.rd2_out != after["rd2_out"]:

@@ -1,1 +1,1 @@
-"""Designs compiled to native models, with their surroundings."""
+"""Designs compiled to native models, with the memory and interrupt lines around them."""

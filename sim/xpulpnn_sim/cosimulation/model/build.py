@@ -1,7 +1,7 @@
 """Compiles a design with its wrapper and driver into a shared library.
 
-Libraries are cached under a hash of everything that determines them. Each is built in a private folder and renamed into
-place, so that several processes may build the same model at the same time. Verilator's run-time library is compiled
+Libraries are cached under a hash of everything that determines them. Each is built in a temporary folder and then
+renamed, so that several processes may build the same model at the same time. Verilator's run-time library is compiled
 once for models with waveforms and once for models without, and cached as well.
 """
 
@@ -45,7 +45,7 @@ class Adapter:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rig:
-    """A design ready to be simulated: a top and adapters for its ports."""
+    """A design that can be simulated: Verilog, and adapters that connect its ports to the driver."""
 
     verilog: str
     manifest: Mapping[str, Any]  # description by the emitter: top and ports
@@ -68,7 +68,7 @@ class Rig:
             )
 
     def sources(self) -> dict[str, str]:
-        """Generated files: the wrapper, the control file of the simulator, and the C++ header."""
+        """Return the generated files: the wrapper, the control file of the simulator, and the C++ header."""
         return {
             f"{TOP}.sv": self._wrapper(),
             CONTROL_FILE: "\n".join(["`verilator_config", *self._no_inline(), ""]),
@@ -76,8 +76,8 @@ class Rig:
         }
 
     def _no_inline(self) -> Iterator[str]:
-        """Directives that make all instances of the repeated module run the same function: it is not inlined, and its
-        inputs stay variables, which the simulator would otherwise replace by their drivers."""
+        """Yield directives that make all instances of the repeated module use the same compiled function. The module is
+        not inlined, and its inputs stay variables, which the simulator would otherwise replace by their drivers."""
         if not self.repeated:
             return
         yield f'no_inline -module "{self.repeated}"'
@@ -142,14 +142,15 @@ endmodule
 """
 
     def _fields(self, direction: Literal["seen", "driven"]) -> list[str]:
-        """Port of the design for each word of the struct Observed or Driven, empty without one."""
+        """Return the port of the design for each word of the C++ struct of all observed or driven ports; an empty name
+        if there is none."""
         nothing = Adapter(KINDS[0], {})
         places = [(kind, adapter) for kind in KINDS for adapter in self._of(kind) or [nothing]]
         return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
 
 
 def _concatenation(names: Sequence[str]) -> str:
-    """Concatenate signals as 32-bit words, the first one in the lowest bits; 0 for an empty name."""
+    """Concatenate signals as 32-bit words, the first one in the lowest bits; an empty name stands for 0."""
     return ", ".join(f"32'({name})" if name else "32'd0" for name in reversed(names))
 
 
@@ -163,8 +164,8 @@ _VERILATOR_FLAGS = (
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
 SHARED_FLAGS = ("-fno-dfg", "-fno-table")
-"""Flags for a design with a repeated module: with these passes each instance would become a function of its own, since
-they rename variables and tables."""
+"""Verilator flags for a design with a repeated module. They disable passes that rename variables and tables, after
+which each instance would have its own function."""
 
 COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle")
 
@@ -176,7 +177,7 @@ _WAVES = ("OPT_GLOBAL=-O1", "verilated_fst_c.o")
 _CXX_FLAGS = "-std=c++17 -g0 -fPIC -fvisibility=hidden -fno-semantic-interposition"
 _LINK = ("g++", "-shared", "-pthread")
 _CXX_HEADERS = "CXX_HEADERS"
-"""Environment variable with the options of :func:`_cxx_headers`, which are not part of a model's identity."""
+"""Environment variable with the options of :func:`_cxx_headers`. The hash of a model does not include them."""
 # native/lz4.h replaces the library that Verilator would link to a model with waveforms.
 _TRACE_LIBRARIES = ("-lz",)
 _RUNTIME = "libverilated.a"
@@ -185,7 +186,7 @@ _UNOPTIMISED = {
     "clang": ("#pragma clang optimize off", "#pragma clang optimize on"),
     "g++": ('#pragma GCC push_options\n#pragma GCC optimize ("O0")', "#pragma GCC pop_options"),
 }
-"""Pragmas by compiler around code that runs once, for which optimisation takes longer than it saves."""
+"""Pragmas, by compiler, around code that runs only once and whose optimisation takes longer than it saves."""
 
 
 _BUILDING = "building-"
@@ -210,11 +211,11 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 
 MODEL_COMPILERS = ("clang", "g++")
-"""Compilers of models: the clang of the zig wheel, whose models are faster, and the system's compiler."""
+"""Compilers of models: the clang of the zig wheel, which makes faster models, and the compiler of the system."""
 
 
 def compiler() -> str:
-    """``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is installed."""
+    """Return ``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is installed."""
     chosen = os.environ.get(COMPILER_VARIABLE)
     if chosen is None:
         return MODEL_COMPILERS[0] if _zig() is not None else MODEL_COMPILERS[1]
@@ -226,13 +227,13 @@ def compiler() -> str:
 
 
 def _zig() -> Path | None:
-    """The executable of the zig wheel; None if it is not installed."""
+    """Return the executable of the zig wheel; None if it is not installed."""
     spec = util.find_spec("ziglang")
     return None if spec is None or spec.origin is None else Path(spec.origin).with_name("zig")
 
 
 def _compiler_command(chosen: str) -> str:
-    """The compiler as a shell script that make can call by one name."""
+    """Return the path of a shell script that runs the compiler, since make needs a single name."""
     if chosen == MODEL_COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
     # without -mcpu zig optimises for the machine that it runs on
@@ -240,8 +241,8 @@ def _compiler_command(chosen: str) -> str:
 
 
 def _cxx_headers() -> str:
-    """Include options for the headers of the system's C++ library, since zig would compile its own library first: the
-    folders in which g++ searches for C++ but not for C."""
+    """Return include options for the headers of the system's C++ library, since zig would otherwise first compile its
+    own. They are the folders that g++ searches for C++ but not for C."""
     folders: dict[str, list[str]] = {}
     for language in ("c", "c++"):
         command = ["g++", "-E", "-v", "-x", language, os.devnull]
@@ -261,7 +262,8 @@ def _sweep(cache: Path) -> None:
 
 
 def _whole(generated: Sequence[str], chosen: str) -> str:
-    """One source with all C++ files of a model: reading the headers takes longer than compiling most of the files."""
+    """Join all C++ files of a model into one, since reading the headers takes longer than compiling most of the
+    files."""
     off, on = _UNOPTIMISED[chosen]
     slow = [name for name in generated if name.endswith("Slow.cpp")]
     lines = [f'#include "{name}"' for name in generated if name not in slow]
@@ -272,7 +274,7 @@ def _whole(generated: Sequence[str], chosen: str) -> str:
 def _runtime(
     cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str], *, trace: bool
 ) -> Path:
-    """Verilator's run-time library, compiled in ``objects`` if the cache does not hold it."""
+    """Compile Verilator's run-time library in ``objects`` unless the cache holds it; returns its path."""
     archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
     if not counts(archive):
         with locked(archive.with_suffix(".lock")):
@@ -287,7 +289,7 @@ def _runtime(
 def build_model(
     rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None, covered: bool = False
 ) -> Path:
-    """Path of the shared library simulating a design, compiled if the cache does not hold it."""
+    """Compile a shared library that simulates a design unless the cache holds it; returns its path."""
     files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()

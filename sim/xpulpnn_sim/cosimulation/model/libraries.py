@@ -1,4 +1,4 @@
-"""Compiled models of configurations: their tops and ports."""
+"""Compiled models of configurations: top modules and their ports."""
 
 import ctypes
 import hashlib
@@ -40,7 +40,7 @@ _STREAM_PORTS = {
     "word": "insn__payload__word",
     "pc": "insn__payload__pc",
 }
-"""Ports of the back end by the fields of a stream."""
+"""Ports of the back end for each field of a stream."""
 
 
 _JTAG = Adapter(
@@ -50,7 +50,7 @@ _JTAG = Adapter(
 
 
 def _bus(kind: PortKind, prefix: str) -> Adapter:
-    """An OBI port without the number of the hart and upper data words."""
+    """Return the signals of an OBI port by field, without hart number and upper data words."""
     names = (name for name in (*kind.seen, *kind.driven) if name != "hart" and not name.endswith("_high"))
     return Adapter(kind, {name: f"{prefix}__{name}" for name in names})
 
@@ -61,7 +61,7 @@ def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
 
 
 def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The back end with its retirement port, which executes an instruction stream."""
+    """Prepare the back end with its retirement port, which executes an instruction stream, for simulation."""
     ports = dict(_STREAM_PORTS)
     if any(port["name"] == "info__raw" for port in manifest["ports"]):
         ports["word"] += " info__raw"
@@ -70,7 +70,7 @@ def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 
 def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The core with its retirement port."""
+    """Prepare the core with its retirement port for simulation."""
     there = {port["name"] for port in manifest["ports"] if port["direction"] == "input" or port["name"] in HART.seen}
     hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven) if name in there})
     adapters = (_bus(FETCH, "instr"), _bus(DATA, "data"), hart, _retirement(manifest, "rvfi_"))
@@ -78,14 +78,14 @@ def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
 
 
 def core_debug_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The core with debug module and test access port."""
+    """Prepare the core with debug module and test access port for simulation."""
     rig = core_rig(verilog, manifest)
     return replace(rig, adapters=(*rig.adapters, _bus(DATA, "bus"), _JTAG))
 
 
 def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """The cluster with ports for its banks, fetch ports and retirement ports. All cores start together; the cluster has
-    the number 0."""
+    """Prepare the cluster, with ports for its banks, fetches and retirements, for simulation. All cores start together;
+    the number of the cluster is 0."""
     names = [port["name"] for port in manifest["ports"]]
     cores = sum(name.startswith("rvfi_") and name.endswith("_valid") for name in names)
     banks = sum(name.startswith("bank_master_") for name in names)
@@ -131,25 +131,25 @@ RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
     "cluster-wishbone": ("cluster-on-wishbone", cluster_rig),
     "cluster-debug": ("cluster-debug", cluster_rig),
 }
-"""Top and port adapters of each engine."""
+"""Functions that prepare a configuration for simulation, by engine."""
 
 
 def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
-    """The design with ports for its retirements and for the banks of a cluster."""
+    """Add the ports that make retirements, and the banks of a cluster, visible to a configuration."""
     if isinstance(config, ClusterConfig):
         return replace(config, rvfi=True, memories="ports")
     return replace(config, rvfi=True)
 
 
 def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> str:
-    """Engine for programs on a design, with a test access port if ``debugged``."""
+    """Return the engine that executes programs on a design; with a test access port if ``debugged``."""
     engine = "cluster" if isinstance(config, ClusterConfig) else "core"
     return f"{engine}-debug" if debugged else engine
 
 
 @cache
 def _generator() -> str:
-    """Hash of the sources of the design generator."""
+    """Return a hash of the sources of the design generator."""
     hasher = hashlib.sha256(version("amaranth").encode())
     around = Path(__file__).parents[2] / "tools/on_wishbone.py"
     for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), around):
@@ -160,7 +160,7 @@ def _generator() -> str:
 def cached_emission(
     top: str, config: CoreConfig | ClusterConfig | DebugConfig, *, both_edges: bool = False
 ) -> tuple[str, dict[str, Any]]:
-    """Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
+    """Return Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
     results = cached_results("designs")
     name = f"{top}-{digest(_generator(), both_edges, config)}"
     known: dict[str, Any] | None = results.find(name)
@@ -182,7 +182,7 @@ Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig
 
 
 def simulated(config: Config) -> Config:
-    """``config``, or the core of a cluster, with structures that simulate faster.
+    """Replace structures of a core, or of the core of a cluster, by structures that simulate faster.
 
     A simulator adds words faster than it evaluates compressor trees, reads an array faster than a tree of multiplexers,
     and with operators for each format computes only the requested one. Retirements and bus accesses are the same in
@@ -200,8 +200,8 @@ def simulated(config: Config) -> Config:
 def model_library(
     engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False, covered: bool = False
 ) -> Path:
-    """Shared library that simulates ``config`` with its retirement port, compiled if need be; ``covered``: it records
-    covered lines and toggled bits."""
+    """Return the path of the shared library that simulates ``config`` with its retirement port; compile it if
+    necessary. If ``covered``, it records covered lines and toggled bits."""
     top, rig = RIGS[engine]
     both_edges = not trace  # a waveform shows a clock with one rising edge per cycle
     emitted = cached_emission(top, observed(config), both_edges=both_edges)
@@ -209,7 +209,7 @@ def model_library(
 
 
 def write_coverage(library: Path, path: Path) -> None:
-    """Write the coverage of the model of this library that this thread simulated last and has not closed yet. Raises
+    """Write the coverage of that model of the library which this thread simulated last and has not closed yet. Raises
     :class:`ToolError` for a library without coverage."""
     try:
         function = ctypes.CDLL(str(library)).write_coverage

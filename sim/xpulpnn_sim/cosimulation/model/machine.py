@@ -78,7 +78,7 @@ class Machine:
 
     @classmethod
     def of(cls, options: object, **more: Any) -> "Machine":
-        """Machine with the settings that ``options`` has as attributes of the same names, and ``more``."""
+        """Build a machine from the attributes of ``options`` that have the names of settings, and from ``more``."""
         names = (setting.name for setting in fields(cls) if setting.name not in more)
         return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)}, **more)
 
@@ -89,19 +89,20 @@ class Machine:
 
     @property
     def failing(self) -> tuple[Window, ...]:
-        """Addresses that the bus answers with an error, including those in the place of the debug module."""
+        """Addresses that the bus answers with an error, including those in the memory that stands in for the debug
+        module."""
         return (*self.bus_errors, DEBUG_FAILING) if self.halts else self.bus_errors
 
     @property
     def debug_memory(self) -> dict[int, NDArray[np.uint8]]:
-        """Memory in the place of the debug module, by base address; none without halt requests."""
+        """The memory that stands in for the debug module, by base address; empty without halt requests."""
         if not self.halts:
             return {}
         place = debugger(self.debugger, self.seed)
         return {place.address: np.frombuffer(bytearray(place.data.ljust(place.size, b"\0")), np.uint8)}
 
     def settings(self) -> dict[str, int]:
-        """Values of the fields of ``SETTINGS``."""
+        """Return the values of fields of ``SETTINGS``."""
         return {
             "grant_stall": int(self.grant_stalls * _FULL_SCALE),
             "response_latency": self.response_latency,
@@ -121,7 +122,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waves:
-    """Waveforms of a part of a run, in FST format."""
+    """Waveforms in FST format of a part of a run."""
 
     path: Path
     first: int = ALL_CYCLES[0]
@@ -129,12 +130,12 @@ class Waves:
     by_instruction: bool = False  # whether `first` and `last` count instructions of a stream instead of cycles
 
     def settings(self) -> dict[str, int]:
-        """Values of the fields of ``SETTINGS``."""
+        """Return the values of fields of ``SETTINGS``."""
         return {"dump_from": self.first, "dump_to": self.last, "dump_instructions": self.by_instruction}
 
     @staticmethod
     def window(text: str) -> tuple[int, int]:
-        """First and last cycle of ``FROM:TO``; raises :class:`InputError`."""
+        """Parse first and last cycle of ``FROM:TO``; raises :class:`InputError`."""
         first, colon, last = text.partition(":")
         if not (colon and first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= ALL_CYCLES[1]):
             raise InputError(f"window of the waveforms must be FROM:TO with FROM <= TO, not {text}")
@@ -142,7 +143,7 @@ class Waves:
 
 
 class Memory:
-    """Byte access to memory that consists of pieces."""
+    """Byte access to memory that consists of several arrays."""
 
     def __init__(self, pieces: dict[int, NDArray[np.uint8]]) -> None:
         self.pieces = pieces
@@ -158,21 +159,20 @@ class Memory:
         return self._find(address, size) is not None
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes from ``address``; raises :class:`InputError` outside memory."""
+        """Return ``size`` bytes from ``address``; raises :class:`InputError` outside memory."""
         piece = self._find(address, size)
         if piece is None:
             raise InputError(f"address must be in memory, not 0x{address:08x} with {size} bytes")
         return piece.tobytes()
 
     def write(self, address: int, content: bytes) -> None:
-        """Replace bytes of memory."""
         piece = self._find(address, len(content))
         assert piece is not None
         piece[:] = np.frombuffer(content, np.uint8)
 
 
 def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int, NDArray[np.uint8]]:
-    """Memory of a run with the program loaded, by base address."""
+    """Allocate the memory of a run and load the program; returns the arrays by base address."""
     pieces = {base: np.zeros(size, np.uint8) for base, size in windows(executable, ram)}
     memory = Memory(pieces)
     for segment in executable.segments:
@@ -182,7 +182,7 @@ def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int,
 
 
 def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int, ...]:
-    """mhartid of each core of a design; raises :class:`InputError` if the design lacks what ``machine`` uses."""
+    """Return mhartid of each core of a design. Raises :class:`InputError` if the design lacks what ``machine`` uses."""
     if machine.halts and not (isinstance(config, CoreConfig) and config.debug):
         raise InputError("requests to halt must be left out for a cluster and for a core without debug mode")
     if isinstance(config, CoreConfig):

@@ -49,7 +49,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class _Native:
-    """An object of a shared library; its functions take integers as 64 bits and arrays by address."""
+    """An object inside a shared library. Its functions take integers as 64 bits and arrays by address."""
 
     def __init__(self, path: Path, kind: str, *arguments: Any) -> None:
         self._library, self._kind = _load(path), kind
@@ -67,14 +67,13 @@ class _Native:
         )
 
     def close(self) -> None:
-        """Free the object."""
         if self._own:
             self._call("destroy")
             self._own = ()
 
 
 def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
-    """One struct as an array of one element; fields left out are 0."""
+    """Return a struct as an array of one element; omitted fields are 0."""
     array = np.zeros(1, dtype)
     for name, value in values.items():
         array[name] = value
@@ -82,13 +81,13 @@ def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
 
 
 def _windows(memory: Windows, errors: Sequence[tuple[int, int]]) -> NDArray[Any]:
-    """Memory and the addresses that the bus answers with an error as an array of WINDOW."""
+    """Return all memory, and the addresses that the bus answers with an error, as an array of WINDOW."""
     rows = [(content.ctypes.data, base, content.size) for base, content in memory.items()]
     return np.array([*rows, *((0, base, size) for base, size in errors)], WINDOW)
 
 
 class Block:
-    """Buffers for the retirements of all harts between two stops, and for their bus accesses."""
+    """Buffers for the retirements of all harts and for their bus accesses, between two stops of the model."""
 
     def __init__(self, harts: int, size: int) -> None:
         self.size = size
@@ -102,25 +101,26 @@ class Block:
         self.granted = 0
 
     def destination(self, hart: int) -> tuple[Any, ...]:
-        """The buffers and their capacities, as ``model_collect`` takes them."""
+        """Return the buffers of a hart and their capacities, as ``model_collect`` expects them."""
         places = self._records[hart], self._lines[hart], self._waits[hart]
         return *places, self.size, self._grants, len(self._grants)
 
     def records(self, hart: int = 0) -> Records:
-        """The retirements of a hart."""
+        """Return the retirements of a hart."""
         return self._records[hart][: self.filled[hart]]
 
     def lines(self, hart: int = 0) -> U32:
-        """The interrupt lines at each retirement, or, at the first instruction of a handler, when it was entered."""
+        """Return the interrupt lines at each retirement; for the first instruction of a handler, the lines when it was
+        entered."""
         return self._lines[hart][: self.filled[hart]]
 
     def waits(self, hart: int = 0) -> U32:
-        """The counts ``WAITS`` before each retirement of a hart."""
+        """Return the counts ``WAITS`` before each retirement of a hart."""
         return self._waits[hart][: self.filled[hart]]
 
     @property
     def grants(self) -> NDArray[Any]:
-        """The accesses in the order of the buses, an array of ``GRANT``."""
+        """The granted accesses in the order of the buses, an array of ``GRANT``."""
         return self._grants[: self.granted]
 
 
@@ -148,7 +148,7 @@ class Model(_Native):
 
     @property
     def status(self) -> Any:
-        """State after the last :meth:`advance`."""
+        """The state after the last :meth:`advance`."""
         return self._status[0]
 
     @property
@@ -162,7 +162,8 @@ class Model(_Native):
         return int(self.status["cycles"])
 
     def account(self, hart: int, base: int, size: int) -> NDArray[np.uint64]:
-        """Count the cycles of a hart: an array of (half words of text and one for everything else, STALLS)."""
+        """Start to count the cycles of a hart. Returns the array of counts, with a row for each half-word of the text
+        and one for all other addresses, and with a column for each cause in STALLS."""
         rows = np.zeros((size // HALF_BYTES + 1, len(STALLS)), np.uint64)
         self._buffers.append(rows)
         self._call("account", hart, base, size, rows)
@@ -183,14 +184,14 @@ class Model(_Native):
             self._call("collect", hart, *block.destination(hart))
 
     def advance(self, limit: int) -> Event:
-        """Run to an event, to the cycle ``limit``, or to the end of the stream; returns why it stopped."""
+        """Run to an event, to the cycle ``limit``, or to the end of the stream; returns the reasons to stop."""
         self._call("advance", limit, self._status, self.harts)
         self._block.filled = self.harts["records"].tolist()
         self._block.granted = int(self.status["grants"])
         return self.events
 
     def activities(self) -> NDArray[Any]:
-        """Transfers of the DMA engine from and to external memory so far: an array of ``ACTIVITY``."""
+        """Return the transfers of the DMA engine from and to external memory so far, an array of ``ACTIVITY``."""
         activities = np.zeros(self._call("activities", None), ACTIVITY)
         self._call("activities", activities)
         return activities
@@ -215,35 +216,36 @@ class RetirementChain(_Native):
             self._call("add_csrs", hart, rows, len(rows))
 
     def add(self, insns: NDArray[Any]) -> None:
-        """Describe instructions, an array of ``CHECK_INSN``."""
+        """Describe instructions to the checker by an array of ``CHECK_INSN``."""
         assert insns.dtype == CHECK_INSN
         self._call("add_insns", insns, len(insns))
 
     def find(self, hart: int, records: Records) -> U32:
-        """Look up the words of a block; returns those that have not been described yet."""
+        """Look up the instruction words of a block; returns those that have not been described yet."""
         unknown = np.empty(len(records), np.uint32)
         count = self._call("find", hart, records, len(records), unknown)
         return np.unique(unknown[:count])
 
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
-        """Sort the values of ``count`` records by group; returns the starts of the groups, and the arrays by name."""
+        """Sort the values of ``count`` records by result group; returns the start of each group, and the sorted arrays
+        by name."""
         starts = np.empty(groups + 1, np.uint32)
         values = np.empty((len(VALUE_FIELDS), count), np.uint32)
         self._call("distribute", hart, groups, starts, values)
         return starts, dict(zip(VALUE_FIELDS, values, strict=True))
 
     def transfers(self, hart: int, lines: U32 | None, taken: NDArray[np.bool_], targets: U32) -> None:
-        """Set interrupt lines and targets of control transfers for each retirement of a block."""
+        """Set interrupt lines and targets of branches and jumps for each retirement of a block."""
         self._block = [*getattr(self, "_block", []), lines, taken, targets]
         self._call("transfers", hart, lines, taken, targets)
 
     def check(self, grants: NDArray[Any]) -> tuple[int, NDArray[Any]]:
-        """Check the block; returns the number of differences and the first of them, an array of ``CHECK_ERROR``."""
+        """Check the block. Returns the number of differences and the first of them, an array of ``CHECK_ERROR``."""
         errors = np.empty(KEPT_ERRORS, CHECK_ERROR)
         count = self._call("block", grants, len(grants), errors)
         self._block = []
         return count, errors[:count]
 
     def finish(self) -> None:
-        """Apply the last accesses, which belong to no retirement."""
+        """Apply the remaining accesses, which belong to no retirement."""
         self._call("finish")

@@ -45,7 +45,7 @@ class Event(IntFlag):
 
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
-"""Events after which no reference can follow the last instruction of the hart."""
+"""Events after which a reference cannot execute the last instruction of the hart."""
 
 
 class Property(IntFlag):
@@ -92,7 +92,7 @@ class CsrFlag(IntFlag):
 
 
 class BusField(IntEnum):
-    """Fields in which an access and the bus may differ, numbered after the offsets of the fields of a record."""
+    """Bus signals in which an access may differ. The numbers continue after the offsets of the fields of a record."""
 
     BUS_REQ = RETIREMENT.itemsize
     BUS_ADDR = auto()
@@ -102,8 +102,8 @@ class BusField(IntEnum):
 
 
 class DeviceWait(IntEnum):
-    """Causes of waits of a core in a cluster that its own port reports as GRANT or RESPONSE; numbered after
-    :class:`~xpulpnn.isa.retirement.WaitCause`."""
+    """Causes of waits of a core in a cluster that the port of the core reports as GRANT or RESPONSE. The numbers
+    continue after those of :class:`~xpulpnn.isa.retirement.WaitCause`."""
 
     BANK_CONFLICT = len(WaitCause)
     BARRIER = auto()
@@ -113,23 +113,24 @@ class DeviceWait(IntEnum):
 
 
 DEVICE_ACCESS = 64
-"""Number of hart 0 in a log of grants for accesses to devices, which are logged when they are answered, with the cycle
-of the grant."""
+"""In a log of grants, the number that stands for accesses of hart 0 to devices; those of the other harts follow. Such
+accesses are logged when they are answered, with the cycle of the grant."""
 
 LINE_EVENT = 128
-"""Number in a log of grants for event lines of the DMA engine that are high in a cycle; the next ones are for lines of
-DMA interrupts and of timers. ``address`` holds the lines."""
+"""In a log of grants, the number that stands for event lines of the DMA engine that are high in a cycle; the next
+numbers stand for lines of DMA interrupts and of timers. ``address`` holds the lines."""
 
 WAITED = "halt"
-"""Column of records with a bit for each :class:`WaitCause` since the retirement before; no core sets ``halt``."""
+"""Record field with a bit for each :class:`WaitCause` that occurred since the previous retirement. It replaces the
+field ``halt``, which no core sets."""
 
 BEHIND_TRANSFER = len(WaitCause)
-"""Index of a count behind those of :class:`WaitCause`."""
+"""Column of WAITS after those of :class:`WaitCause`."""
 
 WAITS = np.dtype((np.uint32, BEHIND_TRANSFER + 1))
-"""Cycles without a retirement from reset to a retirement, by cause; NONE counts cycles with core_sleep.
-FETCH leaves out waits behind a cause that refills the pipeline; waits for the fetch behind an instruction that another
-than the next in memory follows count at BEHIND_TRANSFER."""
+"""Number of cycles without a retirement from reset to a retirement, by cause; NONE counts cycles with core_sleep. FETCH
+does not include waits after a cause that refills the pipeline. Waits for the fetch after an instruction that is not
+followed by the next one in memory count in the column BEHIND_TRANSFER."""
 
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
 
@@ -137,7 +138,8 @@ VALUE_FIELDS = (
     *("rs1", "rs2", "rd_old", "act", "wgt", "act2", "loaded"),
     *("rd", "rd2", "base", "address", "store", "word", "pc", "position"),
 )
-"""Arrays to which the compiled checker distributes the values of retirements: operands, results, instruction."""
+"""Names of the arrays to which the compiled checker distributes the values of retirements: operands, results,
+instruction."""
 
 NO_GROUP = 2**32 - 1  # group of instructions without results to compare
 
@@ -145,7 +147,7 @@ _REFILLS = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, Wa
 """Causes that refill the pipeline from another address."""
 
 _CHARGED_BEFORE = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.CSR)
-"""Causes that are charged to the instruction before the wait."""
+"""Causes of waits that are counted for the instruction before the wait."""
 
 
 def _dtype(wide: str, words: str) -> np.dtype[np.void]:
@@ -186,7 +188,7 @@ ACTIVITY = _dtype("first last", "read written")
 """A burst of a DMA engine from or to external memory: first and last cycle of a grant, bytes."""
 
 WINDOW = _dtype("place", "base size")
-"""A range of memory; ``place`` is the address of its content on the host, or 0 for bus errors."""
+"""A range of memory; ``place`` is the address of its content on the host, or 0 if accesses cause bus errors."""
 
 INTERRUPT = _dtype("cycle", "line unused")
 """An interrupt line of hart 0 and the cycle in which it rises; line IRQ_LINES is the halt request."""
@@ -208,8 +210,8 @@ CHECK_INSN = np.dtype(
     ]
     + [(name, np.uint8) for name in ["length", "rs1", "rs2", "rd", "access", "act", "wgt", "reloaded"]]
 )
-"""An instruction. ``raw``: word in memory; ``word``: its 32-bit form; ``access``: bytes loaded or stored; ``offset``:
-distance from pc to the start or end of a loop; ``group``: number of its :class:`ResultGroup`."""
+"""An instruction as the checker needs it. ``raw``: word in memory; ``word``: its 32-bit form; ``access``: bytes loaded
+or stored; ``offset``: distance from pc to the start or end of a loop; ``group``: number of its :class:`ResultGroup`."""
 
 CSR_STATE = _dtype("", "address flags value writable")
 """A control and status register: value after reset, mask of writable bits."""
@@ -246,7 +248,8 @@ BANK = PortKind("bank", ("req", "we", "be", "addr", "wdata", "master", "sharers"
 DMA = PortKind("dma", ("req", "addr", "we", "be", "wdata", "wdata_high"), _OBI_DRIVEN)
 REFILL = PortKind("refill", ("req", "addr"), _OBI_DRIVEN)
 LINES = PortKind("lines", ("dma", "dma_interrupt", "timer", "timer_armed"), ())
-"""Sources of event lines inside a cluster: a bit for each core of the DMA engine, a bit for each timer."""
+"""Sources of event lines inside a cluster: DMA lines with a bit for each core, timer lines with a bit for each
+timer."""
 
 JTAG = PortKind("jtag", ("tdo", "debug_req"), ("tck", "tms", "tdi", "trst"))
 """A test access port and the halt request of the debug module. Its inputs may change between clock edges."""
@@ -320,7 +323,7 @@ def _struct(name: str, dtype: np.dtype[np.void]) -> str:
 
 
 def _ports(counts: Mapping[str, int]) -> Iterator[str]:
-    """Structs of the ports, with at least one port of each kind."""
+    """Return the C++ structs of the ports, with at least one port of each kind."""
     for kind in KINDS:
         for direction, fields in (("Out", kind.seen), ("In", kind.driven)):
             if fields:
@@ -336,7 +339,8 @@ def _ports(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
-    """``schema.hpp`` of a design with these numbers of ports by kind, clocked by both edges or by the rising one."""
+    """Return ``schema.hpp`` for a design with these numbers of ports. The design is clocked by both edges or by the
+    rising edge."""
     constants = _CONSTANTS | {
         "FETCH_PORTS": counts["fetch"],
         "DATA_PORTS": counts["data"],

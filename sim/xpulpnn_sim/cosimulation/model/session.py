@@ -1,4 +1,4 @@
-"""A simulation session: advances the model and passes its records to observer and checks."""
+"""A simulation session: advances the model and passes its retirements to observer and checks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _RULES = {
     Event.WRONG_WAKE: "core_sleep must fall in the cycle of the interrupt, which is taken in a later one",
     Event.MANY_FETCHES: "no more than four words may be under way",
 }
-"""Protocol rules at the ports of a core without cluster."""
+"""Protocol rules at the ports of a core without cluster, by the event that reports a violation."""
 
 _WITHOUT_ANSWER = {
     WaitCause.START: "has not started",
@@ -41,7 +41,7 @@ _WITHOUT_ANSWER = {
 }
 
 Observer = Callable[[Sequence[Records]], None]
-"""Callback that takes the next retirements of each hart, in program order; they are valid only during the call."""
+"""Callback that receives the next retirements of each hart, in program order; they are valid only during the call."""
 
 Progress = Callable[[int], None]  # callback that takes the count of cycles, or of instructions of a stream
 
@@ -79,16 +79,17 @@ class RunResult:
 
     @property
     def stalls(self) -> dict[str, int]:
-        """Cycles of all harts without a retirement by cause; empty if they were not counted."""
+        """Cycles without a retirement of all harts, by cause; empty if they were not counted."""
         return stalls_of(self.account, devices=len(self.accounts) > 1) if self.accounts else {}
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes of the final memory; raises :class:`InputError` outside it."""
+        """Return ``size`` bytes of the final memory; raises :class:`InputError` outside it."""
         return Memory(self.memory).read(address, size)
 
 
 def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
-    """Cycles without a retirement by cause in an account; with ``devices`` also causes that only a cluster has."""
+    """Return the cycles without a retirement in an account, by cause. With ``devices``, causes that only a cluster has
+    are included."""
     totals = account.sum(axis=0)
     causes = STALLS if devices else tuple(WaitCause)
     return {cause.name.lower(): int(totals[cause]) for cause in causes if cause}
@@ -140,7 +141,7 @@ class Session:
         return events
 
     def hand_over(self) -> None:
-        """Give the block to observer and checks, and continue with the other one."""
+        """Pass the filled block to observer and checks, and let the model fill another block."""
         block = self._blocks[0]
         hart = int(self.model.status["hart"])
         if self.model.events & OUTSIDE and block.filled[hart]:
@@ -152,7 +153,7 @@ class Session:
         self.model.collect(self._blocks[0])
 
     def ended(self, name_of: NameOf, line_of: NameOf = lambda pc: "") -> Exit | None:
-        """End of the run if the last events mean one; of several cores its text names the core."""
+        """Return the end of the run if the last events cause it. With several cores its text names the core."""
         if self._together and self.model.events & RESTING and not self.model.events & OUTSIDE:
             return self._at_rest(name_of, line_of)
         end = self._ended(name_of)
@@ -202,7 +203,7 @@ class Session:
         return None
 
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
-        """Check the last block; returns the result of the run."""
+        """Check the last block and return the result of the run."""
         checks, harts = self.checks, self.model.harts
         self.hand_over()
         checks.wait()

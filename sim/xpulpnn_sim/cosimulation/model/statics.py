@@ -1,4 +1,4 @@
-"""Descriptions of instructions for the compiled driver and checker, derived from the instruction table."""
+"""Describes instructions for the compiled driver and checker, from the instruction table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,16 +35,16 @@ _TRANSFERS = {
     for insn in INSNS
     if insn.size == WORD_BYTES and insn.insn_class in (InsnClass.BRANCH, InsnClass.JUMP)
 }
-"""Class of branches and jumps by major opcode."""
+"""Classes of branches and jumps by opcode."""
 
 
 def register(word: int, name: str) -> int:
-    """Number in the register field ``name`` of a 32-bit word."""
+    """Return the register number in the field ``name`` of a 32-bit instruction."""
     return word >> _FIELD_LSB[name] & (REGISTERS - 1)
 
 
 def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[Any]:
-    """Array of ``STREAM_INSN`` of 32-bit words and their addresses."""
+    """Combine 32-bit words and their addresses into an array of ``STREAM_INSN``."""
     text = np.zeros(len(words), STREAM_INSN)
     text["word"], text["pc"] = words, pcs
     majors = text["word"] & _MAJOR
@@ -54,7 +54,8 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
 
 
 class ResultGroup:
-    """Instructions whose results are computed together: same row, same length, same results to compare."""
+    """Instructions whose results the golden models compute together: same row of the instruction table, same length,
+    same results to compare."""
 
     def __init__(self, insn: Insn, registers: int, length: int) -> None:
         self.insn, self.length = insn, length
@@ -62,7 +63,8 @@ class ResultGroup:
 
 
 class Describer:
-    """Describes words in memory for the checker."""
+    """Converts instruction words to the entries of ``CHECK_INSN`` that the compiled checker needs, and numbers the
+    groups of instructions whose results are computed together."""
 
     def __init__(self, decode: Callable[[int], Fetched | None]) -> None:
         self._decode = decode
@@ -70,7 +72,7 @@ class Describer:
         self._numbers: dict[tuple[int, int, int], int] = {}
 
     def describe(self, raws: NDArray[np.uint32]) -> NDArray[Any]:
-        """Array of ``CHECK_INSN``; illegal words are described as instructions that trap."""
+        """Return an array of ``CHECK_INSN``; illegal words are described as instructions that trap."""
         rows = [{"raw": raw} | self._described(self._decode(raw)) for raw in raws.tolist()]
         return np.array([tuple(row.get(name, 0) for name in CHECK_INSN.names or ()) for row in rows], CHECK_INSN)
 
@@ -125,7 +127,7 @@ def _properties(fetched: Fetched) -> int:
 
 
 def _action_of(row: Insn, word: int) -> dict[str, int]:
-    """Fields of ``CHECK_INSN`` for the effects of an instruction on pc, CSRs and loops."""
+    """Return the fields of ``CHECK_INSN`` for the effects of an instruction on pc, CSRs and loops."""
     if row.is_branch or row.is_jump:
         return {"action": Action.TRANSFER}
     if row.op == "mret":

@@ -1,7 +1,7 @@
-"""Writes the GTKWave save file of a waveform: signals in groups, values of instructions and enumerations by name.
+"""Writes the GTKWave save file of a waveform: groups of signals, with names for instructions and enumerations.
 
-In the waveform of a cluster the groups of every core are in a group of their own. The names are in translate filter
-files in a folder beside the save file. Signals and enumerations come from the manifest of the emitted Verilog.
+In the waveform of a cluster there is an outer group for each core. The names are in translate filter files in a folder
+beside the save file. Signals and enumerations come from the manifest of the emitted Verilog.
 """
 
 import io
@@ -88,7 +88,8 @@ SIGNAL_GROUPS: Mapping[str, Mapping[str, str]] = {
         "rvfi_nn_we rvfi_nn_addr rvfi_nn_wdata rvfi_pc_wdata"
     },
 }
-"""Signals by group and instance, some with ``:`` and the kind of their values; missing signals are left out."""
+"""Signals by group and instance. After ``:`` follows the kind of the values. Signals that the design lacks are
+omitted."""
 
 _CLUSTER = "cluster"
 _CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
@@ -99,7 +100,7 @@ _CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "core_0_barriers__1__status dispatch_team irq",
     },
 }
-"""Signals outside the cores."""
+"""Signals of a cluster outside its cores."""
 
 _IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"
 _CLOSED = frozenset({"retirement"})
@@ -117,18 +118,18 @@ class WaveSignal:
 
     @property
     def path(self) -> str:
-        """Name in the waveform."""
+        """The name of the signal in the waveform."""
         bits = f"[{self.width - 1}:0]" if self.width > 1 else ""
         return f"{SCOPE}.{self.instance}.{self.name}{bits}"
 
 
 def save_files(waveform: Path) -> tuple[Path, Path]:
-    """The save file of a waveform and the folder of its filters."""
+    """Return the paths of the save file of a waveform and of the folder with its translate filters."""
     return waveform.with_suffix(SAVE_SUFFIX), waveform.with_suffix(FILTERS_SUFFIX)
 
 
 def write_save_file(waveform: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
-    """Write the save file of ``waveform`` and its filters."""
+    """Write the save file of ``waveform`` and its translate filters."""
     save_file, folder = save_files(waveform)
     groups, filters = contents(executable, config)
     folder.mkdir(exist_ok=True)
@@ -172,7 +173,8 @@ def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]
 def contents(
     executable: Executable, config: CoreConfig | ClusterConfig
 ) -> tuple[dict[str, list[WaveSignal]], dict[str, str]]:
-    """The signals of each group, its parent's name in front of its own, and the text of each filter file."""
+    """Return the signals of each group and the text of each filter file. The name of a nested group starts with that of
+    its parent."""
     manifest = cached_emission(engine_of(config), observed(config))[1]
     fixed = {
         INSTRUCTION: instruction_names(executable),
@@ -201,19 +203,20 @@ def contents(
 
 
 def _module(manifest: Mapping[str, Any], instance: str) -> Mapping[str, Any]:
-    """The module of an instance, empty if the configuration has no such instance."""
+    """Return the module of an instance; empty if the configuration has no such instance."""
     name = manifest["hierarchy"].get(instance)
     return {} if name is None else manifest["modules"][name]
 
 
 def _widths(manifest: Mapping[str, Any], instance: str) -> dict[str, int]:
-    """Bits of all signals of an instance."""
+    """Return the widths in bits of all signals of an instance."""
     module = _module(manifest, instance)
     return {net["name"]: net["width"] for kind in ("signals", "registers", "ports") for net in module.get(kind, ())}
 
 
 def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[int, str]]:
-    """Names of the values of signals that are enumerated fields of ports of the instance, or of instances in it."""
+    """Return the names of the values of enumerated signals, which are port fields of the instance or of instances
+    inside it."""
     inner = [path for path in manifest["hierarchy"] if path.rpartition(".")[0] == instance]
     enumerations: dict[str, dict[int, str]] = {}
     for path, prefix in ((instance, ""), *((path, f"{path.rpartition('.')[2]}_") for path in inner)):
@@ -226,7 +229,7 @@ def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[
 
 
 def instruction_names(executable: Executable) -> dict[int, str]:
-    """Disassembly of the words of the program, both as fetched and in their 32-bit form."""
+    """Return the disassembly of the words of the program, both as fetched and in their 32-bit form."""
     names: dict[int, str] = {}
     for raw in _program_words(executable):
         row = decode(raw)
@@ -237,7 +240,7 @@ def instruction_names(executable: Executable) -> dict[int, str]:
 
 
 def _program_words(executable: Executable) -> Iterator[int]:
-    """Instruction words of the segments with code, decoded from the start of each function on."""
+    """Yield the instruction words of segments with code, decoded from the start of each function on."""
     starts = sorted({executable.entry, *(function.address for function in executable.functions)})
     for segment in executable.segments:
         end = segment.address + len(segment.data)

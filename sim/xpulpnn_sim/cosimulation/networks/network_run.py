@@ -24,7 +24,7 @@ from xpulpnn_sim.cosimulation.networks.network_work import (
     require_memory,
 )
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
-from xpulpnn_sim.cosimulation.workloads.workload import executable_of, function_accounts, image_after
+from xpulpnn_sim.cosimulation.workloads.workload import executable_of, function_cycles, image_after
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sw.kernels.kernel import OUTPUT
 from xpulpnn_sw.kernels.programs.bare import bare_program
@@ -204,7 +204,7 @@ class BuiltChain(BuiltNetwork):
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
         """Return the part of the record that is specific to one core."""
         function, text = self.made.function, self.made.function.function
-        (rows,) = function_accounts(outcome, text, self.program.text_base)
+        (rows,) = function_cycles(outcome, text, self.program.text_base)
         return {
             "instructions": int(rows[:, WaitCause.NONE].sum()),
             "cycles": self.program.measured(outcome.memory[self.program.data_base]),

@@ -18,7 +18,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     Result,
     Workload,
     executable_of,
-    function_accounts,
+    function_cycles,
 )
 from xpulpnn_sim.reference.golden.network import classify
 from xpulpnn_sw.kernels.bnn import network
@@ -80,7 +80,7 @@ class BnnWork(Workload):
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record."""
         function = self.built.function
-        accounts = function_accounts(outcome, function.function, self.program.text_base)
+        accounts = function_cycles(outcome, function.function, self.program.text_base)
         totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)
         cycles = self.program.measured(outcome.memory[self.program.data_base])
         names = dict.fromkeys(function.function.regions)

@@ -19,7 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     Progress,
     Result,
     executable_of,
-    function_accounts,
+    function_cycles,
     image_after,
 )
 from xpulpnn_sim.reference.programs.elf import Executable, require_fitting
@@ -175,7 +175,7 @@ class ClusterKernel(KernelWork):
     def fields(self, outcome: RunResult, cycles: int, shares: list[int]) -> dict[str, Any]:
         """Return the record from the cycles of the kernel and the working cycles of each core."""
         # the account starts with the function
-        rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        rows = function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         cluster = cluster_of(self.case)
         return self.kernel_figures(rows, cycles) | {
             "banks": cluster.banks,

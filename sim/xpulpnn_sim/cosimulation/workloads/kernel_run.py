@@ -22,7 +22,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     Result,
     Workload,
     executable_of,
-    function_accounts,
+    function_cycles,
 )
 from xpulpnn_sim.reference.golden.network import stage_results
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
@@ -232,7 +232,7 @@ class KernelStream(KernelWork):
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record; its cycles are those of the function's instructions."""
-        rows = function_accounts(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        rows = function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         return self.kernel_figures(rows, int(rows.sum()))
 
 
@@ -254,7 +254,7 @@ class KernelProgram(KernelWork):
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record; its cycles are measured by mcycle around the call."""
-        rows = function_accounts(outcome, self.kernel.function, self.program.text_base)
+        rows = function_cycles(outcome, self.kernel.function, self.program.text_base)
         return self.kernel_figures(rows, self.program.measured(self.memory(outcome)))
 
 

@@ -22,7 +22,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     Result,
     Workload,
     executable_of,
-    function_accounts,
+    function_cycles,
 )
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.jobs import executor
@@ -58,7 +58,7 @@ class FunctionWork(Workload):
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record."""
         text = self.function.function
-        (rows,) = function_accounts(outcome, text, self.program.text_base)
+        (rows,) = function_cycles(outcome, text, self.program.text_base)
         cycles_at = rows.sum(axis=1)
         return {
             "cycles": self.program.measured(outcome.memory[self.program.data_base]),  # of the call, by mcycle

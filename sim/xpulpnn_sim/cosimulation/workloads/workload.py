@@ -211,7 +211,7 @@ def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()
     )
 
 
-def function_accounts(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
+def function_cycles(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
     """Cycles of a function, ``[core][instruction][cause]``; accounts begin at ``text_base``."""
     first, step = (int(function.pcs[0]) - text_base) // HALF_BYTES, WORD_BYTES // HALF_BYTES
     return np.stack([rows[first::step][: len(function)] for rows in outcome.accounts])

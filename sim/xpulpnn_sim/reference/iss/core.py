@@ -125,6 +125,7 @@ class Iss:
         )
 
     def load(self, address: int, words: list[int]) -> None:
+        """Write 32-bit words to memory."""
         for index, word in enumerate(words):
             self.memory.write(address + WORD_BYTES * index, WORD_BYTES, word)
 
