@@ -188,7 +188,7 @@ class ExplorationLoop:
             self._watcher.left(self._left_s())
 
     def _left_s(self) -> float:
-        """Estimate the remaining seconds from how long such steps took in this run and in earlier ones."""
+        """Estimate the remaining seconds from the durations of similar steps in this run and in earlier runs."""
         took, usual = (defaultdict[ResultField, float](float) for _ in range(2))
         for task in self._tasks:
             for key, seconds in task.seconds.items():
@@ -335,9 +335,9 @@ class _Figures:
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """Return the steps of each point, and note the kernels it cannot run.
+        """Return the steps of each point, and note the kernels that it cannot run.
 
-        Raises :class:`InputError` if none of the points can run a kernel.
+        Raises :class:`InputError` if a kernel can run on none of the points.
         """
         rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
         steps: list[list[PointStep]] = [[*self.flows] for _ in points]

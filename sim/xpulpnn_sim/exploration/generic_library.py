@@ -1,4 +1,4 @@
-"""A cell library of no particular technology, for relative figures without a Liberty file.
+"""A cell library of no particular technology, to compare designs without a Liberty file.
 
 Delays follow logical effort (Sutherland, Sproull, Harris: Logical Effort, 1999): a stage of size ``s`` takes ``tau * (p
 + load / (s * C))``, where ``C`` is the input capacitance of the unit inverter; an input of effort ``g`` has the

@@ -144,7 +144,7 @@ def unpacked(text: str) -> MappedNetlist:
 
 
 SHARED = "(shared)"
-"""Stands for the instance of gates that serve several instances and match no net of the source."""
+"""Name in place of an instance for gates that serve several instances and match no net of the source."""
 
 VECTORS = 2048
 _ALL = (1 << VECTORS) - 1

@@ -126,7 +126,7 @@ def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, 
 
 
 def plain_key(key: str) -> str:
-    """Return the field that a setting changes, such as ``widths`` for ``dotp.widths``, with underscores."""
+    """Return the field that a setting changes, such as ``mac_load_nn`` for ``core.mac-load-nn``."""
     return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
 
 

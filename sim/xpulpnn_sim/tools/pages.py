@@ -185,7 +185,7 @@ _WIDTH, _FOLDED = 102, 14
 
 
 def table(complete: NamedTable) -> Markup:
-    """Return an HTML table with notes that headings sort; columns that do not fit go to further tables."""
+    """Return an HTML table with notes, sortable by its headings; columns that do not fit go to further tables."""
     shown, errors = _split_errors(complete)
     parts = Markup().join(_part(shown, errors, columns) for columns in blocks(shown, _WIDTH, _FOLDED))
     return Markup('<div class="parts">\n{}</div>\n{}').format(parts, notes(shown.notes))

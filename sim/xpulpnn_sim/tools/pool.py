@@ -37,7 +37,7 @@ class Pool(Executor):
     @property
     @abstractmethod
     def ahead(self) -> int:
-        """Return the number of submitted calls for which no process idles."""
+        """Return how many calls should be submitted at a time so that no process idles."""
 
     @abstractmethod
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:

@@ -69,6 +69,6 @@ def silence() -> None:
 
 
 def limit_computing(seconds: float) -> None:
-    """Let SIGPROF end this process after this CPU time."""
+    """End this process with the signal SIGPROF once it has used this CPU time."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -96,7 +96,7 @@ class Circuit:
 
 
 def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], *, gated: bool) -> Register:
-    """Return a flip-flop and the nets at its pins; ``gated`` ones have the pins of the cell type :data:`GATED`."""
+    """Return a flip-flop with the nets at its pins; a ``gated`` one has the pins of the cell type :data:`GATED`."""
     data, clock, enable = state.next_state, state.clocked_on, ONE
     if data not in cell.pins or clock not in cell.pins:
         raise ToolError(f"flip-flop must take one pin at the rising edge of another, not {cell.name}")

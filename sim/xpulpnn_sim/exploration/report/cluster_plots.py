@@ -49,7 +49,7 @@ def clustered(record: Record) -> bool:
 
 
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
-    """Return the speed-up of each run over the run of the same kernel on one core; None without such a run."""
+    """Return the speed-up of each run over the run of the same kernel with equal settings on one core, or None."""
     single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
     alone = [single.get(_values(record, _LINE)) for record in records]
     pairs = zip(alone, records, strict=True)

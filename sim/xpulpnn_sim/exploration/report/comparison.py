@@ -77,7 +77,10 @@ def workload_names(points: Sequence[PointResult]) -> list[str]:
 
 
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
-    """Return the energy of the kernel variant with the least per multiply-accumulate; of general code per cycle."""
+    """Return the result of the kernel variant that needs the least energy per multiply-accumulate.
+
+    For general code, which has no multiply-accumulates, the energy per cycle counts.
+    """
     results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
     return min(results, key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj, default=None)
 
@@ -207,7 +210,7 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
 
 
 def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
-    """Merge the tools and conditions of results with their point numbers; exceptions name their points."""
+    """Merge tools and conditions of results, each given with the number of its point; exceptions name their points."""
     everyone = {number for number, _ in holders}
 
     def show(texts: Iterable[tuple[str, int]]) -> list[str]:

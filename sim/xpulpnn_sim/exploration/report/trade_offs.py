@@ -25,7 +25,7 @@ _PLACES = (
     ("bottom right", 1, 11),
     ("bottom left", -1, 11),
 )
-"""Plotly's label positions, best first, with the horizontal side and the offset downwards in pixels."""
+"""Plotly's label positions, best first, with their horizontal direction and downward offset in pixels."""
 
 _Box = tuple[float, float, float, float]
 Position = tuple[float, float]
@@ -296,7 +296,7 @@ def _trace(
 
 
 def _range(marks: Sequence[Mark], place: int) -> list[float]:
-    """Return the range of an axis: from zero if the smallest value is below 45 % of the largest, else from below it."""
+    """Return the range of an axis; it starts at zero if the smallest value is below 45 % of the largest value."""
     values = [mark.at[place] for mark in marks]
     values += [end for mark in marks for end in mark.ends[place] or ()]
     low, high = min(values), max(values)

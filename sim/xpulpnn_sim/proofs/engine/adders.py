@@ -21,7 +21,7 @@ _MOST_CUTS = 8
 
 @cache
 def _table(function: int, where: tuple[int, ...]) -> int:
-    """Return a truth table over three variables of ``function``, whose inputs are the variables ``where``."""
+    """Extend the truth table ``function`` to three variables; its inputs are the variables numbered ``where``."""
     table = 0
     for row in range(8):
         index = sum((row >> place & 1) << number for number, place in enumerate(where))

@@ -61,7 +61,7 @@ MOST_TERMS = 6_000  # needed for dot products
 
 _ONE: Monomial = frozenset()
 _READINGS = ((), (True,), (False, True))
-"""Tried in turn: an XOR is a half adder if its carry, not inverted (False) or inverted (True), is in the graph."""
+"""Which carries in the graph, inverted (True) or not (False), make an XOR a half adder; tried in turn."""
 
 _XOR3 = frozenset({0b10010110, 0b01101001})
 
@@ -196,7 +196,7 @@ class _Reduction:
 
 
 def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
-    """Return the products of two literals that equal sums, as the AND with some literals inverted is constant 0."""
+    """Return products of two literals that equal sums, as the AND of the literals (some inverted) is constant 0."""
     products: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
         kind, operands = graph.nodes[node]

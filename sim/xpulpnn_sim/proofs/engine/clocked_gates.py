@@ -62,7 +62,7 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
 
 
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
-    """Return the gates of a module without the modules ``left_out``, whose pins become ports, as do all signals."""
+    """Return the gates of a module; pins of the submodules ``left_out`` and all other signals become ports."""
     cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)

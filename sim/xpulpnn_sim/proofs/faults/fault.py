@@ -18,7 +18,7 @@ Wrong = Callable[[Any, Any], Any]  # computes the faulty value from the correct 
 
 
 CHOICE, CHOICE_BITS = "chosen_fault", 8
-"""Name and width of the register that selects a fault; simulators set it, and without that it inverts itself."""
+"""Name and width of the register that selects a fault; simulators set it, else it inverts itself in each cycle."""
 
 
 def lost_reset(right: Value, _: "_Unit") -> Value:
@@ -69,7 +69,7 @@ class _Unit:
 
 
 class Seeded(Elaboratable):
-    """A unit with faulty assignments; if it has a ``number``, only while the register :data:`CHOICE` equals it."""
+    """A unit with faulty assignments; with a ``number``, they apply only while the register :data:`CHOICE` has it."""
 
     def __init__(
         self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong], number: int | None = None

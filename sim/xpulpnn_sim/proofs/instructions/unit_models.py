@@ -72,7 +72,7 @@ def product(pins: Pins, z: Integers) -> list[int]:
 
 
 def scaled_product(pins: Pins, z: Integers) -> list[int]:
-    """Return the product of requantisation with the factor, for multipliers that return an upper word."""
+    """Return the product of ``op_a`` and kappa in a requantisation, for multipliers that return its upper word."""
     factors = (("op_a", "a_signed"), ("nn_kappa", "b_signed"))
     x, y = (z.extended(pins[factor], pins[signed][0]) for factor, signed in factors)
     return z.multiply(x, y)
@@ -91,7 +91,7 @@ def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
 
 
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
-    """Return the outputs of arrays that compute both dot products (if ``lanes``) or products of (half-)words."""
+    """Return the outputs of arrays: both dot products with ``lanes``, else products of words or half-words."""
     formats = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
     scalar, word, lower, upper = pins["dotp_form"]
     both = z.graph.and_(lower, upper)

@@ -93,7 +93,7 @@ def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, in
 
 
 def _after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -> int:
-    """Return a failure that counts only ``delay`` cycles after a trigger or, for None, from the trigger on."""
+    """Return a failure that counts only ``delay`` cycles after a trigger or, for None, whenever after the trigger."""
     if delay is None:
         earlier = graph.register(FALSE)
         awaited = graph.or_(earlier, trigger)
@@ -225,7 +225,7 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
 
 
 def shared_search(check: Check) -> tuple[object, ...] | None:
-    """Return a key that checks have in common if they can be searched together; None if a check cannot."""
+    """Return a key that checks have in common if they can be searched together; None for a check searched alone."""
     if check.sliced or check.triggered:
         return None
     return (check.cutpoints, check.cycle, check.first)

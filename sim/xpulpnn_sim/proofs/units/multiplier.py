@@ -119,7 +119,7 @@ _ADDENDS = (
     ((1, _LOW_HALF, ""),),
     ((2, _HIGH_HALF, "a_signed"), (1, _HIGH_HALF, "b_signed")),
 )
-"""Halves of earlier sums that each of the four sums adds: number of the sum, half, and the sign bit it has."""
+"""Halves of earlier sums that each of four sums adds: number of the earlier sum, half, and factor whose sign it has."""
 
 
 class _Multiplier:

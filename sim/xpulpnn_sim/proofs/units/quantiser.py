@@ -138,7 +138,7 @@ def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
 
 
 def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:
-    """Return equalities which say that a cycle without a grant and an awaited response changes nothing."""
+    """Return equalities which say that a cycle without a grant and without an awaited response changes nothing."""
     quiet = search.cycle(state)
     busy = search.cycle(state, granted=search.graph.input(), answered=search.graph.input())
     requested = ("request", "address")

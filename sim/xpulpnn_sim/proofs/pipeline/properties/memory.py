@@ -112,7 +112,7 @@ _IN_BYTE = BYTE_BITS.bit_length() - 1  # address bits of a bit within a byte
 
 
 class TrackedBit:
-    """A bit of data memory, which stores set when they are answered without an error."""
+    """A tracked bit of data memory; a store changes it when it is answered without an error."""
 
     def __init__(self, m, port, address, number, rdata):
         self.address, self._number = address, number[:_IN_BYTE]

@@ -38,7 +38,7 @@ class CsrTapCore(Core):
 class AltopsMult(wiring.Component):
     """A multiplier that computes the sums and differences which riscv-formal expects in place of RV32M products.
 
-    Other instructions get a different sum. The latency is that of the multiplier.
+    Instructions outside RV32M get a different sum. The latency is that of the real multiplier.
     """
 
     def __init__(self, masks, *, requantises):
