@@ -1,1 +1,1 @@
-"""Networks as C programs: layers as calls of the kernel library, memory by lifetime, weights as arrays."""
+"""Generator of C programs from networks: layers are calls of kernels in a library, and weights are arrays."""

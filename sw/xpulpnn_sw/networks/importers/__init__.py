@@ -1,1 +1,1 @@
-"""Networks out of the files of training frameworks, made into integer layers."""
+"""Importers of trained networks from the files of training frameworks; layers are converted to integers."""

@@ -260,7 +260,7 @@ class LayerBuilder:
         return self._input(sums, quantiser, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
     def _input(self, sums: Sums, quantiser: Quantiser, scaling: Scaling) -> Map:
-        """Return the input with ``scaling``; raise :class:`InputError` if a layer reads it with another scaling."""
+        """Return the network's scaled input; raise :class:`InputError` if a layer reads it with another scaling."""
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling
@@ -295,7 +295,7 @@ class LayerBuilder:
     def channelwise(
         self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
     ) -> str:
-        """Add a layer without weights whose results have the range of its input; return its name."""
+        """Add a layer without weights whose results have the range of its input map; return the layer's name."""
         chosen = self.unique_name(name or kernel)
         precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
         self._builder.add(chosen, kernel, layer, precision, arrays, sources=self._read(source))

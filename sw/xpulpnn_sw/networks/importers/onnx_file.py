@@ -145,10 +145,10 @@ class OnnxModel:
         builder = LayerBuilder(options.name, options.note, policy)
         image = self.input.value(options, builder)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
-        trunk = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
-        output = trunk.output
-        clips = _clips_of_codes(trunk.nodes)
-        for node in trunk.nodes:
+        shortened = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
+        output = shortened.output
+        clips = _clips_of_codes(shortened.nodes)
+        for node in shortened.nodes:
             if node.inputs[:1] in clips:
                 # folded into the quantiser
                 values[node.outputs[0]] = values[node.inputs[0]]
@@ -160,11 +160,11 @@ class OnnxModel:
         result = values[output]
         if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
             raise InputError("output of the model must depend on its input through a layer at least, not without any")
-        trunk.report(result.indices.shape, options.note)
-        described = _finished(result, builder, output, trunk.sign)
+        shortened.report(result.indices.shape, options.note)
+        described = _finished(result, builder, output, shortened.sign)
         if policy is not None:
             scores = np.empty_like(policy.calibration.results)
-            scores[:, result.indices.ravel()] = policy.calibration.results * trunk.sign
+            scores[:, result.indices.ravel()] = policy.calibration.results * shortened.sign
             options.scores(scores)
         return described
 
@@ -192,7 +192,7 @@ def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> On
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Trunk:
+class _ShortenedModel:
     """A model without the nodes at its end that do not change the predicted class."""
 
     nodes: Sequence[OnnxNode]
@@ -227,7 +227,7 @@ def _takes_least(node: OnnxNode) -> bool:
     return node.operator == "ArgMin" or (node.operator == "TopK" and not node.number("largest", 1))
 
 
-def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str, Any]) -> _Trunk:
+def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str, Any]) -> _ShortenedModel:
     producers = {name: node for node in nodes for name in node.outputs}
     end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
     while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
@@ -239,7 +239,7 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str,
     for node in removed:
         _check_rising(node, producers, constants)
     remaining = [node for node in nodes if not any(node is other for other in removed)]
-    return _Trunk(nodes=remaining, output=output, removed=removed[::-1])
+    return _ShortenedModel(nodes=remaining, output=output, removed=removed[::-1])
 
 
 def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
@@ -339,7 +339,7 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
 
 
 def _printable(name: Any) -> str:
-    """Return a name in the file; raise :class:`InputError` unless it is printable, as it may be in damaged files."""
+    """Return a name from the file; raise :class:`InputError` if it is not printable, as in damaged files."""
     if not isinstance(name, str) or not name.isprintable():
         raise InputError(f"names in the model must be text in a line, not {name!r}")
     return name

@@ -75,7 +75,7 @@ class OnnxNode:
         return [self._whole(name, item) for item in items]
 
     def numbers_like(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
-        """Return as many integers as the default has; raises :class:`InputError` for others, or below ``least``."""
+        """Return a list attribute; raises :class:`InputError` unless it is as long as its default, of ``least`` or more."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
             raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")

@@ -51,7 +51,7 @@ class Quantiser:
 
     @property
     def results(self) -> range:
-        """Results above the least value of an element."""
+        """All results that an element can hold except the least one."""
         if self.bits == SIGN_BITS:
             return range(1, 2)
         least = -(1 << (self.bits - 1)) if self.signed else 0
@@ -266,7 +266,7 @@ def quotient(product: int, area: int) -> int:
 
 
 def summands(channel: Channel, results: range, kappa: int, shift: int, area: int = 1) -> tuple[int, int]:
-    """Return the least summand that makes no step late, and the greatest summand that makes no step early."""
+    """Return the least and the greatest summand with which a rule has all steps of a channel at the right sums."""
     edges = [(result << shift, step) for result, step in zip(results, channel.steps, strict=True)]
     least = [edge - quotient(kappa * step, area) for edge, step in edges if step <= channel.most]
     most = [edge - 1 - quotient(kappa * (step - 1), area) for edge, step in edges if step > channel.least]

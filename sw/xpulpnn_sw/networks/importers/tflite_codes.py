@@ -18,7 +18,7 @@ _BITS = 31  # of TFLite's multipliers
 
 
 def require(condition: bool, what: str) -> None:
-    """Raise :class:`InputError` unless the condition holds."""
+    """Raise :class:`InputError` with the message ``what`` unless the condition holds."""
     if not condition:
         raise InputError(what)
 
@@ -72,7 +72,7 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
 
 
 def _multiplied(value: int, factor: float) -> int:
-    """Return a product rounded as in TFLite: by a 31-bit factor, then a shift, ties away from 0."""
+    """Multiply as TFLite does: by a 31-bit factor, then by a shift; ties are rounded away from 0."""
     fraction, exponent = frexp(factor)
     whole = round(fraction * 2.0**_BITS)
     if whole == 1 << _BITS:

@@ -52,7 +52,7 @@ def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
 
 
 def _with_gaps(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
-    """Replace convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` by dilated ones."""
+    """Replace convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` by dilated convolutions."""
     merged: list[TfliteOperator] = []
     rest = list(operators)
     while rest:
