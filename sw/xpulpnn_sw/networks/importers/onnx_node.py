@@ -75,7 +75,7 @@ class OnnxNode:
         return [self._whole(name, item) for item in items]
 
     def numbers_like(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
-        """Return a list attribute; raises :class:`InputError` unless it is as long as its default, of ``least`` or more."""
+        """Return a list attribute; raises :class:`InputError` for another length, or numbers below ``least``."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
             raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")
