@@ -335,10 +335,7 @@ class _Figures:
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """Return the steps of each point, and note the kernels that it cannot run.
-
-        Raises :class:`InputError` if a kernel can run on none of the points.
-        """
+        """Return the steps of each point, and note the kernels it cannot run; a kernel must run on some point."""
         rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
         steps: list[list[PointStep]] = [[*self.flows] for _ in points]
         for spec, obstacles in rules.items():

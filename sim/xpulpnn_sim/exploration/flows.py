@@ -108,8 +108,6 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """Step that measures the cycles of a kernel on the RTL of the back end or the cluster."""
-
     spec: KernelSpec
     kind: ResultField = "kernels"
 

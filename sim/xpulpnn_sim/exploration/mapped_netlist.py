@@ -190,7 +190,6 @@ def _up_to_inversion(value: int) -> int:
 
 
 def _sum_of_products(pins: str, table: int) -> str:
-    """Return a truth table as a Liberty expression; the first pin is least significant."""
     rows = [row for row in range(1 << len(pins)) if table >> row & 1]
     return "+".join("*".join(f"{'!' * (~row >> place & 1)}{pin}" for place, pin in enumerate(pins)) for row in rows)
 

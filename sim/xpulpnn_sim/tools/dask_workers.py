@@ -38,10 +38,7 @@ class WorkersLostError(ToolError): ...
 
 
 def require_dask(address: str) -> Any:
-    """Return the package ``distributed``.
-
-    Raises :class:`ToolError` if it is missing, and :class:`InputError` if nothing listens at ``address``.
-    """
+    """Return ``distributed``; raise ToolError if it is missing, InputError if nothing listens at ``address``."""
     try:
         distributed = import_module("distributed")
     except ImportError:

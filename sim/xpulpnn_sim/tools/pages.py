@@ -238,10 +238,7 @@ def _cell(column: Column, cell: str | float | int | None, error: str) -> Markup:
 
 
 def _split_errors(complete: NamedTable) -> tuple[NamedTable, list[str]]:
-    """Return a table of points without its column of errors, and the error of each row.
-
-    The page shows the error below the name of the point.
-    """
+    """Return a table of points without its column of errors, and the error of each row."""
     names = [column.name for column in complete.columns]
     if not {ERROR, POINT} <= set(names):
         return complete, [""] * len(complete.rows)

@@ -122,7 +122,6 @@ UNIT_INSTANCES: Mapping[str, str] = {
     "widener": "id_stage.widener",
     "lsu": "lsu",
 }
-"""Path of each unit in the back end."""
 
 CUT_WIRES: Mapping[str, Mapping[str, str]] = {
     "fetched words": {"prefetch_buffer": "first second has_first has_second first_error second_error"},

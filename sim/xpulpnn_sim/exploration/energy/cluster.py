@@ -62,8 +62,6 @@ _ACCESSES: Mapping[str, tuple[str, int | None]] = {
 
 
 class _Netlists:
-    """The mapped netlist of each module of a cluster."""
-
     def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
         self._library = library
         design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))

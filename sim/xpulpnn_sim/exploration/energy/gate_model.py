@@ -192,8 +192,6 @@ def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 class GateModel:
-    """A compiled model with a mapped circuit as its top module."""
-
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit
         _, rig = _RIGS[circuit.top]

@@ -65,7 +65,6 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
 
 
 def _slack_notes(points: Sequence[PointResult]) -> list[str]:
-    """Return notes that list, for each flow, the points that meet the requested clock and those that miss it."""
     notes: list[str] = []
     for name in comparison.flow_names(points):
         flows = [comparison.flow_of(point, name) for point in points]

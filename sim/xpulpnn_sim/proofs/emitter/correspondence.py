@@ -194,7 +194,6 @@ class _Gates:
         return self.graph.mux(resets ^ active ^ 1, following, value)
 
     def random_values(self, patterns: Sequence[Mapping[int, int]], generator: random.Random) -> dict[int, int]:
-        """Return values of all variables: first those of ``patterns``, then random ones."""
         values: dict[int, int] = {}
         for node, gate in enumerate(self.graph.nodes):
             if gate.kind is GateKind.INPUT:

@@ -154,10 +154,7 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[
 
 
 def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> frozenset[int] | None:
-    """Return None if the literal is constant 0, else the inputs that are 1 in a case in which the literal is 1.
-
-    Raises :class:`GaveUpError` on timeout.
-    """
+    """Return None if the literal is constant 0, else the inputs that are 1 in a case in which the literal is 1."""
     if literal <= TRUE:
         return frozenset() if literal else None
     frames = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
@@ -214,10 +211,7 @@ class CycleSearch:
 def prove_equal(
     graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
 ) -> frozenset[int] | None:
-    """Return None if two words are always equal, else the inputs that are 1 in a case in which they differ.
-
-    Only Yosys' SAT solver is used.
-    """
+    """Return None if Yosys' SAT solver proves two words equal, else the inputs that are 1 in a counterexample."""
     differs = graph.any(graph.xor(bit, other) for bit, other in zip(*words, strict=True))
     if differs == FALSE:
         return None

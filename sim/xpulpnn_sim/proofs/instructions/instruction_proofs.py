@@ -102,7 +102,6 @@ def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities of the NN-RF entry that an instruction loads."""
     leave = unrolling.leave
     results = [
         Equality(
@@ -195,7 +194,6 @@ class InstructionProver:
     timeout_s: float  # for each instruction
 
     def invariants(self) -> Iterator[Outcome]:
-        """Yield an outcome for each of the invariants that the proofs of instructions assume."""
         for invariant in stall_invariants(self.backend):
             began = time.monotonic()
             pairs = [(TRUE, actual, other) for actual, other in zip(invariant.actual, invariant.expected, strict=True)]

@@ -63,10 +63,7 @@ def is_executable(insn: Insn) -> bool:
 
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    """Return the effects of statements with the operands of ``insn``.
-
-    Raises :class:`InputError` for unsupported statements.
-    """
+    """Return the effects of statements with the operands of ``insn``; unsupported statements are an InputError."""
     return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
 
 

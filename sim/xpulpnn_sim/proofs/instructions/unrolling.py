@@ -45,7 +45,6 @@ class BackendGates:
         return pins | {each["name"]: pins["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
 
     def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
-        """Return the nets of the registers whose names start with one of the prefixes."""
         names = (name for name in self.gates.ports if name.startswith(beginnings))
         nets = dict.fromkeys(net for name in names for net in self.gates.ports[name])
         return [net for net in nets if net in self.gates.registers]

@@ -109,7 +109,6 @@ def _array_outputs(insn: Insn) -> tuple[str, ...]:
 
 
 def _products(config: CoreConfig) -> InputConstraints:
-    """Return constraints for arrays that compute both dot products and multiplications."""
     words: dict[tuple[tuple[str, ...], frozenset[int] | None, tuple[tuple[str, int], ...]], set[int]]
     words = defaultdict(set)
     for insn, fields in _rows(config):

@@ -130,7 +130,6 @@ _ARRAY = r"\breg \[\d+:0\] \w+ \["
 
 
 def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
-    """Return those of the cutpoints' wires that exist in the core."""
     existing: list[str] = []
     for cut in cutpoints:
         for wire in (*cut.wires, *(name for name, _ in cut.ties)):

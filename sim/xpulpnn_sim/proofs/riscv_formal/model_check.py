@@ -69,7 +69,6 @@ def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core:
 
 
 def _only(bit: int, word: Sequence[int]) -> list[int]:
-    """Return the word with all bits except ``bit`` set to 0."""
     return [literal if place == bit else FALSE for place, literal in enumerate(word)]
 
 

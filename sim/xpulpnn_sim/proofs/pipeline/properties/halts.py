@@ -129,7 +129,6 @@ def _record_invariants(core, seen, record):
 
 
 def _trigger_invariants(seen, mode):
-    """Return invariants of accesses that a trigger prevents."""
     has_access = seen["ex_valid"] & seen["ex_access"][0]
     return {
         "only an access is not made": implies(

@@ -103,7 +103,6 @@ def fetch_invariants(seen, under_way):
 
 
 def queue_invariants(seen):
-    """Return invariants of the prefetch queue."""
     names = ("count", "live", "drops", "held", "stale", "running")
     count, live, drops, held, stale, running = (seen[f"fetch_{name}"] for name in names)
     return {
