@@ -1,1 +1,1 @@
-"""Networks on models: programs, runs of many images, their figures and pages."""
+"""Networks that run on models: their programs, runs of many images, plots and HTML pages."""

@@ -38,7 +38,7 @@ _BY_ENDING = {
 
 
 def layers_figure(record: Record, *, shares: bool) -> Figure:
-    """Plot of the cores' cycles of each layer by cause, or of their ``shares`` in percent."""
+    """Plot the cores' cycles of each layer by cause, or with ``shares`` the percentage of each cause."""
     layers = record["layers"]
     spent = [_spent(layer, record["cores"]) for layer in layers]
     totals = [max(sum(own.values()), 1) for own in spent]
@@ -89,7 +89,7 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
 
 
 def energy_figure(record: Record) -> Figure:
-    """Plot of the energy of each layer: switching, cells, clock and leakage."""
+    """Plot the energy of each layer: switching, cells, clock and leakage."""
     layers = [layer for layer in record["layers"] if "energy_nj" in layer]
     parts = {"switching": "#0072b2", "internal": "#56b4e9", "clock": "#e69f00", "leakage": "#bbbbbb"}
     traces = [
@@ -110,9 +110,9 @@ def energy_figure(record: Record) -> Figure:
 
 
 def memory_figure(record: Record, *, outside: bool = False) -> Figure:
-    """Plot of the pieces of memory in use by step; on one core the steps are the layers.
+    """Plot which memory areas are in use in each step; on one core the steps are the layers.
 
-    For a cluster the TCDM, or, with ``outside``, the external memory that is transferred.
+    For a cluster the plot shows the TCDM, or, with ``outside``, the external memory that is transferred.
     """
     plan, steps = record["outside" if outside else "plan"], record.get("steps", record["layers"])
     base = min(piece["address"] for piece in plan)
@@ -142,7 +142,7 @@ def memory_figure(record: Record, *, outside: bool = False) -> Figure:
 
 
 def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Figure:
-    """Plot of the images by label, from top to bottom, and answer; ``counts[label][answer]``."""
+    """Plot the number of images by label, from top to bottom, and answer; ``counts[label][answer]``."""
     own = [f"{name} " for name in names]
     trace = {
         "type": "heatmap",
@@ -174,7 +174,7 @@ def _spent(layer: Record, cores: int) -> dict[str, int]:
 
 
 def _pieces(kind: str, colour: str, pieces: Sequence[Record], base: int, top: float) -> dict[str, Any]:
-    """Bars of the pieces of memory of a kind, each over the steps that need its content."""
+    """Return a plot trace with a bar for each memory area of a kind, over the steps that need its content."""
     return {
         "type": "bar",
         "name": kind,

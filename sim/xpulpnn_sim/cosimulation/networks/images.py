@@ -1,4 +1,4 @@
-"""Reads images with their classes: folders of PNG files, IDX files such as MNIST's, arrays in npz files."""
+"""Reads images with their classes from folders of PNG files, IDX files such as MNIST's, and npz files."""
 
 import base64
 import gzip
@@ -22,7 +22,7 @@ _FORM_AT = 24  # offset of bit depth and colour type in a file
 
 
 def read_png(path: Path) -> NDArray[np.uint8]:
-    """Pixels of a PNG file as ``[row][column][colour]`` without transparency, with one colour if it is grey.
+    """Return the pixels of a PNG file as ``[row][column][colour]`` without transparency; a grey picture has one colour.
 
     Raises :class:`InputError` for a missing or damaged file and for other formats.
     """
@@ -41,7 +41,7 @@ def read_png(path: Path) -> NDArray[np.uint8]:
 
 
 def picture(samples: NDArray[Any]) -> str:
-    """A data URL with the picture; samples are 0..255."""
+    """Return a data URL of the picture; samples are 0..255."""
     pixels = np.clip(samples, 0, 255).astype(np.uint8)
     content = BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(content, "PNG", optimize=True)
@@ -56,23 +56,24 @@ _ARRAYS = ("images", "labels")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Images:
-    """Images of one size."""
+    """Images of the same size, with their classes if known."""
 
     path: Path  # file or folder that they were read from
     samples: NDArray[Any]  # `[image][row][column][colour]`, or without colours
     labels: NDArray[np.int64] | None  # class of each image
 
     def first(self, count: int | None) -> "Images":
-        """The first ``count`` images, or all."""
+        """Return the first ``count`` images, or all if it is None."""
         return self.between(0, count)
 
     def between(self, first: int, last: int | None) -> "Images":
-        """Images ``first`` to ``last`` (exclusive); to the last one without ``last``."""
+        """Return the images ``first`` to ``last`` (exclusive), or to the end if ``last`` is None."""
         labels = None if self.labels is None else self.labels[first:last]
         return replace(self, samples=self.samples[first:last], labels=labels)
 
     def checked_labels(self, classes: int) -> NDArray[np.int64]:
-        """The class of each image; raises :class:`InputError` unless they are known and below ``classes``."""
+        """Return the class of each image. Raises :class:`InputError` unless all classes are known and below
+        ``classes``."""
         if self.labels is None:
             raise InputError(f"images must have labels, not be without, in {self.path}")
         wrong = self.labels[(self.labels < 0) | (self.labels >= classes)]
@@ -82,7 +83,8 @@ class Images:
 
 
 def read_images(path: Path, labels: Path | None = None) -> Images:
-    """Read the images in a folder or file, and their labels from a file or beside them."""
+    """Read the images in a folder or file. Labels come from the file ``labels``, or from names or files beside the
+    images."""
     for name, file in ("images", path), ("labels", labels):
         if file is not None and not file.exists():
             raise InputError(f"{name} must be in a file or folder that exists, and there is no {file}")
@@ -138,7 +140,7 @@ def _arrays(path: Path) -> Images:
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:
-    """The array of an IDX file: two zeros, type code, number of dimensions, sizes as 32-bit words, elements."""
+    """Return the array of an IDX file: two zeros, type code, number of dimensions, sizes as 32-bit words, elements."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(_GZIP) else content

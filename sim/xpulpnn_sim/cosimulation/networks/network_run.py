@@ -1,4 +1,4 @@
-"""Networks as programs of one core or of a cluster, with the cycles and checked results of every layer."""
+"""Networks as programs of a core or of a cluster, with the cycles and checked results of every layer."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -50,7 +50,7 @@ class BuiltDeployment(BuiltNetwork):
         super().__init__(case, executable, outside.symbols, len(self.program.text) + outside.data.size)
 
     def layer_results(self, outcome: RunResult) -> LayerResults:
-        """Return the results that the program reported, those of the last layer from external memory."""
+        """Return the results that the program printed, and those of the last layer from external memory."""
         program = self.program
         stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
         return [*program.results(outcome.output), program.final(stored.tobytes())]
@@ -89,7 +89,7 @@ class BuiltDeployment(BuiltNetwork):
     def _layers(
         self, outcome: RunResult, spans: Sequence[range], steps: Sequence[dict[str, Any]]
     ) -> Iterator[dict[str, Any]]:
-        """Records of the layers, from the records of all steps."""
+        """Yield the record of each layer, from the records of its steps."""
         plan = self.program.deployment
         for span, own in zip(spans, steps, strict=True):
             layer = plan.steps[span.start].layer
@@ -122,14 +122,14 @@ def _number(spans: Sequence[range], step: int) -> int:
 
 
 def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
-    """Part of a core's account that belongs to a layer: its function and the steps that call it."""
+    """Return the rows of a core's account that belong to a layer: its function and the steps that call it."""
     spans = (program.kernels[layer : layer + 2], (program.starts[steps.start], program.starts[steps.stop]))
     at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
     return np.concatenate([account[first:after] for first, after in at])
 
 
 def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
-    """Record of the steps of a layer; cycles count from the first step of the program."""
+    """Return the record of the steps of a layer; ``begin`` counts from the first step of the program."""
     plan, first = program.deployment, program.deployment.steps[steps.start]
     parts = [_step(program, outcome, times, number) for number in steps]
     is_tiled = first.tile is not None
@@ -145,7 +145,7 @@ def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int6
 
 
 def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, int]:
-    """The figures of one step."""
+    """Return cycles and transferred bytes of a step."""
     plan, own = program.deployment, times[number]
     begin, end = int(own[0, RELEASED]), step_end(times, number)
     computed = int(own[:, DONE if plan.computes(plan.steps[number]) else BEGIN].max())
@@ -168,7 +168,7 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
 
 
 def build_network(case: NetworkCase) -> BuiltNetwork:
-    """Build the program of a network, for the input of the case and others. ``cycles`` of the record are those of the
+    """Build the program of a network, for the input of the case and others. ``cycles`` of its records are those of the
     call, on a cluster from the first transfer until the results are in external memory.
 
     Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the TCDM of a cluster,
@@ -191,13 +191,14 @@ class BuiltChain(BuiltNetwork):
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
-        """Bytes that an execution of each static instruction loads and stores, ``[instruction][0 or 1]``."""
+        """Number of bytes that each instruction of the program loads and stores in an execution, ``[instruction][0 or
+        1]``."""
         program = self.made.function.function
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)
 
     def layer_results(self, outcome: RunResult) -> LayerResults:
-        """Decode the results, each in its own memory."""
+        """Decode the results of every layer."""
         image, memory = self.made.function.image, outcome.memory[self.program.data_base]
         return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
 

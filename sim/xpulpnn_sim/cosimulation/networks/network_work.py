@@ -33,7 +33,7 @@ _CHANNELS = 16  # fewest channels, whose number is a multiple of this, so that t
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WorkPiece:
-    """A part of a layer that is a layer itself."""
+    """A part of a layer that is a layer itself and represents the whole one in measurements."""
 
     stage: Stage
     maps: tuple[Ints, ...]  # its inputs, from the middle of the layer's
@@ -41,7 +41,8 @@ class WorkPiece:
 
 
 def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
-    """About ``share`` of a layer with these inputs, away from the edges of the map; the whole layer if it is 1."""
+    """Cut about the fraction ``share`` out of a layer with these inputs, away from the edges of the map; 1 is the whole
+    layer."""
     whole = int(np.prod(stage.output_shape))
     shaped = tuple(values.reshape(operand.shape) for values, operand in zip(maps, stage.inputs, strict=True))
     is_folded = getattr(stage.tensors, "folded", False)
@@ -59,7 +60,7 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
 
 
 def _window_part(stage: Stage, maps: tuple[Ints, ...], share: float) -> tuple[Stage, tuple[Ints, ...]]:
-    """Whole rows of results, or a part of one row, without those at the edges."""
+    """Cut whole rows of results, or a part of a row, out of the middle of a layer."""
     layer: Any = stage.layer
     rows, columns = max(1, int(layer.out_height * share)), layer.out_width
     least = min(_PIXELS, columns)
@@ -84,12 +85,12 @@ def _middle(values: Ints, rows: int, columns: int) -> Ints:
 
 
 def _with_maps(stage: Stage, maps: Sequence[Ints]) -> Stage:
-    """The layer with these maps as operands."""
+    """Replace the input maps among the operands of a layer."""
     return replace(stage, tensors=replace(stage.tensors, **dict(zip(stage.map_names, maps, strict=True))))
 
 
 def _with_outputs(stage: Stage, count: int) -> Stage:
-    """The layer with its first outputs only."""
+    """Reduce a layer to its first ``count`` output channels."""
     layer: Any = stage.layer
     channels = layer.out_channels
     if count >= channels:
@@ -140,7 +141,7 @@ class NetworkCase:
 
     @property
     def variants(self) -> list[str]:
-        """The fastest variant of each legalised layer that the core can run."""
+        """The fastest kernel variant that the core can run, for each legalised layer."""
         return [
             stage.fastest_variant(self.config.core.extensions, self.config.core.widths)
             for stage in self._unfolded.stages
@@ -166,10 +167,10 @@ _INPUTS = ("input", "first", "second")  # names of copies of the network's input
 
 
 def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[str, Any]]:
-    """Pieces of memory by address, each with the numbers of the first and last layer that need its content.
+    """Return the memory areas by address, each with the numbers of the first and last layer that need its content.
 
-    Results are needed by their layer and its readers, the input by its readers, weights by their layer, and everything
-    else by all layers.
+    Results are needed by their layer and the layers that read them, the input by the layers that read it, weights by
+    their layer, and everything else by all layers.
     """
     first: dict[str, int] = {stage.name: number for number, stage in enumerate(network.stages)}
     last = {**first, NETWORK_INPUT: 0}
@@ -196,7 +197,7 @@ def _placed(name: str, symbol: Symbol, first: int, last: int) -> dict[str, Any]:
 
 
 def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
-    """Pieces of external memory that the DMA engine accesses, each with the first and last step of an access.
+    """Return the areas of external memory that the DMA engine accesses, each with the first and last step of an access.
 
     ``moved`` holds the transfers of each step.
     """
@@ -218,20 +219,20 @@ LayerResults = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkResult(Result):
-    """The result of a case, with the results of the last layer."""
+    """The result of a run, with the results of the last layer."""
 
     scores: NDArray[np.int64]
 
 
 def require_memory(case: NetworkCase, needed: int, what: str) -> None:
-    """Raise :class:`InputError` if a network needs more memory than its machine has."""
+    """Raise :class:`InputError` if a network needs more memory than the machine of its case has."""
     most = case.machine.l2_bytes
     if needed > most:
         raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
 
 
 class BuiltNetwork(Workload):
-    """The program of a network for a target, built once for all inputs, with the input of a case."""
+    """The program of a network for a target, with the input of a case. It is built once and takes other inputs."""
 
     results: LayerResults  # of every layer after a run
 
@@ -247,10 +248,10 @@ class BuiltNetwork(Workload):
 
     @abstractmethod
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the target's part of the record, which includes ``cycles`` and ``layers``."""
+        """Return the part of the record that depends on the target, which includes ``cycles`` and ``layers``."""
 
     def with_input(self, case: NetworkCase) -> Self:
-        """The program with the input of ``case``, which has the same network and target."""
+        """Return the program with the input of ``case``, which has the same network and target."""
         other = copy(self)
         other.case, other.checked = case, case.checked
         if case.image is not self.case.image:
@@ -270,12 +271,10 @@ class BuiltNetwork(Workload):
         return NetworkResult(record=result.record, reports=result.reports, scores=last.reshape(-1))
 
     def compared(self, outcome: RunResult) -> Iterator[Comparison]:
-        """Compare the results of every layer with the golden model's."""
         self.results = self.layer_results(outcome)
         return compared(self.case, self.results)
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record."""
         network, figures = self.case.network, self.target_figures(outcome)
         own = {stage.name: stage for stage in network.stages}
         for layer, comparison in zip(figures["layers"], compared, strict=True):
@@ -293,7 +292,7 @@ class BuiltNetwork(Workload):
 
 
 def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
-    """``segment`` with ``content`` at the start of a symbol, if it contains the symbol."""
+    """Replace bytes at the start of a symbol by ``content`` if the segment contains the symbol."""
     assert len(content) <= symbol.length
     at, data = symbol.address - segment.address, segment.data
     if not 0 <= at < len(data):
@@ -302,7 +301,8 @@ def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
 
 
 def compared(case: NetworkCase, results: LayerResults) -> Iterator[Comparison]:
-    """Compare the results of every layer with the golden model's for the input of the case, without padded channels."""
+    """Compare the results of every layer, without padded channels, with the golden model's for the input of the
+    case."""
     expectations = case.expected
     if expectations is None:
         expectations = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
@@ -319,12 +319,12 @@ def compared(case: NetworkCase, results: LayerResults) -> Iterator[Comparison]:
 
 
 def is_folding(stage: Stage) -> bool:
-    """Return whether a layer stores its results folded for the pooling that follows."""
+    """Return whether a layer stores its results folded for the pooling layer that follows."""
     return isinstance(stage.tensors, LayerTensors) and stage.tensors.folded
 
 
 def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDArray[Any]]) -> dict[str, Any]:
-    """Record of a layer, from its cycles and the accounts of its instructions on every core."""
+    """Return the record of a layer, from its cycles and the accounts of its instructions on every core."""
     return {
         "name": stage.name,
         "kernel": stage.kind.name,

@@ -17,7 +17,7 @@ from xpulpnn_sim.tools.pages import Figure, Page, Plot, hint, notes
 
 
 def is_picture(samples: NDArray[Any]) -> bool:
-    """Return whether ``samples``, ``[row][column]`` or ``[row][column][colour]``, are a picture."""
+    """Return whether ``samples`` can be shown as a picture: ``[row][column]`` or ``[row][column][colour]``."""
     return samples.ndim in (2, 3) and samples.shape[2:] in ((), (1,), (3,)) and min(samples.shape[:2]) > 1
 
 
@@ -39,7 +39,6 @@ Record = Mapping[str, Any]
 def write_network_page(
     path: Path, job: Job, records: Sequence[Record], *, command: str, conditions: Sequence[str]
 ) -> None:
-    """Write the report of all networks and targets."""
     tasks = [(task, [record for record in records if record["kernel"] == task.network.name]) for task in job.tasks]
     shown = [(task, own[0]) for task, own in tasks if own]
     title = ", ".join(task.network.name for task, _ in shown)
@@ -67,7 +66,7 @@ def write_network_page(
 
 
 def _rate(record: Record) -> float:
-    """MAC per cycle; 0 if the run was aborted."""
+    """Return the MAC per cycle; 0 if the run was aborted."""
     return record["macs"] / record["cycles"] if record["cycles"] else 0.0
 
 
@@ -76,7 +75,7 @@ def _speed(record: Record) -> str:
 
 
 def _cycles(record: Record) -> str:
-    """Cycles of an image: the mean, with least and most if they differ."""
+    """Format the cycles for an image: the mean, with least and most if they differ."""
     least, most = record["cycles_least"], record["cycles_most"]
     return f"{record['cycles']:,}" + (f" ({least:,} to {most:,})" if least != most else "")
 
@@ -129,7 +128,7 @@ def _table(title: str, cells: Cells, records: Sequence[Record]) -> NamedTable:
 
 
 def _layers(record: Record) -> NamedTable:
-    """Size, cycles and lost cycles of each layer."""
+    """Return a table with size, cycles and lost cycles of each layer."""
     lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
     cells: Cells = {
         "layer": "name",
@@ -155,7 +154,7 @@ def _variant(layer: Record) -> str:
 
 
 def _bytes(record: Record) -> NamedTable:
-    """Table of the bytes and the energy of each layer."""
+    """Return a table with the bytes and the energy of each layer."""
     moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
     cells: Cells = {"layer": "name", **moved, **(_ENERGY if "energy_nj" in record else {})}
     return _table("Bytes", cells, record["layers"])
@@ -173,7 +172,7 @@ def _target_figures(record: Record) -> list[Figure]:
 
 
 def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[Markup | NamedTable]:
-    """Plot and table of labels and answers of a network, if they are known, and its pictures."""
+    """Return plot and table of labels and answers of a network, if labels are known, and its pictures."""
     runs, classes = record["runs"], record.get("classes", [])
     parts: list[Markup | NamedTable] = []
     if 1 < len(classes) <= _MOST_CLASSES and len(runs) > 1:

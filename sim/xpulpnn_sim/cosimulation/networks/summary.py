@@ -1,4 +1,4 @@
-"""Summaries of the runs of a network over all images: means, extremes, answers."""
+"""Summarises the runs of a network over all images: means, extremes, answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from xpulpnn_sw.networks.network import NetworkModel
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Answers of a network for images, with their labels if these are known."""
+    """Answers of a network for images, with the labels if these are known."""
 
     network: str
     names: tuple[str, ...]  # of the classes
@@ -40,12 +40,13 @@ class Answers:
 
     @property
     def accuracy(self) -> float:
-        """Share of answers that equal the label."""
+        """Fraction of answers that equal the label."""
         return self.right / len(self.answers)
 
     @property
     def classes(self) -> list[dict[str, Any]]:
-        """Answers by class: number of ``images`` and of ``right`` answers, most frequent wrong answer and its count."""
+        """For each class the number of ``images`` and of ``right`` answers, the most frequent wrong answer and its
+        count."""
         records: list[dict[str, Any]] = []
         for number, name in enumerate(self.names):
             counts = np.bincount(self.answers[self.labels == number], minlength=len(self.names))
@@ -56,7 +57,6 @@ class Answers:
         return records
 
     def record(self) -> dict[str, Any]:
-        """Return the record for a JSON file."""
         record = {"network": self.network, "images": len(self.answers), "answers": self.answers.tolist()}
         if self.labels is None:
             return record
@@ -64,10 +64,10 @@ class Answers:
 
 
 def classified(described: NetworkModel, images: Images, progress: Callable[[int], None] | None = None) -> Answers:
-    """Answers of the golden model: the index of the first greatest result of the last layer.
+    """Return the answers of the golden model: the index of the first greatest result of the last layer.
 
-    Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and
-    :class:`~xpulpnn.errors.InputError` for labels that are no classes.
+    Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and :class:`~xpulpnn.errors.InputError` for
+    labels that are no classes.
     """
     labels = None if images.labels is None else images.checked_labels(described.classes)
     scores = run_scores(described.network, described.batch(images.samples), progress)
@@ -85,10 +85,10 @@ _Record = dict[str, Any]
 
 
 def summary_records(job: Job, outcomes: Mapping[Item, NetworkOutcome]) -> list[_Record]:
-    """A record for every network on every target with at least one run: means over its images.
+    """Return a record with the means over all images, for every network on every target with at least one run.
 
-    ``cycles`` of the network and of its layers come with their least and most, ``mismatches`` and ``wall_s`` are sums
-    over all images, ``runs`` holds the outcome of each image.
+    For ``cycles`` of the network and of its layers the record also has the least and the most. ``mismatches`` and
+    ``wall_s`` are sums over all images, ``runs`` holds the outcome of each image.
     """
     records: list[_Record] = []
     for number in range(len(job.tasks)):
@@ -145,7 +145,7 @@ def _record(job: Job, number: int, target: int, own: Mapping[Item, NetworkOutcom
 
 
 def answers_of(job: Job, number: int, own: Mapping[Item, NetworkOutcome]) -> Answers:
-    """Answers of a network whose images have labels."""
+    """Return the answers of a network for images with labels."""
     task = job.tasks[number]
     assert task.labels is not None
     count = int(np.prod(task.network.stages[-1].output_shape))
@@ -165,7 +165,7 @@ def _add_extremes(record: _Record, runs: Sequence[_Record]) -> None:
 def mean_of(values: Sequence[Any]) -> Any:
     """Merge records with the same keys: equal values stay, different numbers become their mean, rounded for integers.
 
-    Of lists of different lengths and of other different values the first is taken.
+    If lists have different lengths, or if other values differ, the first one is used.
     """
     first = values[0]
     if isinstance(first, dict):

@@ -1,1 +1,1 @@
-"""Kernels, functions and classifiers that run on models, behind one protocol."""
+"""Kernels, functions and classifiers as programs that run on models, with a common base class."""

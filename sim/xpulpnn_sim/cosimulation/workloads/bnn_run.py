@@ -1,4 +1,4 @@
-"""The binarised classifier as a workload of one core or of a cluster, with the cycles of every layer."""
+"""Runs the binarised classifier on one core or on a cluster, with the cycles of every layer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,15 +32,13 @@ HARDWARE, SOFTWARE = "hardware", "software"
 POPCOUNTS = (HARDWARE, SOFTWARE)  # population count by `p.cnt`, or by shifts and masks
 
 _OPERATIONS = {"xor": ("xor",), "compare": ("slt", "slti", "sltu", "sltiu")}
-"""Instructions that are counted, as in the paper: products of words, and binarisations of sums."""
+"""Operations of the instructions that are counted, as in the paper: products of words, and binarisations of sums."""
 
 _INNER = slice(network.BORDER, network.BORDER + network.POOLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BnnCase:
-    """A classification to run."""
-
     variant: str = "dense"
     popcount: str
     config: CoreConfig | ClusterConfig  # all cores of a cluster share the work
@@ -55,7 +53,7 @@ def run_bnn(case: BnnCase) -> Result:
 
 
 class BnnWork(Workload):
-    """A classification with its weights and image."""
+    """A classification of an image with random weights."""
 
     def __init__(self, case: BnnCase) -> None:
         random = np.random.default_rng(case.machine.seed)
@@ -73,12 +71,11 @@ class BnnWork(Workload):
         super().__init__(case.config, case.machine, executable, macs=function.macs, checked=case.checked)
 
     def compared(self, outcome: RunResult) -> list[Comparison]:
-        """Compare all maps with those of the golden model."""
+        """Compare the maps of all layers with those of the golden model."""
         maps = _decoded_maps(self.case, self.built, outcome.memory[self.program.data_base])
         return [Comparison.of(name, self.expected[name], values) for name, values in maps.items()]
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record."""
         function = self.built.function
         accounts = function_cycles(outcome, function.function, self.program.text_base)
         totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)

@@ -29,20 +29,22 @@ _KAPPA = (128, 256)
 
 
 def normalised_images(pixels: NDArray[np.uint8]) -> Ints:
-    """Inputs of the network with signed weights: halved differences from the mean, rounded to 8 bits."""
+    """Convert pixels to inputs of the network with signed weights: halved differences from the mean, rounded to 8
+    bits."""
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
 
 def trained(path: Path) -> Network:
-    """The network with the signed 8-bit weights of an npz file, see :mod:`xpulpnn_sw.networks.importers.arrays_file`.
+    """Return the network with the signed 8-bit weights of an npz file, see
+    :mod:`xpulpnn_sw.networks.importers.arrays_file`.
 
-    Raises :class:`InputError` for a file without them.
+    Raises :class:`InputError` for a file without such weights.
     """
     return network_in(path, "cifar10_i8", (CMSIS,)).network
 
 
 def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
-    """A network with random weights and a random input, such that the results of every layer fill their range.
+    """Return a network with random weights and a random input; the results of every layer fill their range.
 
     The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic is that of
     :func:`trained`. With fewer bits activations are unsigned, so that the requantisation includes ReLU, and the last
@@ -77,7 +79,8 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
-    """A convolution and its pooling, with ReLU if the results are signed; windows are clipped at the edge."""
+    """Return a convolution and its pooling layer, which applies ReLU if the results are signed and clips windows at the
+    edge."""
     side, filters = SIDE >> number, _FILTERS[number]
     convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
@@ -108,7 +111,8 @@ def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Sta
 
 
 def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
-    """Random weights with a mean of nearly 0 in every filter, so that sums do not depend on the mean activation."""
+    """Return random weights with a mean of nearly 0 in every filter, so that sums do not depend on the mean
+    activation."""
     most = (1 << (bits - 1)) - 1
     count = int(np.prod(shape[1:]))
     half = rng.integers(1, most, (shape[0], count // 2), endpoint=True)
@@ -119,7 +123,8 @@ def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> In
 def _spread(
     activations: Ints, weights: Ints, sums: Ints, precision: Precision, rng: np.random.Generator
 ) -> LayerTensors:
-    """Operands of a layer whose requantisation maps two standard deviations of the sums to the range of the results."""
+    """Return operands of a layer whose requantisation maps two standard deviations of the sums to the range of the
+    results."""
     channels = weights.shape[0]
     deviation = max(1, int(sums.std()))
     if precision.y_signed:

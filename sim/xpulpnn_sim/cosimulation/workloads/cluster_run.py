@@ -1,4 +1,4 @@
-"""Kernels as workloads of a cluster, in the TCDM or in tiles, with the times of computations and transfers."""
+"""Runs kernels on a cluster, with operands in the TCDM or in tiles, and measures computations and transfers."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ RELEASED, BEGIN, DONE, READY = range(len(TIMES))  # indices of the times in the 
 
 
 def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> dict[str, Any]:
-    """The record of a layer in tiles, from the reports of the cores; each step lies between two barriers."""
+    """Return the record of a layer in tiles, from the reports of the cores. Each step lies between two barriers."""
     plan = program.plan
     steps = [
         _step(program, number, step, times, moving_cycles(outcome, times[number, 0, RELEASED], step_end(times, number)))
@@ -64,18 +64,18 @@ def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.
 
 
 def moving_cycles(outcome: RunResult, begin: int, end: int) -> int:
-    """Cycles from ``begin`` to before ``end`` with DMA transfers."""
+    """Return the number of cycles with DMA transfers from ``begin`` to before ``end``."""
     first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
     return int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum())
 
 
 def step_end(times: NDArray[np.int64], number: int) -> int:
-    """Cycle in which the next step begins, or in which everything is done after the last step."""
+    """Return the cycle in which the next step begins, or in which everything is done after the last step."""
     return int(times[number + 1, 0, RELEASED] if number + 1 < len(times) else times[number, 0, READY])
 
 
 def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.int64], moving: int) -> dict[str, Any]:
-    """The record of a step; cycles count from the first barrier."""
+    """Return the record of a step; cycles count from the first barrier of the program."""
     own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
     computed = int((own[:, DONE] if tile else own[:, BEGIN]).max() - start)
@@ -101,7 +101,6 @@ def _ends(numbers: range) -> list[int]:
 
 
 def cluster_of(case: Case) -> ClusterConfig:
-    """The cluster that a case runs on."""
     assert isinstance(case.config, ClusterConfig)
     return case.config
 
@@ -116,7 +115,7 @@ def check_cluster_case(case: Case) -> None:
 
 
 def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:
-    """The program that computes the layer in tiles if they are requested or needed, else None. Raises
+    """Return the program that computes the layer in tiles, or None if tiles are neither requested nor needed. Raises
     :class:`LayerError` if the layer needs tiles and cannot be divided."""
     cluster = cluster_of(case)
     if case.tiling is None:
@@ -135,7 +134,6 @@ def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:
 
 
 def cluster_executable(case: Case, program: BareClusterProgram | TiledProgram) -> Executable:
-    """The program as an executable."""
     return executable_of(program, case.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
 
@@ -151,12 +149,12 @@ def run_cluster_case(case: Case, progress: Progress | None = None) -> Result:
 
 
 def run_kernel(case: Case, engine: str = "stream") -> Result:
-    """Run a case on its cluster, or on its core by ``engine``."""
+    """Run a case on its cluster, or on its core with the given engine."""
     return run_cluster_case(case) if isinstance(case.config, ClusterConfig) else run_case(case, engine)
 
 
 def cluster_kernel(case: Case) -> "ClusterKernel":
-    """The workload of a case, in tiles if they are requested or needed."""
+    """Return the workload of a case, in tiles if they are requested or needed."""
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     tiles = tiles_of(case, kernel)
@@ -164,7 +162,7 @@ def cluster_kernel(case: Case) -> "ClusterKernel":
 
 
 class ClusterKernel(KernelWork):
-    """A kernel that all cores of a cluster share."""
+    """A kernel whose work is divided among all cores of a cluster."""
 
     engine = ENGINE
 
@@ -190,7 +188,7 @@ class ClusterKernel(KernelWork):
 
 
 class ClusterWork(ClusterKernel):
-    """A kernel that the cores of a cluster share, its operands in the TCDM."""
+    """A kernel on a cluster with its operands in the TCDM."""
 
     def __init__(self, case: Case, tensors: LayerTensors, kernel: KernelRun) -> None:
         # instruction caches are warm in the second pass
@@ -199,7 +197,7 @@ class ClusterWork(ClusterKernel):
         super().__init__(case, tensors, kernel, cluster_executable(case, self.program))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the TCDM after a run."""
+        """Return the contents of the TCDM after a run."""
         return outcome.memory[TCDM_BASE]
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
@@ -212,23 +210,23 @@ class ClusterWork(ClusterKernel):
         return self.fields(outcome, end - begin, self.program.shares(self.memory(outcome)))
 
     def span(self, outcome: RunResult) -> tuple[int, int]:
-        """Return the cycles of the two barriers."""
+        """Return the cycles in which the barriers before and after the kernel open."""
         return self.program.span(self.memory(outcome))
 
 
 class TiledWork(ClusterKernel):
-    """A layer in tiles, its operands in external memory."""
+    """A layer in tiles on a cluster, with its operands in external memory."""
 
     def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
         self.tiled = tiles
         super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the external memory after a run."""
+        """Return the contents of external memory after a run."""
         return image_after(outcome, self.tiled.run.image)
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record with the figures of the tiles."""
+        """Return the record of the kernel with that of the tiles."""
         times = self._times(outcome)
         begin, end = self.span(outcome)
         working = np.array([step.work is not None for step in self.tiled.steps])

@@ -1,4 +1,4 @@
-"""Runs under a debugger: the socket of the test access port, and the end of the run."""
+"""Runs under a debugger: the socket of the test access port, and the conditions that end the run."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _HOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Debugger:
-    """A connection to OpenOCD by its protocol remote_bitbang."""
+    """A server for OpenOCD's protocol remote_bitbang."""
 
     listener: socket.socket
     holds: bool = False  # whether the program does not start before the debugger has halted it once
@@ -37,12 +37,13 @@ class Debugger:
         return self.listener.getsockname()[1]
 
     def settings(self, harts: int) -> dict[str, int]:
-        """Fields of ``SETTINGS``. A held program starts after halt requests to each hart alone, by which debuggers
-        examine harts, and then to all of them."""
+        """Return fields of ``SETTINGS``. If ``holds`` is set, the program starts after halt requests to each hart
+        alone, by which debuggers examine harts, and then to all of them."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
     def ended(self, events: Event, end: Exit | None) -> Exit | None:
-        """End of the run: that of the program, but not while a debugger is connected."""
+        """Return the end of the run. It is the end of the program, but while a debugger is connected the run goes
+        on."""
         if Event.DEBUGGER_CAME in events:
             self._connected = True
         if Event.DEBUGGER_LEFT in events:
@@ -56,7 +57,7 @@ class Debugger:
 
 
 def debugged(config: Config) -> Config:
-    """The design with debug mode."""
+    """Enable debug mode in a configuration."""
     if isinstance(config, ClusterConfig):
         if config.icache_private:
             raise InputError("icache_private must be 0 for a debugger, whose breakpoints no cache sees, not more")
@@ -66,7 +67,8 @@ def debugged(config: Config) -> Config:
 
 @contextmanager
 def serving(port: int, *, holds: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[Debugger]:
-    """Listen at a TCP port of this machine, or at any free one for 0; raises :class:`InputError` if it is in use."""
+    """Listen at a TCP port of this machine, or at any free one if ``port`` is 0. Raises :class:`InputError` if the port
+    is in use."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Kernels as workloads of one core, as a program or as an instruction stream."""
+"""Runs kernels on one core, as a program or as an instruction stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -46,7 +46,7 @@ _BEGINNING = 2000  # cycles of waveforms without a mismatch
 
 
 def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
-    """Return the results of a layer with the width and sign of the precision."""
+    """Return the results that a layer must have, with the width and sign of the precision."""
     stage = Stage(name=str(layer), layer=layer, precision=precision, tensors=tensors)
     return stage_results(stage, *(operand[np.newaxis] for operand in stage.maps))[0]
 
@@ -61,7 +61,7 @@ _WIDTHS = {
 
 
 def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
-    """Tensors with every element of the operands at the least or the greatest value of its range."""
+    """Replace every element of the operands by the least or the greatest value of its range."""
     changed: dict[str, Ints] = {}
     for operand in fields(tensors):
         if operand.name in _WIDTHS:
@@ -83,7 +83,7 @@ ENGINES = ("stream", "core")
 
 
 def short_precision(kernel: str, bits: int) -> Precision:
-    """Return the precision for one width; results of ``matmul`` have 32 bits."""
+    """Return the precision in which all operands have ``bits`` bits; results of ``matmul`` have 32 bits."""
     return find_kernel(kernel).uniform(bits)
 
 
@@ -107,12 +107,10 @@ class Case:
 
     @property
     def bits(self) -> int:
-        """Width of the weights."""
         return self.precision.w
 
     @property
     def kernel(self) -> str:
-        """Name of the kernel."""
         return kernel_of(self.layer).name
 
     @property
@@ -163,7 +161,8 @@ def run_case(
 
 
 def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case], results: Sequence[Result]) -> None:
-    """Write waveforms of cycles of the first case, or around the first mismatch in the results without a window."""
+    """Write waveforms of the cycles ``window`` of the first case. Without a window they show the first mismatch in the
+    results."""
     wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
     position = results[wrong].mismatch_position
     if window is not None:
@@ -176,7 +175,7 @@ def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case
 
 
 class KernelWork(Workload):
-    """A kernel with random operands."""
+    """A kernel with random operands on a core or cluster."""
 
     engine = ""
 
@@ -185,7 +184,7 @@ class KernelWork(Workload):
         self.case, self.tensors, self.kernel = case, tensors, kernel
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the data memory after a run."""
+        """Return the contents of the data memory after a run."""
         return outcome.memory[self.kernel.image.base]
 
     def compared(self, outcome: RunResult) -> list[Comparison]:
@@ -193,7 +192,7 @@ class KernelWork(Workload):
         return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
 
     def kernel_figures(self, rows: NDArray[np.uint64], cycles: int) -> dict[str, Any]:
-        """Return the record of a kernel from the accounts of its function, ``[core][instruction][cause]``."""
+        """Return the record of a kernel from the cycles of its function, ``[core][instruction][cause]``."""
         case, kernel = self.case, self.kernel
         program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
         executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
@@ -223,7 +222,7 @@ class KernelWork(Workload):
 
 
 class KernelStream(KernelWork):
-    """The executed instructions of a call on the back end."""
+    """A call of a kernel as an instruction stream for the back end."""
 
     engine = ENGINES[0]
 
@@ -237,14 +236,14 @@ class KernelStream(KernelWork):
 
 
 def kernel_stream(kernel: KernelRun) -> ExecutedStream:
-    """The executed instructions of a call, computed in advance so that a run measures simulation only."""
+    """Compute the executed instructions of a call in advance, so that a run measures simulation only."""
     call, image = kernel_call(kernel), kernel.image
     sequence = np.concatenate(list(executed(kernel, call, kernel_memory(kernel), products=False)))
     return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
 
 
 class KernelProgram(KernelWork):
-    """A program that calls the kernel once on the core."""
+    """A program for a core that calls the kernel once."""
 
     engine = ENGINES[1]
 
@@ -259,14 +258,13 @@ class KernelProgram(KernelWork):
 
 
 def case_tensors(case: Case) -> Any:
-    """The random tensors of a case."""
     rng = np.random.default_rng(case.machine.seed)
     tensors = kernel_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
     return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
 
 
 def case_kernel(case: Case, tensors: Any) -> KernelRun:
-    """The kernel of a case for all cores."""
+    """Build the kernel of a case for all cores."""
     return kernel_of(case.layer).build(
         case.layer,
         case.precision,

@@ -1,4 +1,4 @@
-"""Many small kernels as one program of a core, which starts the simulation only once."""
+"""Many small kernels as one program of a core, so that the simulation starts only once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MOST_CODE = 900_000  # most bytes of kernels in a program, within the reach of 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SharedCase:
-    """A kernel for ``cores`` cores whose shares one core computes one after the other."""
+    """A kernel built for ``cores`` cores. A single core computes the parts of all of them one after the other."""
 
     case: Case
     cores: int
@@ -30,14 +30,14 @@ class SharedCase:
 
     @property
     def name(self) -> str:
-        """Name that distinguishes it from other kernels."""
+        """A name that distinguishes the kernel from the others of a series."""
         case, rule = self.case, self.kernel.rule
         words = [case.name, "" if rule is None else rule.value, "specialised" if case.specialise else ""]
         return " ".join(filter(None, [*words, f"in {self.cores} shares" if self.cores > 1 else ""]))
 
 
 def shared_case(case: Case, cores: int) -> SharedCase:
-    """The kernel of a case for ``cores`` cores; raises :class:`LayerError` if there is none."""
+    """Build the kernel of a case for ``cores`` cores; raises :class:`LayerError` if there is none."""
     tensors = case_tensors(case)
     kernel = kernel_of(case.layer).build(
         case.layer,
@@ -51,7 +51,7 @@ def shared_case(case: Case, cores: int) -> SharedCase:
 
 
 class KernelSeries(Workload):
-    """Kernels that a core computes one after the other."""
+    """A program in which a core computes several kernels one after the other."""
 
     def __init__(self, cases: Sequence[SharedCase], config: CoreConfig) -> None:
         self._cases = cases
@@ -78,7 +78,7 @@ class KernelSeries(Workload):
 
 
 def run_series(cases: Sequence[SharedCase], config: CoreConfig) -> Iterator[tuple[Sequence[SharedCase], Result]]:
-    """Run the kernels in as many programs as they need; a program that is aborted is split until it has one kernel."""
+    """Run the kernels in as many programs as they need. A program that is aborted is split until it has one kernel."""
     code = sum(shared.kernel.function.words.nbytes for shared in cases)
     if code <= _MOST_CODE or len(cases) == 1:
         result = KernelSeries(cases, config).run()

@@ -1,4 +1,4 @@
-"""Generated functions as workloads of one core, and sweeps of matrix products with packed operands."""
+"""Runs generated functions on one core, and sweeps of matrix products with packed operands."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ from xpulpnn_sw.toolchain.build_options import core_name
 
 
 class FunctionWork(Workload):
-    """A function with its expected results; raises :class:`InputError` if the core lacks its instructions."""
+    """A function with its expected results. Raises :class:`InputError` if the core lacks its instructions."""
 
     def __init__(
         self, function: Function, expected: NDArray[np.int64], config: CoreConfig, machine: Machine, *, checked: bool
@@ -51,12 +51,10 @@ class FunctionWork(Workload):
         super().__init__(config, machine, executable, macs=function.macs, checked=checked)
 
     def compared(self, outcome: RunResult) -> list[Comparison]:
-        """Compare the results with those expected."""
         image = self.function.image
         return [Comparison.of("output", self.expected, self.function.output.decode(image, outcome.memory[image.base]))]
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record."""
         text = self.function.function
         (rows,) = function_cycles(outcome, text, self.program.text_base)
         cycles_at = rows.sum(axis=1)
@@ -87,7 +85,7 @@ class SweepPoint:
 
     @property
     def kind(self) -> str:
-        """``ulppack``, ``bytes``, ``bit-serial`` or ``library``."""
+        """Kind of the algorithm: ``ulppack``, ``bytes``, ``bit-serial`` or ``library``."""
         if self.variant is not None:
             return "library"
         if self.plan is None:
@@ -96,7 +94,7 @@ class SweepPoint:
 
     @property
     def isa(self) -> str:
-        """Instruction set."""
+        """Name of the instruction set that the algorithm needs."""
         if self.variant is not None:
             needs_more = Extension.XPULPNN in KERNELS["matmul"].variant(self.variant).extensions
             return "xpulpnn" if needs_more else self.variant.split("_")[0]
@@ -127,7 +125,7 @@ class SweepPoint:
         }
 
     def operands(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Weights [channel][k] and activations [pixel][k]."""
+        """Return weights [channel][k] and activations [pixel][k]."""
         layer, low = self.layer, -(1 << self.w - 1) if self.signed else 0
         shapes = (layer.out_channels, layer.reduction), (layer.pixels, layer.reduction)
         if self.extreme:
@@ -143,8 +141,8 @@ class SweepPoint:
 
 
 def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
-    """Run a point on the core and compare its results; with ``check`` every retirement is checked too. ``cycles`` of
-    the record exclude the packing of activations, ``packing_cycles``."""
+    """Compute a matrix product on the core and compare its results; with ``check`` every retirement is checked too.
+    ``cycles`` of the record exclude the packing of activations, ``packing_cycles``."""
     if point.variant is not None:
         return _library(point, config, machine, check=check)
     weights, activations = point.operands(machine.seed)
@@ -172,7 +170,8 @@ def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: 
 
 
 def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
-    """The record of a point from that of its function, ``packing`` of whose cycles pack activations."""
+    """Return the record of a point from that of its function. ``packing`` is the number of cycles that pack
+    activations."""
     layer, plan, measured = point.layer, point.plan, result.record
     cycles = measured["cycles"] - packing
     record = {
@@ -202,8 +201,8 @@ def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
 def run_sweep_points(
     points: Sequence[SweepPoint], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
 ) -> Iterator[Result]:
-    """Run points on ``jobs`` processes, results in order; the model is compiled first. Equal points, also of different
-    sweeps, run once."""
+    """Compute matrix products on ``jobs`` processes and yield the results in order; the model is compiled first. Equal
+    points, also of different sweeps, run once."""
     same: dict[str, SweepPoint] = {}
     names = [repr(replace(point, sweep="", facts={})) for point in points]
     for name, point in zip(names, points, strict=True):

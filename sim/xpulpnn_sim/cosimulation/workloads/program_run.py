@@ -31,13 +31,12 @@ from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 
 class LockstepCheck(FirstDifference):
-    """The simulator in lock step as a checker of one hart, or of all cores of a cluster."""
+    """A checker that steps the simulator with the retirements of a hart, or of all cores of a cluster."""
 
     def __init__(self, reference: Lockstep | ClusterLockstep) -> None:
         self._reference = reference
 
     def judge(self, block: Block) -> None:
-        """Compare the next block."""
         if isinstance(self._reference, ClusterLockstep):
             records = [block.records(hart) for hart in range(len(self._reference.harts))]
             self._reference.compare(records, block.grants)
@@ -45,7 +44,7 @@ class LockstepCheck(FirstDifference):
             raise difference
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """Compare the remaining accesses, and the number of retirements of each hart with those compared."""
+        """Compare the remaining accesses, and the number of retirements of each hart with the number compared."""
         reference, findings = self._reference, Findings()
         if isinstance(reference, ClusterLockstep):
             nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
@@ -73,9 +72,9 @@ def run_program(
     also: Sequence[Checker] = (),
     debugger: Debugger | None = None,
 ) -> RunResult:
-    """Run a program on the core, or on all cores of a cluster, until it ends, with further checkers ``also`` and under
-    a ``debugger``. Raises :class:`InputError` for a program or machine that does not suit the design,
-    :class:`ToolError` if the model cannot be built."""
+    """Run a program on the core, or on all cores of a cluster, until it ends. ``also`` are further checkers,
+    ``debugger`` is a server for OpenOCD. Raises :class:`InputError` for a program or machine that does not suit the
+    design, :class:`ToolError` if the model cannot be built."""
     machine = machine or Machine()
     harts, cluster = hart_ids(config, machine), config if isinstance(config, ClusterConfig) else None
     require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
@@ -138,7 +137,7 @@ def run_program(
 def retirement_check(
     executable: Executable, config: CoreConfig | ClusterConfig, machine: Machine, library: Path
 ) -> RetirementCheck:
-    """The checker of every retirement of a program."""
+    """Return the checker of every retirement of a program."""
     hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
     return RetirementCheck(
         library,
@@ -154,7 +153,7 @@ def retirement_check(
 
 
 def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:
-    """The checkers of the peripherals of a cluster."""
+    """Return the checkers of the peripherals of a cluster."""
     name_of = executable.symbol_at
     checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
     if cluster.dma:
@@ -164,7 +163,7 @@ def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machi
 
 
 def text_window(executable: Executable) -> Window:
-    """First address and size of the segments with functions and entry of the program."""
+    """Return first address and size of the segments that contain functions or the entry of the program."""
     starts = {executable.entry, *(function.address for function in executable.functions)}
     spans = [
         (segment.address, segment.address + segment.size)
@@ -176,7 +175,7 @@ def text_window(executable: Executable) -> Window:
 
 
 class _Host:
-    """The host side of the program's exit and output channel."""
+    """The host's side of the exit and output channel of a program."""
 
     def __init__(
         self,
@@ -190,7 +189,7 @@ class _Host:
         self.printed = bytearray()
 
     def served(self) -> Exit | None:
-        """Serve a word written to ``tohost``; returns the end of the program if the word means one."""
+        """Serve a word written to ``tohost``; returns the end of the program if the word reports it."""
         model = self._session.model
         if Event.TOHOST not in model.events or model.events & OUTSIDE:
             return None
@@ -239,7 +238,7 @@ MEANING = {
     "peripheral": "other registers inside the cluster",
     "external": "memory outside the cluster",
 }
-"""Meaning of each cause of a stall."""
+"""What each cause of a stall means."""
 
 
 class Profile:
@@ -254,14 +253,15 @@ class Profile:
         self.cycles = int(account.sum())
 
     def by_instruction(self) -> Iterator[dict[str, Any]]:
-        """Instructions that took cycles in the order of addresses: cycles, retirements, and stalls by cause."""
+        """Yield the instructions that took cycles in the order of addresses, with cycles, retirements, and stalls by
+        cause."""
         for slot in np.flatnonzero(self._rows.any(axis=1)).tolist():
             pc = self._base + HALF_BYTES * slot
             symbol = self._executable.symbol_at(pc)
             yield {"pc": pc, "symbol": symbol, "text": text_of(self._word(pc), pc)} | self._row(self._rows[slot])
 
     def by_function(self, outside: str) -> list[dict[str, Any]]:
-        """Functions by decreasing cycles; code outside functions is called ``outside``."""
+        """Return the functions by decreasing cycles; code outside functions is called ``outside``."""
         members: dict[tuple[str, int | None], NDArray[np.uint64]] = {}
         if self._rest.any():
             members[outside, None] = self._rest.copy()

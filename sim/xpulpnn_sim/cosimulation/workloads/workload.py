@@ -1,7 +1,7 @@
-"""Workloads: programs with expected results and records of their runs.
+"""Workloads: programs with expected results that run on a model.
 
-A workload names a program and a design; after the run it compares results in memory with those of the golden models and
-returns its figures. Everything else is common to kernels, functions and networks.
+A workload has a program and a design. After the run it compares results in memory with those of the golden models and
+returns a record with cycles and other measurements. Everything else is common to kernels, functions and networks.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ from xpulpnn_sw.kernels.programs.bare import BareProgram
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedStream:
-    """A stream of executed instructions with its data."""
+    """The instructions that a call executes, in order, with its data."""
 
     words: U32  # text
     pcs: U32  # addresses of the words
@@ -83,7 +83,7 @@ def _no_name(pc: int) -> str:
 
 
 def _stream_end(session: Session, progress: Progress | None) -> Exit | None:
-    """Run the stream; returns why it ended early, if it did."""
+    """Run the stream. Returns the reason if it ended early."""
     model, reported = session.model, 0
     while True:
         events = session.advance(min(session.limit, model.cycles + CHUNK_CYCLES))
@@ -112,14 +112,14 @@ DIGITS = 4  # digits of fractions in records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Outcome of comparing results with expected ones: number of wrong ones, and a report of the first."""
+    """How results compare with expected ones: the number of wrong results, and a report of the first."""
 
     wrong: int
     report: str | None
 
     @classmethod
     def of(cls, name: str, expected: NDArray[Any], got: NDArray[Any], counts: NDArray[Any] | None = None) -> Self:
-        """Compare elements, only those with ``counts`` other than 0 if it is given."""
+        """Compare all elements, or only those for which ``counts`` is not 0."""
         different = got != expected
         wrong = np.argwhere(different if counts is None else different & (counts != 0))
         if not len(wrong):
@@ -143,7 +143,8 @@ _START_CYCLES, _CYCLES_PER_BYTE, _CYCLES_PER_MAC, _INTERRUPT_FACTOR = 1_000_000,
 
 
 def most_cycles(machine: Machine, executable: Executable | ExecutedStream, macs: int) -> int:
-    """Cycles after which a program with ``macs`` multiplications is aborted: about ten times those of the slowest."""
+    """Return the cycles after which a program with ``macs`` multiplications is aborted, about ten times as many as the
+    slowest programs need."""
     if isinstance(executable, ExecutedStream):
         size = sum(content.size for content in executable.memory.values())
     else:
@@ -172,14 +173,14 @@ class Workload(ABC):
 
     @abstractmethod
     def compared(self, outcome: RunResult) -> Iterable[Comparison]:
-        """Compare the results with those expected."""
+        """Compare the results in memory with the expected ones."""
 
     @abstractmethod
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record without mismatches, seconds and speed, which every run has."""
+        """Return the record without the number of mismatches, the seconds and the speed, which every run has."""
 
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> Result:
-        """Run the program and compare its results with those expected; with ``waves`` the model writes waveforms."""
+        """Run the program and compare its results with the expected ones; with ``waves`` the model writes waveforms."""
         options: dict[str, Any] = {"check": self.checked, "account": True, "progress": progress, "waves": waves}
         if isinstance(self.executable, ExecutedStream):
             outcome = run_stream(self.executable, self.config.core, self.machine, **options)
@@ -199,7 +200,7 @@ class Workload(ABC):
 
 
 def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()) -> Executable:
-    """The program as an executable, with further images of memory."""
+    """Convert a program to an executable, with further contents of memory."""
     pieces = [(program.data_base, program.data), (program.text_base, program.text)]
     pieces += [(image.base, image.data.tobytes()) for image in outside]
     return Executable(
@@ -212,11 +213,12 @@ def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()
 
 
 def function_cycles(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
-    """Cycles of a function, ``[core][instruction][cause]``; accounts begin at ``text_base``."""
+    """Return the cycles of a function, ``[core][instruction][cause]``. The accounts of the run begin at
+    ``text_base``."""
     first, step = (int(function.pcs[0]) - text_base) // HALF_BYTES, WORD_BYTES // HALF_BYTES
     return np.stack([rows[first::step][: len(function)] for rows in outcome.accounts])
 
 
 def image_after(outcome: RunResult, image: Image) -> NDArray[np.uint8]:
-    """The memory of an image after a run."""
+    """Return the contents of an image's memory after a run."""
     return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)
