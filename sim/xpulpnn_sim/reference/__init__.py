@@ -1,1 +1,1 @@
-"""Models that the hardware is judged by: golden models, statements of the instructions, simulator, programs."""
+"""References for the hardware: golden models, statements of the instructions, simulator, programs."""

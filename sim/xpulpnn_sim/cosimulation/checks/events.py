@@ -84,7 +84,7 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
 
 
 _KINDS = ((EventLine.DMA,), (EventLine.DMA_INTERRUPT,), (EventLine.TIMER_LOW, EventLine.TIMER_HIGH))
-"""Event lines by the kind in the log. There is a line for each core, or for each timer."""
+"""Event lines that the kinds in the log stand for."""
 
 _TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 _TIMERS = 2  # kind of event line

@@ -61,7 +61,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class VectorMismatch:
-    """A value after the instruction that differs from the vector's."""
+    """A value after the execution of a vector's instruction that differs from the expected value."""
 
     vector: Vector
     field: str

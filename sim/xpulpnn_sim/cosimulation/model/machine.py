@@ -29,7 +29,7 @@ ALL_CYCLES = (0, (1 << 64) - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Environment of the harts."""
+    """The environment in which a design is simulated: memory and its timing, interrupts, limits of the run."""
 
     ram: tuple[Window, ...] = ()  #: Base and size of memory in addition to the program's segments.
     #: bus_errors: Base and size, multiples of 4, of addresses that the bus answers with an error.

@@ -170,8 +170,8 @@ class Model(_Native):
         return rows
 
     def set_stream(self, program: NDArray[Any], sequence: U32, pokes: NDArray[Any] | None = None) -> None:
-        """Set the text of a stream (an array of ``STREAM_INSN``), the order in which it is executed, and the memory
-        words that change at positions of that order (an array of ``POKE``, ascending)."""
+        """Set the instructions of a stream (an array of ``STREAM_INSN``), the order in which they are executed, and the
+        memory words that change at positions of that order (an array of ``POKE``, ascending)."""
         pokes = np.zeros(0, POKE) if pokes is None else pokes
         self._buffers.append(sequence)
         self._call("set_stream", program, len(program), sequence, len(sequence), pokes, len(pokes))

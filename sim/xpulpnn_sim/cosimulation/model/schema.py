@@ -21,7 +21,7 @@ KEPT_ERRORS = 64  # differences of a block that are recorded with their details
 
 
 class Event(IntFlag):
-    """Reasons why the compiled loop returned."""
+    """Reasons why the compiled model stops."""
 
     CYCLE_LIMIT = auto()
     RECORDS_FULL = auto()
@@ -144,7 +144,7 @@ instruction."""
 NO_GROUP = 2**32 - 1  # group of instructions without results to compare
 
 _REFILLS = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.DEBUG)
-"""Causes that refill the pipeline from another address."""
+"""Causes of waits after which the pipeline fetches from another address."""
 
 _CHARGED_BEFORE = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.CSR)
 """Causes of waits that are counted for the instruction before the wait."""
@@ -169,23 +169,25 @@ STATUS = _dtype(
     "cycles accepted first_offered position",
     "events hart value grants expected got transfer transfer_writes",
 )
-"""State of a run: cycles since reset; instructions accepted from the stream, and the cycle in which the first was
-offered; events and the hart of the last; word written to tohost; grants recorded; position and next pc of a wrong
-redirect; address of a transfer outside the memory, and whether it writes."""
+"""State of a run: cycles since reset; number of instructions accepted from the stream, and the cycle in which the first
+one was offered; last events and the hart of the last event; word written to tohost; number of recorded grants; position
+and next pc of a wrong redirect; address of a transfer outside the memory, and whether it writes."""
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
     "pc previous_pc next_pc cause address write mask records lines trap_pc trap_cause resting wait_cause wait_address",
 )
-"""State of a hart: pc of the last retirement, of the one before and of the next, its cause; access outside memory;
-records in the buffer; interrupt lines; the last exception (cause 0: none yet); the event that stops it, or 0; the last
-cause of a wait, and its address if it waits for a response."""
+"""State of a hart: pc of the last, the previous and the next instruction; cause of the last retirement if it trapped;
+access outside memory; number of records in the buffer; interrupt lines; the last exception (cause 0: none yet); the
+event that stops the hart, or 0; the cause of the last wait, and the address if the hart waits for a response."""
 
 GRANT = _dtype("cycle", "hart address we be wdata unused")
-"""A granted access of a data bus or bank; ``hart``: its master, numbers above those of the harts for DMA and host."""
+"""A granted access of a data bus or bank. ``hart`` is the number of the master: that of a hart, or a greater one for
+DMA engine and host."""
 
 ACTIVITY = _dtype("first last", "read written")
-"""A burst of a DMA engine from or to external memory: first and last cycle of a grant, bytes."""
+"""A burst of a DMA engine from or to external memory: cycles of the first and the last grant, bytes read and
+written."""
 
 WINDOW = _dtype("place", "base size")
 """A range of memory; ``place`` is the address of its content on the host, or 0 if accesses cause bus errors."""
@@ -194,14 +196,14 @@ INTERRUPT = _dtype("cycle", "line unused")
 """An interrupt line of hart 0 and the cycle in which it rises; line IRQ_LINES is the halt request."""
 
 STREAM_INSN = _dtype("", "word pc insn_class")
-"""An instruction of the text of a stream; ``insn_class`` is that of branches and jumps, or 0."""
+"""An instruction of a stream; ``insn_class`` is its class if it is a branch or jump, else 0."""
 
 POKE = _dtype("position", "address word")
 """A word written to memory just before the stream position ``position`` executes."""
 
 CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse tcdm_bytes")
-"""Parameters of a check. ``has_front_end``: retirements show the next pc; ``tcdm_bytes``: there are the aliases of the
-TCDM and the devices of a cluster, unless 0."""
+"""Parameters of a check. ``has_front_end``: retirements show the next pc; ``tcdm_bytes``: size of the TCDM of a
+cluster, whose aliases and devices exist unless the size is 0."""
 
 CHECK_INSN = np.dtype(
     [
@@ -214,15 +216,16 @@ CHECK_INSN = np.dtype(
 or stored; ``offset``: distance from pc to the start or end of a loop; ``group``: number of its :class:`ResultGroup`."""
 
 CSR_STATE = _dtype("", "address flags value writable")
-"""A control and status register: value after reset, mask of writable bits."""
+"""A control and status register: its value after reset, and a mask of its writable bits."""
 
 CHECK_ERROR = _dtype("", "hart position field expected got")
-"""A difference: hart, position in the block, offset of the field in a record or a :class:`BusField`."""
+"""A difference from the reference: hart, position in the block, offset of the field in a record or a
+:class:`BusField`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortKind:
-    """A kind of port that the driver serves."""
+    """The signals of a type of port that the driver samples and drives."""
 
     name: str  # prefix of its structs in C++
     seen: Sequence[str]  # fields that the driver samples at a clock edge

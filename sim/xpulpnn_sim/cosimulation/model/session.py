@@ -74,7 +74,7 @@ class RunResult:
 
     @property
     def account(self) -> NDArray[np.uint64]:
-        """Cycles of all harts by instruction and cause."""
+        """Cycles of all harts together, by instruction and cause."""
         return np.sum(self.accounts, axis=0)
 
     @property

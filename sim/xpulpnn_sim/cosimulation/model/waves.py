@@ -32,7 +32,7 @@ SCOPE = f"{TOP}.{TOP}"  # scope of the top of the design
 
 
 INSTRUCTION, REGISTER, CSR, CAUSE, WAIT = "instruction", "register", "csr", "cause", "wait"
-"""Kinds of values whose names do not come from enumerations of the design."""
+"""Types of signal values that get names here instead of from an enumeration in the design."""
 
 _BACKEND = "core.backend"
 _ID, _EX, _WB = f"{_BACKEND}.id_stage", f"{_BACKEND}.ex_stage", f"{_BACKEND}.wb_stage"
@@ -109,7 +109,7 @@ _NESTED = "/"  # separates the name of a group from that of its parent
 
 @dataclass(frozen=True, slots=True)
 class WaveSignal:
-    """A signal of the save file."""
+    """A signal in the GTKWave save file."""
 
     instance: str  # path of the instance from the top
     name: str  # name in the Verilog

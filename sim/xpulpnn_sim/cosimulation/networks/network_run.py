@@ -37,7 +37,7 @@ _LOAD, _STORE = "load", "store"  # names of steps without a layer
 
 
 class BuiltDeployment(BuiltNetwork):
-    """A network as a program of a cluster."""
+    """The program of a network for a cluster."""
 
     def __init__(self, case: NetworkCase, cluster: ClusterConfig) -> None:
         if not cluster.dma:
@@ -181,7 +181,7 @@ def build_network(case: NetworkCase) -> BuiltNetwork:
 
 
 class BuiltChain(BuiltNetwork):
-    """A network as a program of one core."""
+    """The program of a network for one core."""
 
     def __init__(self, case: NetworkCase) -> None:
         self.made = chain(case.legalised, case.legalised_input, case.variants)

@@ -201,7 +201,7 @@ class ClusterWork(ClusterKernel):
         return outcome.memory[TCDM_BASE]
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record; its cycles count from barrier to barrier."""
+        """Return the record of the kernel; its cycles count from barrier to barrier."""
         if self.cached and outcome.exit.ok:
             once = cluster_executable(self.case, cluster_program(self.kernel, self.config.cores))
             first = run_program(once, self.config, self.machine, account=True)

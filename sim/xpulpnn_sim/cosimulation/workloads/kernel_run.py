@@ -57,7 +57,7 @@ _WIDTHS = {
     "weights": ("w", "w_signed"),
     "second": ("w", "w_signed"),
 }
-"""Attributes of a precision with the width and sign of each operand."""
+"""Names of the attributes of a precision that hold width and sign, by operand."""
 
 
 def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
@@ -153,8 +153,8 @@ class Case:
 def run_case(
     case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
-    """Run a case on one of :data:`ENGINES` and compare its results with the reference layer. With ``waves``, on a
-    stream only, the model writes waveforms."""
+    """Run a case on one of :data:`ENGINES` and compare its results with the reference layer. With ``waves``, which
+    require an instruction stream, the model writes waveforms."""
     tensors = case_tensors(case)
     work = {work_class.engine: work_class for work_class in (KernelStream, KernelProgram)}[engine]
     return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)
@@ -230,7 +230,7 @@ class KernelStream(KernelWork):
         super().__init__(case, tensors, kernel, kernel_stream(kernel))
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record; its cycles are those of the function's instructions."""
+        """Return the record of the kernel; its cycles are those of the function's instructions."""
         rows = function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         return self.kernel_figures(rows, int(rows.sum()))
 
@@ -252,7 +252,7 @@ class KernelProgram(KernelWork):
         super().__init__(case, tensors, kernel, executable_of(self.program, case.name))
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record; its cycles are measured by mcycle around the call."""
+        """Return the record of the kernel; its cycles are measured by mcycle around the call."""
         rows = function_cycles(outcome, self.kernel.function, self.program.text_base)
         return self.kernel_figures(rows, self.program.measured(self.memory(outcome)))
 

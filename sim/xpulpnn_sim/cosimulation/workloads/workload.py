@@ -132,7 +132,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The record and the first mismatches of a run."""
+    """The record of a run, and reports of its first mismatches."""
 
     record: dict[str, Any]  # figures as JSON types
     reports: list[str]  # the first mismatches

@@ -23,7 +23,8 @@ _CORNER_CHANCE = 0.35
 _IGNORED_CHANCE = 0.1  # probability that ignored bits are set
 _SHIFT_CHANCE = 0.85  # probability that pv.rq shifts by a register of `SHIFTS`
 _KINDS, _NN_KIND = 5, 4
-"""Number of ways to choose an illegal word, and the one that inverts a bit of an instruction with NN-RF operands."""
+"""Number of methods to draw an illegal word, and the method that inverts a bit of an instruction with NN-RF
+operands."""
 
 
 class Group(Enum):
@@ -139,7 +140,7 @@ def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], d
 
 
 class Draw:
-    """Random choices for one program."""
+    """Makes the random choices for one program."""
 
     def __init__(self, rng: Random, config: CoreConfig) -> None:
         self.rng, self.config = rng, config

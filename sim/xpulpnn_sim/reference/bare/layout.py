@@ -9,7 +9,7 @@ from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 SECOND_TABLE = TEXT_BASE + 0x100  # second vector table, for programs that write mtvec
 LOW_BASE, LOW_SIZE = 0, 0x1000
 FAR, FAR_SIZE = (0x55555000, 0xAAAAA000, 0xE3FFF000), 0x1000
-"""Base addresses and size of three further memories. Every address bit is 0 in one base address and 1 in another."""
+"""Base addresses and size of three more memory areas. Every address bit is 0 in one base address and 1 in another."""
 
 DATA_SIZE = 0x8000
 WINDOW = DATA_BASE + 0x2000  # where masked base registers point: this address plus at most `WINDOW_MASK`

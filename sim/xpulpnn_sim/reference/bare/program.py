@@ -98,7 +98,7 @@ _QUICK = "quick: sw t6, 4(t5); csrrs t6, mcause, zero; lw t6, 4(t5); mret"
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Trap handlers of a program."""
+    """Trap handlers of a bare program."""
 
     slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)  # interrupt vectors from 1 on: `j LABEL` or `mret`
     filler: tuple[str, ...] = ()  # instructions of the longer interrupt handler
@@ -281,7 +281,6 @@ class RandomProgram(BareProgram):
         return count_statements((*self.main, *self.functions))
 
     def text(self) -> str:
-        """The whole program in assembly for :data:`TEXT_BASE`."""
         lines = [self.handlers.text("start"), "start:", *self.first]
         lines += [f"li {ABI_NAMES[register]}, 0x{value:x}" for register, value in CONSTANTS]
         lines.append("main:")
@@ -291,7 +290,6 @@ class RandomProgram(BareProgram):
         return "\n".join(lines) + "\n"
 
     def executable(self) -> Executable:
-        """The memory image with the symbols of the text."""
         code = self.assembled()
         low, data = _initial_data(self.data_seed)
         return random_executable(

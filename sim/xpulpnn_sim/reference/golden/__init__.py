@@ -1,1 +1,1 @@
-"""numpy references of every instruction and kernel, independent of the gates."""
+"""Golden models in numpy and Python of instructions, kernels and devices, independent of the hardware description."""

@@ -102,7 +102,7 @@ class Agreement:
 
 
 def agreement(network: _Network, inputs: NDArray[Any], expected: NDArray[Any]) -> Agreement:
-    """Compare the last layer's results with ``expected``, both ``[image][result]``."""
+    """Compare the results of the last layer with ``expected``; both have the shape ``[image][result]``."""
     scores = run_scores(network, inputs)
     same = int(np.count_nonzero(scores.argmax(axis=1) == expected.argmax(axis=1)))
     own, other = (values.ravel() - values.mean() for values in (scores.astype(np.float64), expected))

@@ -134,7 +134,7 @@ def place_of(address: int, config: ClusterConfig) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class TcdmModel:
-    """Cycle-accurate golden model of the banks and their arbiters."""
+    """Cycle-accurate golden model of the banks of the TCDM and their arbiters."""
 
     config: ClusterConfig
     masters: int  # number of cores and other masters

@@ -1,4 +1,4 @@
-"""Simulator of a cluster: harts that execute a program in turns on one memory."""
+"""Simulator of a cluster: harts that take turns to execute a program on a common memory."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

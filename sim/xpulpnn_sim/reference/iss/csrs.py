@@ -83,7 +83,7 @@ class SimulatedCsrs:
         return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
 
     def write(self, csr: Csr, value: int) -> None:
-        """Change the writable bits, if any."""
+        """Write the writable bits of a register, if it has any."""
         if csr.name == "pccrall":
             for name in COUNTERS:
                 self[name] = value
@@ -182,7 +182,7 @@ class SimulatedCsrs:
 
     @property
     def loop_ends(self) -> tuple[int | None, int | None]:
-        """Return the ends of the hardware loops; None without them."""
+        """Return the end addresses of both hardware loops; None if the hart has no hardware loops."""
         return self.values.get("lpend0"), self.values.get("lpend1")
 
 

@@ -61,7 +61,7 @@ class Memory:
         return any(base <= address and end <= base + length for base, length in self._windows)
 
     def watch(self, address: int) -> None:
-        """Report stores to the page of ``address``."""
+        """Report future stores to the page of ``address`` to the watchers."""
         number = address >> PAGE_BITS
         self._watched.add(number)
         self._unwatched.pop(number, None)

@@ -196,7 +196,7 @@ def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Se
 
 
 def fill_memory(memory: Memory, executable: Executable) -> None:
-    """Load a program into memory."""
+    """Copy the segments of a program into memory."""
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
 
@@ -215,7 +215,7 @@ def last_trap(iss: Iss) -> Trapped | None:
 
 
 class IssSession:
-    """One run of a program."""
+    """A run of a program on the simulator of one hart."""
 
     def __init__(
         self,

@@ -200,7 +200,7 @@ def host_call(
 
 @dataclass(frozen=True, slots=True)
 class Trapped:
-    """An exception."""
+    """An exception that a hart has raised."""
 
     pc: int  # address of the instruction
     cause: int  # code in mcause
