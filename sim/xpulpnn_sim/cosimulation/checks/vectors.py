@@ -333,7 +333,7 @@ def _factor_entries(vector: Vector) -> tuple[int, int]:
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
-    """Yield the differences between the vector and the state ``after`` the instruction."""
+    """Yield a mismatch for each difference between the vector and the state ``after`` the instruction."""
     if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
         yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
     if vector.checks_rd and vector.insn.is_pair and vector.rd2_out != after["rd2_out"]:

@@ -226,7 +226,7 @@ class TiledWork(ClusterKernel):
         return image_after(outcome, self.tiled.run.image)
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record of the kernel with that of the tiles."""
+        """Return the record of the kernel, with that of its tiles in ``tiling``."""
         times = self._times(outcome)
         begin, end = self.span(outcome)
         working = np.array([step.work is not None for step in self.tiled.steps])

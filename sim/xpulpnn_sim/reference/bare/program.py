@@ -260,7 +260,7 @@ class BareProgram(ABC):
         return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"
 
     def assembled(self) -> Assembled:
-        """Return the words; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
+        """Assemble the program; raises :class:`xpulpnn.errors.EncodingError` if a shrunk program lacks a label."""
         return assemble(self.text(), TEXT_BASE)
 
 

@@ -10,7 +10,7 @@ from xpulpnn_sim.reference.directed.case import HANDLERS, Directed, directed, pr
 _STARTS = tuple(base + offset for base, offset in zip(FAR, (0x554, 0x2A8, 0xA58), strict=True))
 """Addresses to which the routine is copied."""
 _FAULTS = tuple(base + offset for (base, _), offset in zip(FAR_FAILING, (0x14, 0x28, 0x3C), strict=True))
-"""Addresses with bus errors, one for each copy of the routine, which loads from there."""
+"""Addresses with bus errors, from which the copies of the routine load."""
 
 _UPPER = 0x12345
 _ROUTINE = f"""auipc a0, 0

@@ -191,7 +191,7 @@ HALF_WORD_BITS = 16
 
 
 def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
-    """Return the code of one pixel; its most significant bit is stored inverted."""
+    """Return the code that pv.qnt finds for a pixel; the most significant bit of the code is stored inverted."""
     block, address = middle // SEARCH_BLOCK * SEARCH_BLOCK, middle
     step, code = FIRST_STEP[fmt], np.zeros_like(middle)
     for _ in range(fmt.width):

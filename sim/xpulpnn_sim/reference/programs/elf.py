@@ -89,7 +89,7 @@ class Executable:
     cluster: ClusterNote | None = None  # note on the cluster, if it was compiled for one
 
     def words(self) -> dict[int, int]:
-        """The contents of memory by aligned address."""
+        """Return the words of all segments by address."""
         return {
             segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
             for segment in self.segments

@@ -237,7 +237,7 @@ class _Execution(Generic[V, C]):
         return self._z.choose(condition, self.value(body), self.value(orelse))
 
     def _generated(self, terms: ast.GeneratorExp) -> list[tuple[C, V]]:
-        """Yield condition and value of each term of a generator expression."""
+        """Return condition and value of each term of a generator expression."""
         generated: list[tuple[C, V]] = []
         match terms.generators:
             case [ast.comprehension(target=ast.Name(id=name), iter=values, ifs=tests)]:
