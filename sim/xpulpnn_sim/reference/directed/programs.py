@@ -21,7 +21,7 @@ from xpulpnn_sim.reference.programs.exits import Reason
 
 _MODULES = (base, encodings, loops, mac_load, mac_load_pair, system, access_faults, quantisation, requantisation)
 DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
-"""Directed programs by group."""
+"""All directed programs, ordered by the instruction group that they test."""
 
 
 def programs_of(config: CoreConfig) -> list[Directed]:
