@@ -26,6 +26,8 @@ class Item(data.Struct):
 
 
 class Lane(wiring.Component):
+    """Product of two elements."""
+
     def __init__(self, width: int) -> None:
         self._width = width
         super().__init__(
@@ -51,6 +53,8 @@ class Lane(wiring.Component):
 
 
 class Mixture(wiring.Component):
+    """A bit of everything that the emission must handle."""
+
     ctrl: In(Ctrl)  #: Control word.
     #: i.payload: One operand pair.
     i: In(stream.Signature(Item))  #: Operands.
@@ -162,6 +166,8 @@ class Mixture(wiring.Component):
 
 
 class Accumulator(wiring.Component):
+    """Sum of bytes."""
+
     add: In(8)  #: Summand.
     total: Out(16, init=7)  #: Sum so far.
 

@@ -28,9 +28,9 @@ class Preset(NamedTuple):
     fo4: float
     macs: tuple[float, float]  # of the papers' convolution at 8 and 2 bit
 
-    def gmacs(self, width: int) -> float:
+    def gmacs(self, column: int) -> float:
         """Return billions of multiply-accumulates per second; ``width`` is 0 for 8-bit operands and 1 for 2-bit."""
-        return 1000 * self.macs[width] / (self.fo4 * _FO4_PS)
+        return 1000 * self.macs[column] / (self.fo4 * _FO4_PS)
 
 
 _FO4_PS = 58.8
@@ -68,10 +68,10 @@ def macs() -> str:
     return svg(880, 272, parts, "Multiply-accumulates per cycle of a convolution by width and core")
 
 
-def _panel(left: int, width: int, title: str) -> list[str]:
+def _panel(left: int, column: int, title: str) -> list[str]:
     width, top, bottom = 340, 44, 244
     low, high = 50.0, 68.0
-    most = max(preset.gmacs(width) for preset in PRESETS.values()) * 1.15
+    most = max(preset.gmacs(column) for preset in PRESETS.values()) * 1.15
     parts = [
         line((left, bottom), (left + width, bottom)),
         line((left, bottom), (left, top)),
@@ -89,7 +89,7 @@ def _panel(left: int, width: int, title: str) -> list[str]:
         parts.append(f'<path d="M{left} {y:g} h{width}" {STYLE["faint"]}/>' + value)
     for name, preset in PRESETS.items():
         x = left + width * (preset.kge - low) / (high - low)
-        y = bottom - (bottom - top) * preset.gmacs(width) / most
+        y = bottom - (bottom - top) * preset.gmacs(column) / most
         colour = _COLOURS[[*MACS].index(name)] if name in MACS else "none"
         parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="{colour}" stroke="currentColor"/>')
         below = 9 if name == "xpulpnn" else 4

@@ -68,7 +68,8 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
         memory.write_bytes(run.function.image.symbols[symbol].address, np.ascontiguousarray(data).tobytes())
     path = call(run, memory, core=PIECE, cores=network.LAST, trace=variant == "crumbs")
     after = np.frombuffer(memory.read_bytes(run.function.image.base, run.function.image.data.size), np.uint8)
-    maps = bnn_run._found(BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine()), run, after)
+    case = BnnCase(variant=variant, popcount=popcount, config=FULL, machine=Machine())
+    maps = bnn_run._decoded_maps(case, run, after)
     # what is compared after a whole run
     assert variant != "dense" or {*maps} == {*bnn_run._expected(weights, image)}
     mine = slice(2 * PIECE, 2 * PIECE + 2)
