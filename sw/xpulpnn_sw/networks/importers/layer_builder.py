@@ -312,7 +312,6 @@ class LayerBuilder:
         return self._framed(replace(value, pads=NO_PADS), value.pads, int(zero), "pad")
 
     def _framed(self, value: Map, pads: Pads, pad: int, name: str) -> Map:
-        """Add a layer that surrounds a map with margins of the value ``pad``."""
         (top, bottom, left, right), (height, width, channels) = pads, value.shape
         rows, columns = top + bottom + 1, left + right + 1
         shape = (height + top + bottom, width + left + right, channels)
