@@ -17,10 +17,11 @@ def bits_below(index: Value) -> Value:
 class BitField(Component):
     """Masks applied before and after the shifter for operations on one bit field.
 
-    With the field ``K`` of ``W`` bits from bit ``start``, cut at bit 31: EXTRACT gives the low ``W`` bits of
-    ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a & ~K``, SET ``op_a
-    | K``. The result is ``(shifted & inside) | around``, so no logic here depends on the shifter; its ``shifted`` is
-    ``op_a`` right by ``start`` for EXTRACT (arithmetically when ``signed``), left for INSERT. Combinational.
+    ``shifted`` is the output of the shifter: ``op_a`` shifted right by ``start`` for EXTRACT (arithmetically when
+    ``signed``), left for INSERT. The field ``K`` has ``W`` bits from bit ``start``, cut at bit 31. EXTRACT gives the
+    low ``W`` bits of ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a &
+    ~K``, SET ``op_a | K``, all as ``(shifted & inside) | around``; the masks do not depend on the shifter.
+    Combinational.
     """
 
     field: In(AluField)  #: Operation.

@@ -1,4 +1,4 @@
-"""Dot product whose array also multiplies equal halves of two words, and adds the whole product."""
+"""Dot product whose arrays also multiply two words, lower and upper halves, and add the cross products to that."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Member

@@ -168,7 +168,7 @@ class Pipeline:
         raise AssertionError(f"stuck in step {position} (seed {self.board.seed})")
 
     async def fault(self, if_pc: int) -> None:
-        """Signal an access fault in WB: EX is empty then, and ID for two cycles."""
+        """Signal an access fault in WB; EX and ID are empty in that cycle and the next two."""
         for fault in (*(0 for _ in range(self.rng.randrange(3))), 1, 0, 0):
             self.show_stages(if_pc, None, None, ex_leaves=False)
             self.dut.fault.value = fault

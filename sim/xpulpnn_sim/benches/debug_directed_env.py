@@ -148,7 +148,7 @@ class DirectedDebugEnv(DebugEnv):
 def directed(
     test: Callable[[DirectedDebugEnv], Coroutine[Any, Any, None]],
 ) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Decorate a test in a directed environment, with an active module and a system bus answered by an agent."""
+    """Run the decorated test with an active debug module and an agent that answers its system bus."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:

@@ -82,7 +82,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
 
 
 def transfers_anywhere(rng: Random) -> Iterator[Words]:
-    """Yield commands of three lines in every direction; in the addresses any two bits differ at least once."""
+    """Yield 2D transfers of three lines in every direction; any two address bits differ in some address."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)

@@ -211,7 +211,7 @@ def _gate(cell: _Cell) -> str:
 
 
 def _flip_flop() -> str:
-    """Return the Liberty text of a flip-flop of two latches (20 devices) and two clock inverters: 12 columns."""
+    """Return the Liberty text of a flip-flop: two latches (20 devices) and two clock inverters (4) in 12 columns."""
     return (
         _cell("DFF_X1", 12, 12)
         + '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'

@@ -68,11 +68,11 @@ _GROUP_BEGIN, _GROUP = 15, 63  # cycles of a group of four pixels: pointers and 
 
 
 def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
-    """Estimate the cycles of ``x3_4x4``.
+    """Estimate the cycles of the kernel ``x3_4x4``.
 
-    A block takes eight cycles for each word of its rows, and some cycles at its end. A group of four pixels copies the
-    columns of one row of the input, each word once for every pixel that uses it; the uppermost group in each column
-    copies as many rows as the filter has.
+    A block takes eight cycles for each word of its rows, and some cycles at its end. A group of four pixels copies one
+    new row of the input, each word once for every pixel that uses it; the first group of a strip copies all rows of
+    the filter.
     """
     blocks_of_group, words, groups = layer.out_channels // 4, layer.reduction * bits // 32, layer.pixels // 4
     # four stores and a step back to the first pixel, shared by the blocks that fill a word

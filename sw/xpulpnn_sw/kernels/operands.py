@@ -113,7 +113,7 @@ class Blocking:
 
     @property
     def rule_bytes(self) -> int:
-        """Bytes of a block's parameters, except its biases."""
+        """Bytes of a block's requantisation parameters, without its biases."""
         channels = self.variant.nch
         if self.has_one_factor:
             return 2 * WORD

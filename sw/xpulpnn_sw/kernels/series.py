@@ -16,7 +16,7 @@ _ALIGNMENT = 256  # largest alignment of an operand in bytes
 
 
 def with_functions(b: Builder, names: Sequence[str], labels: Sequence[Label], functions: Sequence[Program]) -> Program:
-    """Return the code of ``b`` followed by the functions, each at its label and in the region of its name."""
+    """Return the code of ``b`` followed by the functions: function i at ``labels[i]``, in the region ``names[i]``."""
     position = b.position
     for label, function in zip(labels, functions, strict=True):
         label.position = position

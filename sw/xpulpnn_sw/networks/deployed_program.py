@@ -142,7 +142,7 @@ class DeployedProgram(BareProgram):
         return reports.view("<u4").astype(np.int64).reshape(steps, self.cores, len(TIMES))
 
     def results(self, stdout: bytes) -> list[NDArray[np.int64]]:
-        """Return the results of all layers but the last, which a run wrote to ``stdout``; missing bytes count as 0."""
+        """Return, from the output of a run, the results of all layers except the last; missing bytes count as 0."""
         results: list[NDArray[np.int64]] = []
         for run, output in zip(self.deployment.runs[:-1], self.outputs, strict=False):
             size = run.length(OUTPUT)

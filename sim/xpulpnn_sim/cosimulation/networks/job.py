@@ -180,7 +180,7 @@ class Journal:
             store.remove()
 
     def _record(self, item: Item) -> tuple[Results, str]:
-        """Return the store of a run and its name there, which depends on the input and on the checks."""
+        """Return the store that keeps the outcome of a run, and the key of the run in it: input and checks."""
         image = self._job.tasks[item.task].inputs[item.image]
         name = digest(np.ascontiguousarray(image, "<i8")) + "c" * self._job.is_checked(item)
         return self._stores[item.task, item.target], name

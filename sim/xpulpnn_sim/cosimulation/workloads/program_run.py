@@ -253,8 +253,7 @@ class Profile:
         self.cycles = int(account.sum())
 
     def by_instruction(self) -> Iterator[dict[str, Any]]:
-        """Yield the instructions that took cycles in the order of addresses, with cycles, retirements, and stalls by
-        cause."""
+        """Yield each instruction that took cycles, by address, with its cycles, retirements, and stalls by cause."""
         for slot in np.flatnonzero(self._rows.any(axis=1)).tolist():
             pc = self._base + HALF_BYTES * slot
             symbol = self._executable.symbol_at(pc)

@@ -136,7 +136,8 @@ class GateGraph:
     def evaluate(self, values: Mapping[int, Any], literals: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
         """Return the values of literals for given values of input literals (inputs without a value are 0).
 
-        A value is an integer with one bit per case, as many as in ``ones``, or of any type with the same operators.
+        A value is an integer with one bit per case; ``ones`` is 1 in every case, ``zeros`` is 0. Other types with the
+        same bitwise operators work too.
         """
         known: dict[int, Any] = {0: zeros}
 

@@ -27,7 +27,7 @@ _SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions for the controller
 
 
 def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
-    """Return everything that must be equal when an instruction retires: effects in the core and in the table."""
+    """Return the equalities at the retirement of an instruction, between the core and the statements."""
     insn = unrolling.insn
     effects = execute_statements(
         insn, definition(insn) if body is None else body, unrolling.before(), unrolling.integers

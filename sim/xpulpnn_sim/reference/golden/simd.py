@@ -65,7 +65,7 @@ def _format(insn: Insn) -> ElemFmt:
 
 
 def lane_wise(insn: Insn, src: Sources) -> Effects:
-    """Compute ``rd[i] = a[i] op B[i]`` modulo 2**width."""
+    """Compute ``rd[i] = rs1[i] op operand2[i]`` modulo two to the power of the element width."""
     fmt, is_signed = _format(insn), insn.op in SIGNED_OPERATIONS
     a = unpack(src.rs1, fmt, signed=is_signed)
     b = operand2_lanes(insn, src, fmt, signed=is_signed)

@@ -262,7 +262,7 @@ def steered(source: CoverageSource, first: int, collector: Collector) -> Iterato
 
 
 def batch(source: CoverageSource, collector: Collector, seed: int) -> list[CoverageSource]:
-    """Return sources of the next programs; those with aims aim at unreached crosses that need the same settings."""
+    """Return a source for each of the next programs; all crosses that a source aims at need the same settings."""
     rng = Random(f"batch {seed}")
     crosses = collector.crosses
     holes = collector.holes.tolist()

@@ -150,7 +150,7 @@ class Affine:
         return replace(self, a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
-        """Return the numbers clipped to ``low`` and ``high`` too."""
+        """Return these numbers with ``low`` and ``high`` as further bounds; None is no bound."""
         if low is not None and high is not None and low > high:
             low = high
         least = low if self.low is None else _between(self.low, low, high)
