@@ -193,7 +193,7 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("cluster", "cluster2"): ("additions beyond the paper", None),
     ("cluster2", "cluster3"): ("two products at a time", None),
 }
-"""What differs between two presets, and the area overhead in percent that the paper states, if any."""
+"""Differences between two presets, and the area overhead in percent that the paper states, if any."""
 
 
 def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:

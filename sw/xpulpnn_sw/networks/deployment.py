@@ -114,7 +114,7 @@ class Residence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPlacement:
-    """Where the maps of a network are: in TCDM, in main memory, or in both."""
+    """Places of the maps of a network: in TCDM, in main memory, or in both."""
 
     residences: tuple[Residence, ...]  # sorted by map, then by time
     stored: frozenset[str]  # results in TCDM that are stored to main memory
@@ -220,7 +220,7 @@ def _call_bytes(run: KernelRun) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedStep:
-    """What a cluster does between two barriers: the cores compute a layer or tile, the DMA engine moves data."""
+    """Work of a cluster between two barriers: the cores compute a layer or tile, the DMA engine moves data."""
 
     layer: int | None = None  # number of the layer that is computed, or whose tiles are only moved
     loads: tuple[str, ...] = ()  # pieces that are fetched from main memory

@@ -80,7 +80,7 @@ class Stage:
 
     @property
     def multiplies(self) -> bool:
-        """Whether the layer has weights."""
+        """True if the layer has weights."""
         return hasattr(self.tensors, "weights")
 
     def with_inputs(self, *maps: Ints | None) -> Any:
@@ -141,7 +141,7 @@ def by_colour(numbers: Sequence[int]) -> int | tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """How the samples of an image become inputs: ``((sample - subtract) * multiply + add) >> shift``, clipped."""
+    """Conversion of the samples of an image to inputs: ``((sample - subtract) * multiply + add) >> shift``, clipped."""
 
     subtract: tuple[int, ...] = ()  # by colour; empty: 0
     multiply: int | tuple[int, ...] = 1  # for all colours or by colour

@@ -27,7 +27,7 @@ class Side(data.Struct):
 
 
 class Errand(data.Struct):
-    """What the reading or the writing part of the DMA engine does for a transfer."""
+    """Part of a transfer that the reading or the writing side of the DMA engine makes."""
 
     side: Side
     length: DMA_LENGTH_BITS  # bytes

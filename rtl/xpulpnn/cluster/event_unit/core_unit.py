@@ -12,7 +12,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
 
 class Wait(enum.Enum, shape=3):
-    """What a waiting access of the core waits for."""
+    """Condition that ends a waiting access of the core."""
 
     NONE = 0
     EVENT = 1

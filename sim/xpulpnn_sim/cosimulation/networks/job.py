@@ -54,7 +54,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class NetworkOutcome:
-    """What a job records of a run."""
+    """Record of a run in a job."""
 
     record: dict[str, Any]
     reports: list[str]  # its first mismatches

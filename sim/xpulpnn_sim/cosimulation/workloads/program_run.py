@@ -238,7 +238,7 @@ MEANING = {
     "peripheral": "other registers inside the cluster",
     "external": "memory outside the cluster",
 }
-"""What each cause of a stall means."""
+"""Meaning of each cause of a stall."""
 
 
 class Profile:

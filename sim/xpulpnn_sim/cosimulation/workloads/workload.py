@@ -112,7 +112,7 @@ DIGITS = 4  # digits of fractions in records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How results compare with expected ones: the number of wrong results, and a report of the first."""
+    """Comparison of results with expected ones: the number of wrong results, and a report of the first."""
 
     wrong: int
     report: str | None

@@ -124,7 +124,7 @@ def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> t
 REVISION = "3"  # part of the cache key: raised when results change although no setting does
 
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
-"""How netlists for energies are mapped, which differs from those of the area and timing reports."""
+"""Mapping of the netlists for energies, other than that of the area and timing reports."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")

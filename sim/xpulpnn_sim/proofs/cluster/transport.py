@@ -21,7 +21,7 @@ _TICKS, _ROUNDS = 3, 5  # ticks of both clocks per round, and rounds until both 
 
 
 class TapStep(enum.Enum, shape=2):
-    """What the test access port does in a cycle of TCK."""
+    """Action of the test access port in a cycle of TCK."""
 
     NOTHING, CAPTURE, SHIFT, UPDATE = range(4)
 

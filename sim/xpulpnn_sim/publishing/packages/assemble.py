@@ -120,7 +120,7 @@ The testbench ends with a line `PASS: ...` and exit code 0, or with `FAIL: ...` 
 
 
 class Testbench(NamedTuple):
-    """How to generate the testbench of a component, and its description in the README."""
+    """Generator of the testbench of a component, and its description in the README."""
 
     files: Callable[[Design], dict[str, str]]
     meaning: str

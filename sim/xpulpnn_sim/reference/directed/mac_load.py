@@ -9,7 +9,7 @@ from xpulpnn_sim.reference.directed.case import programs, words_at
 WORDS = tuple((0x9E3779B9 * (number + 1)) & WORD_MASK for number in range(12))  # Arbitrary words
 _FORMATS = {16: "h", 8: "b", 4: "n", 2: "c"}
 _SIGNS = {"up": (False, False), "usp": (False, True), "sup": (True, False), "sp": (True, True)}
-"""Whether weights and activations are signed, by the suffix of the mnemonic."""
+"""Signedness of weights and activations by the suffix of the mnemonic."""
 ROWS = [(f"{name}.{letter}", width, signs) for width, letter in _FORMATS.items() for name, signs in _SIGNS.items()]
 
 

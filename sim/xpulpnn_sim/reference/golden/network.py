@@ -94,7 +94,7 @@ def run_scores(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How well the results of a network agree with those of the model from which it was imported."""
+    """Agreement of the results of a network with those of the model from which it was imported."""
 
     correlation: float  # of all results; 0 if only one side is constant
     same: int  # images with the same index of the greatest result

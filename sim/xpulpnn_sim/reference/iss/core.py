@@ -47,7 +47,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happened in a step."""
+    """Outcome of a step."""
 
     pc: int  # address of the instruction, or the one at which the interrupt was taken
     insn: Insn | None = None  # the row executed, compressed rows expanded; None for interrupts, sleep and illegal words

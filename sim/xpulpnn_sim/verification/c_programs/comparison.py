@@ -25,7 +25,7 @@ from xpulpnn_sw.toolchain.build import Options, build
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """How random C programs are drawn, and how they are compiled."""
+    """Options for drawing and compiling random C programs."""
 
     draw: Callable[[int, Sequence[int]], str]  # text of a program that defines `program_SEED`, with some of its pieces
     pieces: tuple[int, ...]  # functions that may be left out

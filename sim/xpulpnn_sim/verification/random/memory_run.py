@@ -143,7 +143,7 @@ _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may 
 
 @dataclass(slots=True)
 class _Known:
-    """What the generator of a run knows about register contents."""
+    """Register contents as far as the generator of a run knows them."""
 
     # distance a base may have from the masked address, by register
     bases: dict[int, int] = field(default_factory=dict[int, int])

@@ -213,7 +213,7 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known about counter and bound before a loop."""
+    """Known values of counter and bound before a loop."""
 
     start: int | None = None  # value of the counter if it is known
     bound: int | None = None  # value of the bound if it is known

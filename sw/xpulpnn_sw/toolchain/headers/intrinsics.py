@@ -168,18 +168,18 @@ class Intrinsic:
 
     @property
     def is_volatile(self) -> bool:
-        """Whether the asm statement has side effects, or depends on memory, NN-RF or loop registers."""
+        """True if the asm statement has side effects, or depends on memory, NN-RF or loop registers."""
         insn = self.insn
         return insn.uses_nnrf or insn.insn_class in _VOLATILE
 
     @property
     def has_result(self) -> bool:
-        """Whether the intrinsic returns the value of rd."""
+        """True if the intrinsic returns the value of rd."""
         return self.insn.writes_rd
 
     @property
     def accumulator(self) -> bool:
-        """Whether rd is also an argument."""
+        """True if rd is also an argument."""
         return any(token.updated and token.field.name == "rd" for token in self.insn.tokens)
 
     @property
