@@ -11,7 +11,8 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.main import parsed
 from xpulpnn_sim.publishing.papers import measure
 from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of, tables_of
-from xpulpnn_sim.publishing.papers.runs import cosim_run
+from xpulpnn_sim.publishing.papers.mlperf_tiny import ModelRun
+from xpulpnn_sim.publishing.papers.runs import BYTES, CosimRun, PackedRun
 from xpulpnn_sim.publishing.papers.table import (
     Bar,
     MeasuredRow,
@@ -23,8 +24,6 @@ from xpulpnn_sim.publishing.papers.table import (
     joined_cells,
     measured,
 )
-from xpulpnn_sim.publishing.papers.tables.mlperf_tiny import ModelRun
-from xpulpnn_sim.publishing.papers.tables.ulppack import BYTES, DepthRun, PackedRun
 
 CALLS: list[str] = []
 """Names of the runs that were made."""
@@ -211,7 +210,7 @@ def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
 
 @pytest.mark.cosim
 def test_the_command_of_a_kernel_repeats_it(tmp_path):
-    run = cosim_run("matmul", layer="8x32x8", precision="4x4xi32", variant="nn_4x4")
+    run = CosimRun("xpulpnn cosim matmul --layer 8x32x8 --precision 4x4xi32 --variant nn_4x4")
     path = tmp_path / "records.json"
     assert cli.main([*shlex.split(run.command)[1:], "--json", str(path)]) == 0
     (written,) = read_results(path)
@@ -223,10 +222,10 @@ def test_the_command_of_a_kernel_repeats_it(tmp_path):
 
 @pytest.mark.cosim
 def test_packed_products_on_the_design():
-    deepest = DepthRun(scheme="P2-16", w=2, a=2).measure(check=True)
+    deepest = PackedRun("P2-16", 2, 2).measure(check=True)
     assert (deepest["most_depth"], deepest["depth"], deepest["most_iterations"], deepest["mismatches"]) == (3, 3, 4, 0)
-    packed = PackedRun(product="p.mac", w=1, a=1).measure(check=False)
-    rival = PackedRun(product=BYTES, w=8, a=8).measure(check=False)
+    packed = PackedRun("p.mac", 1, 1).measure(check=False)
+    rival = PackedRun(BYTES, 8, 8).measure(check=False)
     assert (packed["product"], packed["kind"], rival["kind"]) == ("p.mac", "ulppack", "bytes")
     assert packed["mismatches"] == rival["mismatches"] == 0
     assert packed["cycles"] < rival["cycles"]

@@ -10,8 +10,9 @@ from typing import Any
 from markupsafe import Markup
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.publishing.papers import mlperf_tiny
+from xpulpnn_sim.publishing.papers.published import TABLES
 from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, Record, RowVerdict, Run
-from xpulpnn_sim.publishing.papers.tables import classifier, mlperf_tiny, pulp_nn, ulppack, xpulpnn
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable
@@ -164,12 +165,6 @@ def write_papers_page(path: Path, tables: Sequence[MeasuredTable], *, command: s
     page.write(path)
 
 
-TABLES: Mapping[str, PaperTable] = {
-    table.name: table
-    for table in (xpulpnn.TABLE, pulp_nn.TABLE, pulp_nn.MIXED, ulppack.TABLE, classifier.TABLE, pulp_nn.CIFAR10)
-}
-"""Tables that need no files of the user, by name, in the order shown."""
-
 TABLE_NAMES = (*TABLES, mlperf_tiny.NAME)
 
 
@@ -185,7 +180,8 @@ def tables_of(names: Sequence[str], models: Path | None, liberty: Path | None) -
 
 
 _WITHOUT = frozenset(
-    {"benches", "cli", "exploration", "guide", "packages", "measure.py", "proofs", "tables", "verification"}
+    {"benches", "cli", "exploration", "guide", "measure.py", "packages", "proofs", "published.py", "tables"}
+    | {"verification"}
 )
 """Source folders whose changes do not make cached records outdated."""
 

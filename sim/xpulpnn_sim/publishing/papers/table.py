@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol
 
 Record = Mapping[str, Any]
 
@@ -20,9 +20,6 @@ class Run(Protocol):
         The record is that of ``cosim --json``; its ``mismatches`` are 0 if everything is correct.
         """
         ...
-
-
-_Key = TypeVar("_Key")
 
 
 class RowVerdict(StrEnum):
@@ -47,10 +44,6 @@ class Published(NamedTuple):
     @property
     def value(self) -> float:
         return float(self.text)
-
-
-def printed(where: str, figures: Mapping[_Key, str]) -> dict[_Key, Published]:
-    return {key: Published(text, where) for key, text in figures.items()}
 
 
 _LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
@@ -89,10 +82,6 @@ class Metric:
         for name in self.field.split("."):
             number = number[name]
         return float(number)
-
-
-SPEED_UP = Metric(unit="x", better="more")
-MACS_PER_CYCLE = Metric(unit="MAC/cycle", field="macs_per_cycle", better="more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""Published figures of each paper, and the runs that are compared with the figures."""
