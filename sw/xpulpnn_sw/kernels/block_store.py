@@ -187,8 +187,7 @@ class Store(BlockStore):
                 b("addi", place, self.parameters, table)
             b.search(places, pair, thresholds, self.bits)
             for place, accumulator in zip(places, pair, strict=True):
-                b("sub", accumulator, place, self.parameters)
-                b("addi", accumulator, accumulator, -table)
+                b.chain(accumulator, place, ("sub", self.parameters), ("addi", -table))
                 b("srli", accumulator, accumulator, THRESHOLD_BYTES.bit_length() - 1)
                 if self.signed:
                     b("xori", accumulator, accumulator, 1 << self.bits - 1)
@@ -242,19 +241,12 @@ class Store(BlockStore):
         if self.signed:
             half = 1 << (self.bits - 1)
             # clipped: all ones if out of range; bound: the limit on the side of the sign
-            b("addi", clipped, value, half)
-            b("sltiu", clipped, clipped, 1 << self.bits)
-            b("addi", clipped, clipped, -1)
-            b("srai", bound, value, XLEN - 1)
-            b("xori", bound, bound, half - 1)
-            b("xor", bound, bound, value)
-            b("and", bound, bound, clipped)
+            b.chain(clipped, value, ("addi", half), ("sltiu", 1 << self.bits), ("addi", -1))
+            b.chain(bound, value, ("srai", XLEN - 1), ("xori", half - 1), ("xor", value), ("and", clipped))
             b("xor", rd, value, bound)
         else:
             # all ones if out of range, which the xor with the sign turns into 0 for negative values
-            b("sltiu", clipped, value, 1 << self.bits)
-            b("addi", clipped, clipped, -1)
-            b("or", clipped, clipped, value)
+            b.chain(clipped, value, ("sltiu", 1 << self.bits), ("addi", -1), ("or", value))
             b("srai", value, value, XLEN - 1)
             b("xor", rd, clipped, value)
         if self.bits < BYTE_BITS:

@@ -89,6 +89,12 @@ class Builder:
         """Append an instruction, operands in assembler order; ``form`` selects one of the operand formats."""
         self._append(_row(mnemonic, form), operands)
 
+    def chain(self, rd: int, first: int, *steps: tuple[str, int]) -> None:
+        """Write ``rd = first``, then apply each mnemonic with its second operand to it, from left to right."""
+        for mnemonic, operand in steps:
+            self(mnemonic, rd, first, operand)
+            first = rd
+
     def _append(self, insn: Insn, operands: tuple[int, ...], target: Label | None = None) -> None:
         self._lines.append(_Line(insn, operands, self._region, target))
 
@@ -172,20 +178,16 @@ class Builder:
     ) -> None:
         """Write ``rd = (kappa * a + lam >> 32) >> shift``; ``kappa`` and ``lam`` are pairs, lower word first."""
         total, product = work
-        self("mul", total, a, kappa[0])
-        self("add", total, total, lam[0])
+        self.chain(total, a, ("mul", kappa[0]), ("add", lam[0]))
         # the carry
-        self("sltu", total, total, lam[0])
-        self("add", total, total, lam[1])
+        self.chain(total, total, ("sltu", lam[0]), ("add", lam[1]))
         self.accumulate(total, a, kappa[1], product)
         self("mulhsu", rd, a, kappa[0])
         self.add_shifted(rd, total, shift)
 
     def exchange(self, first: int, second: int, width: int, mask: int, work: int) -> None:
         """Swap the upper halves of the elements in ``first`` with the lower halves of those in ``second``."""
-        self("srli", work, first, width)
-        self("xor", work, work, second)
-        self("and", work, work, mask)
+        self.chain(work, first, ("srli", width), ("xor", second), ("and", mask))
         self("xor", second, second, work)
         self("slli", work, work, width)
         self("xor", first, first, work)
@@ -237,8 +239,7 @@ class Builder:
         if self.xpulp:
             self("p.max", register, register, ZERO)
             return
-        self("srai", temporary, register, _SIGN_SHIFT)
-        self("xori", temporary, temporary, -1)
+        self.chain(temporary, register, ("srai", _SIGN_SHIFT), ("xori", -1))
         self("and", register, register, temporary)
 
     def at_most(self, register: int, bound: int, temporary: int, other: int) -> None:

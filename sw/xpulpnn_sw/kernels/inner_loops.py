@@ -216,18 +216,12 @@ class ScalarCountLoop(_EndedLoop):
         bits, part, (halves, quarters, nibbles, ones) = self._different, self._part, self._masks
         for accumulator, x, w in self._products(self._w, self._x):
             b("xor", bits, x, w)
-            b("srli", part, bits, 1)
-            b("and", part, part, halves)
+            b.chain(part, bits, ("srli", 1), ("and", halves))
             b("sub", bits, bits, part)
-            b("srli", part, bits, 2)
-            b("and", part, part, quarters)
-            b("and", bits, bits, quarters)
-            b("add", bits, bits, part)
+            b.chain(part, bits, ("srli", 2), ("and", quarters))
+            b.chain(bits, bits, ("and", quarters), ("add", part))
             b("srli", part, bits, 4)
-            b("add", bits, bits, part)
-            b("and", bits, bits, nibbles)
-            b("mul", bits, bits, ones)
-            b("srli", bits, bits, _TOP_BYTE)
+            b.chain(bits, bits, ("add", part), ("and", nibbles), ("mul", ones), ("srli", _TOP_BYTE))
             b("add", accumulator, accumulator, bits)
         self._move(b, WORD, WORD)
 

@@ -235,30 +235,28 @@ class KernelCode:
         return [fetches.count(pointer) * WORD for pointer in self._inner.weights]
 
     def write(self) -> Program:
-        b, frame = self._b, self._frame
         start, copies = Label(), None
-        with frame.function():
+        with self._frame.function():
             if self._im2col is not None:
-                copies = Gather(b, frame, self._im2col, self._scratch, self._out)
+                copies = Gather(self._b, self._frame, self._im2col, self._scratch, self._out)
                 copies.begin(self._temporaries[0])
             if copies is not None and copies.is_down:
                 self._groups(start, copies)
             else:
                 work = "steps" if self._blocking.by_channels else "group"
-                with b.skipped("beq", frame.register(work, self._temporaries[0]), ZERO, is_far=True):
+                with self._b.skipped("beq", self._frame.register(work, self._temporaries[0]), ZERO, is_far=True):
                     self._groups(start, copies)
-        return b.finish()
+        return self._b.finish()
 
     def _groups(self, start: Label, copies: Gather | None) -> None:
-        b, frame, inner = self._b, self._frame, self._inner
-        b.place(start)
+        self._b.place(start)
         if copies is not None:
             copies.emit()
-        with b.region("matmul"):
-            for register, lane in zip(inner.weights, inner.lanes, strict=True):
-                frame.load(f"weights{lane}", register)
+        with self._b.region("matmul"):
+            for register, lane in zip(self._inner.weights, self._inner.lanes, strict=True):
+                self._frame.load(f"weights{lane}", register)
             if not self._is_bare:
-                frame.load("parameters", self._parameters)
+                self._frame.load("parameters", self._parameters)
             self._begin_blocks()
             self._channels()
             if self._im2col is None and not self._blocking.by_channels:
@@ -285,14 +283,13 @@ class KernelCode:
             self._b(*operation)
 
     def _channels(self) -> None:
-        blocking, b = self._blocking, self._b
         # the counter of a hardware loop is free after its set-up, that of a branching loop is not
-        counter = self._temporaries[0] if blocking.variant.xpulp else self._step
-        with b.loop(self._frame.value("steps", counter), counter, level=1):
-            for first in range(0, blocking.channel_step, blocking.variant.nch):
+        counter = self._temporaries[0] if self._blocking.variant.xpulp else self._step
+        with self._b.loop(self._frame.value("steps", counter), counter, level=1):
+            for first in range(0, self._blocking.channel_step, self._blocking.variant.nch):
                 self._block()
-                with b.region("quant"):
-                    is_needed = blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
+                with self._b.region("quant"):
+                    is_needed = self._blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
                     self._store.emit(first, shift)
 

@@ -146,7 +146,6 @@ class RequantisedCode(KernelCode):
 
     def _begin_blocks(self) -> None:
         """Fetch the first words of the filter rows and of the activations, alternately to avoid stalls."""
-        inner = self._inner
         # loaded early to avoid a load-use stall
         self._count = self._frame.value("word_steps" if self._words else "steps", self._temporaries[0])
         weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
@@ -154,8 +153,8 @@ class RequantisedCode(KernelCode):
             for write in pair:
                 if write is not None:
                     write()
-        if isinstance(inner, PairLoop) and self._ends_early and self._words:
-            inner.first_product(self._b, signed=self._blocking.precision.x_negative)
+        if isinstance(self._inner, PairLoop) and self._ends_early and self._words:
+            self._inner.first_product(self._b, signed=self._blocking.precision.x_negative)
 
     def _channels(self) -> None:
         b, frame, counter = self._b, self._frame, self._temporaries[0]

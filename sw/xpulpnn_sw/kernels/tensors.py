@@ -58,19 +58,17 @@ class LayerTensors:
 
     def in_software(self, precision: Precision) -> "LayerTensors":
         """Replace the exact rule by an equivalent rule with 64-bit sums, for kernels that cannot use ``pv.rqx``."""
-        requantisation = self.requantisation
-        if not isinstance(requantisation, ExactRequantisation):
+        if not isinstance(self.requantisation, ExactRequantisation):
             return self
-        return replace(self, requantisation=requantisation.in_software(*self._sums(precision)))
+        return replace(self, requantisation=self.requantisation.in_software(*self._sums(precision)))
 
     def with_one_shift(self, precision: Precision) -> "LayerTensors":
         """Replace the exact rule by an equivalent rule with one shift for all channels, if there is one."""
-        requantisation = self.requantisation
-        if not isinstance(requantisation, ExactRequantisation):
+        if not isinstance(self.requantisation, ExactRequantisation):
             return self
         bias, reach = self._sums(precision)
         least = -(1 << precision.y - 1) if precision.y_signed else 0
-        one_shift = requantisation.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
+        one_shift = self.requantisation.with_one_shift(bias, reach, range(least, least + (1 << precision.y)))
         return self if one_shift is None else replace(self, requantisation=one_shift[0], bias=one_shift[1])
 
     def _sums(self, precision: Precision) -> tuple[Ints, Ints]:

@@ -68,13 +68,12 @@ class WindowClassifierCode(ClassifierCode):
 
     def _pack(self, registers: FreeRegisters) -> None:
         """Copy the image into the padded image, whose zeros count as -1."""
-        b = self._b
         counter, first, second = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
-        with b.loop(network.SIDE * network.COLOURS // (2 * WORD), counter, level=0):
-            b.load_words((first, second), source)
-            b.store_words((first, second), target)
-        b("addi", target, target, FRAME_ROW - network.SIDE * network.COLOURS)
+        with self._b.loop(network.SIDE * network.COLOURS // (2 * WORD), counter, level=0):
+            self._b.load_words((first, second), source)
+            self._b.store_words((first, second), target)
+        self._b("addi", target, target, FRAME_ROW - network.SIDE * network.COLOURS)
         self._next_row("pack", start, end, counter)
 
     def _collect(self, word: int, bits: list[tuple[int, int, int]], limit: int, temporaries: list[int]) -> None:
@@ -246,15 +245,12 @@ class CrumbClassifierCode(ClassifierCode):
         return super()._terms() | {"rows": rows}
 
     def _put(self, result: int, target: int, work: int, other: int) -> None:
-        b = self._b
-        b.li(other, _HALVES)
+        self._b.li(other, _HALVES)
         for channel in range(PIXEL_WORDS):
             if channel:
-                b("srli", result, result, 1)
-            b("and", work, result, other)
-            b("pv.add.c", work, work, work)
-            b("pv.sub.c", work, work, other)
-            b("p.sw", work, WORD, target)
+                self._b("srli", result, result, 1)
+            self._b.chain(work, result, ("and", other), ("pv.add.c", work), ("pv.sub.c", other))
+            self._b("p.sw", work, WORD, target)
 
     def _second_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
@@ -292,19 +288,18 @@ class CrumbClassifierCode(ClassifierCode):
 
     def _write_fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
         """Write the receptive fields of four pixels to the buffer, interleaved word by word."""
-        b = self._b
         upper, lower = words[:_LINE], words[_LINE : 2 * _LINE]
         self._frame.load("rows", place)
-        b.mv(pointer, source)
+        self._b.mv(pointer, source)
         for number, line in enumerate([upper, *[lower, upper] * network.WINDOW][: network.WINDOW + 1]):
-            b.load_words(line, pointer)
-            b("addi", pointer, pointer, (MAP_SIDE - _REACH) * self.map_pixel)
+            self._b.load_words(line, pointer)
+            self._b("addi", pointer, pointer, (MAP_SIDE - _REACH) * self.map_pixel)
             if number:
                 above = upper if line is lower else lower
                 for word in range(network.WINDOW * PIXEL_WORDS):
                     for fields in (above, line):
                         for column in range(network.POOL):
-                            b("p.sw", fields[word + column * PIXEL_WORDS], WORD, place)
+                            self._b("p.sw", fields[word + column * PIXEL_WORDS], WORD, place)
 
 
 # address of the weights of the first fully connected layer, which exceed the usual TCDM

@@ -116,15 +116,14 @@ class ClassifierCode:
 
     def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
         """Begin a loop over a core's rows; return source and target pointers and the labels of the loop and its end."""
-        b, frame = self._b, self._frame
         source, target = registers.take(2)
         start, end = Label(), Label()
-        frame.load(f"{name}_left", source)
-        b.far_branch("beq", source, ZERO, end)
-        frame.load(f"{name}_from", source)
-        frame.load(f"{name}_to", target)
+        self._frame.load(f"{name}_left", source)
+        self._b.far_branch("beq", source, ZERO, end)
+        self._frame.load(f"{name}_from", source)
+        self._frame.load(f"{name}_to", target)
         self._load_masks(registers)
-        b.place(start)
+        self._b.place(start)
         return source, target, start, end
 
     def _load_masks(self, registers: FreeRegisters) -> None:
@@ -134,10 +133,9 @@ class ClassifierCode:
                 self._b.li(register, value)
 
     def _next_row(self, name: str, start: Label, end: Label, temporary: int) -> None:
-        b = self._b
         self._frame.advance(f"{name}_left", -1, temporary, temporary)
-        b.far_branch("bne", temporary, ZERO, start)
-        b.place(end)
+        self._b.far_branch("bne", temporary, ZERO, start)
+        self._b.place(end)
 
     def _count(self, target: int, bits: int) -> None:
         """Count the ones in ``bits``, which is clobbered."""
@@ -146,16 +144,12 @@ class ClassifierCode:
             b("p.cnt", target, bits)
             return
         part, (ones, pairs, nibbles) = self._part, self._masks
-        b("srli", part, bits, 1)
-        b("and", part, part, ones)
+        b.chain(part, bits, ("srli", 1), ("and", ones))
         b("sub", bits, bits, part)
         b("and", part, bits, pairs)
-        b("srli", bits, bits, 2)
-        b("and", bits, bits, pairs)
-        b("add", bits, bits, part)
+        b.chain(bits, bits, ("srli", 2), ("and", pairs), ("add", part))
         b("srli", part, bits, 4)
-        b("add", bits, bits, part)
-        b("and", bits, bits, nibbles)
+        b.chain(bits, bits, ("add", part), ("and", nibbles))
         b("srli", part, bits, 8)
         b("add", bits, bits, part)
         b("srli", part, bits, 16)
@@ -163,13 +157,12 @@ class ClassifierCode:
         b("andi", target, bits, _COUNT_MASK)
 
     def _count_differences(self, total: int, left: int, right: int, different: int, *, is_first: bool) -> None:
-        b = self._b
-        b("xor", different, left, right)
+        self._b("xor", different, left, right)
         if is_first:
             self._count(total, different)
         else:
             self._count(different, different)
-            b("add", total, total, different)
+            self._b("add", total, total, different)
 
     # -- layers
 
@@ -244,10 +237,8 @@ class ClassifierCode:
 
     def _append(self, result: int, count: int, inputs: int) -> None:
         """Append the sign of a dot product to ``result``; ``count`` of the ``inputs`` products are -1."""
-        b = self._b
-        b("slti", count, count, (inputs + 1) // 2)
-        b("add", result, result, result)
-        b("add", result, result, count)
+        self._b("slti", count, count, (inputs + 1) // 2)
+        self._b.chain(result, result, ("add", result), ("add", count))
 
     def _second_convolution(self, registers: FreeRegisters) -> None:
         b, together = self._b, 1 if self._software else TOGETHER
@@ -292,35 +283,33 @@ class ClassifierCode:
         self._next_row("conv2", start, end, moved)
 
     def _first_dense(self, registers: FreeRegisters) -> None:
-        b = self._b
         source, target, start, end = self._rows("fc1", registers)
         totals, rows = registers.take(_GROUP), registers.take(_GROUP)
         pointer, word, different = registers.take(3)
         self._frame.load("map2", pointer)
-        b.clear(totals)
-        with b.loop(network.FEATURES // XLEN, different, level=0):
-            b("p.lw", word, WORD, pointer)
-            b.load_words(rows, source)
+        self._b.clear(totals)
+        with self._b.loop(network.FEATURES // XLEN, different, level=0):
+            self._b("p.lw", word, WORD, pointer)
+            self._b.load_words(rows, source)
             for total, register in zip(totals, rows, strict=True):
                 self._count_differences(total, word, register, different, is_first=False)
         for total in totals:
-            b.below(different, total, network.FEATURES // 2)
-            b("p.sw", different, WORD, target)
+            self._b.below(different, total, network.FEATURES // 2)
+            self._b("p.sw", different, WORD, target)
         self._next_row("fc1", start, end, different)
 
     def _pack_results(self, name: str, registers: FreeRegisters) -> None:
         """Pack the results of a layer, one in each word, into single bits in the first registers."""
-        b = self._b
         words = registers.take(HIDDEN_WORDS)
         pointer, counter, bit = registers.take(3)
         self._frame.load(name, pointer)
         for word in words:
-            b.li(word, 0)
-            with b.loop(XLEN, counter, level=0):
-                b("p.lw", bit, WORD, pointer)
-                b("srli", word, word, 1)
-                b("slli", bit, bit, XLEN - 1)
-                b("or", word, word, bit)
+            self._b.li(word, 0)
+            with self._b.loop(XLEN, counter, level=0):
+                self._b("p.lw", bit, WORD, pointer)
+                self._b("srli", word, word, 1)
+                self._b("slli", bit, bit, XLEN - 1)
+                self._b("or", word, word, bit)
         self._words = words
 
     def _small_dense(self, rows: str, output: str, count: int, registers: FreeRegisters, *, is_last: bool) -> None:

@@ -156,8 +156,7 @@ class _AvgPooling(Pooling):
     def finish(self, out: int, rows: int, columns: int) -> None:
         if self._half:
             b = self.b
-            b("mul", self._offset, rows, columns)
-            b("slli", self._offset, self._offset, self._bits - 1)
+            b.chain(self._offset, rows, ("mul", columns), ("slli", self._bits - 1))
         self._results(out)
 
     def inside(self, pointers: list[int], out: int) -> None:
@@ -175,9 +174,8 @@ class _AvgPooling(Pooling):
         self._results(out)
 
     def _add(self, word: int, *, is_first: bool) -> None:
-        b = self.b
         if self._half:
-            b("xor", word, word, self._flip)
+            self.b("xor", word, word, self._flip)
         for number, total in enumerate(self._sums):
             if number == 0 and self._is_split:
                 source = word
@@ -186,14 +184,14 @@ class _AvgPooling(Pooling):
                     self._pending = word
                     continue
                 if self._pending is not None:
-                    b("add", total, self._pending, word)
+                    self.b("add", total, self._pending, word)
                     self._pending = None
                     continue
             else:
                 source = total if is_first else self._work
                 self._field(source, word, number)
             if not is_first:
-                b("add", total, total, source)
+                self.b("add", total, total, source)
 
     def _store_pending(self) -> None:
         """Move the word that is not yet added into its sum, before the word's register is overwritten."""
@@ -211,18 +209,15 @@ class _AvgPooling(Pooling):
             self._shift_fields(rd, word, number * self._bits, is_top=is_top)
 
     def _shift_fields(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
-        b = self.b
-        if is_top and b.xpulp and self._width in IMMEDIATE_FORMATS:
-            b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, places)
+        if is_top and self.b.xpulp and self._width in IMMEDIATE_FORMATS:
+            self.b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, places)
         else:
-            b("srli", rd, word, places)
-            b("and", rd, rd, self._mask)
+            self.b.chain(rd, word, ("srli", places), ("and", self._mask))
 
     def _results(self, out: int) -> None:
-        b = self.b
         if self._is_split:
-            b("slli", self._work, self._sums[1], self._bits)
-            b("sub", self._sums[0], self._sums[0], self._work)
+            self.b("slli", self._work, self._sums[1], self._bits)
+            self.b("sub", self._sums[0], self._sums[0], self._work)
         if self._is_shifted:
             self._merge_shifted(self._division.shift or 0)
             self.store(self._sums[0], out)
@@ -230,17 +225,16 @@ class _AvgPooling(Pooling):
             self._requantise_each(out)
 
     def _merge_shifted(self, shift: int) -> None:
-        b = self.b
         first, *others = self._sums
         for number, total in enumerate(self._sums):
             self._shift_fields(total, total, shift, is_top=True)
             if number and not self._is_shuffled:
-                b("slli", total, total, number * self._bits)
+                self.b("slli", total, total, number * self._bits)
         if self._is_shuffled:
-            b("pv.shuffle2.b", first, others[0], self._mask)
+            self.b("pv.shuffle2.b", first, others[0], self._mask)
             return
         for total in others:
-            b("or", first, first, total)
+            self.b("or", first, first, total)
 
     def _requantise_each(self, out: int) -> None:
         b, frame, precision = self.b, self.frame, self.precision

@@ -190,13 +190,12 @@ class DepthwiseCode:
             b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
 
     def _load_filter(self, first: list[int], second: list[int], work: int) -> None:
-        b, frame = self._b, self._frame
-        frame.load("weights", work)
+        self._frame.load("weights", work)
         for register in first:
-            b.load(register, work, WORD)
-        frame.store("weights", work)
+            self._b.load(register, work, WORD)
+        self._frame.store("weights", work)
         for register, further in zip(first, second, strict=False):
-            b("slli", further, register, BYTE_BITS)
+            self._b("slli", further, register, BYTE_BITS)
 
     def _down(self) -> None:
         b, frame, taken = self._b, self._frame, iter(self._scratch)
@@ -210,8 +209,7 @@ class DepthwiseCode:
         b("mul", down, down, self._out_pixel)
         # turns = rows / 3, rest = rows % 3
         b.li(work, _THIRD)
-        b("mul", turns, rest, work)
-        b("srli", turns, turns, _THIRD_SHIFT)
+        b.chain(turns, rest, ("mul", work), ("srli", _THIRD_SHIFT))
         b.li(work, -_DOWN_ROWS)
         b("p.mac", rest, turns, work)
 
@@ -245,8 +243,7 @@ class DepthwiseCode:
             columns(2)
             b("addi", column, column, 2)
             frame.load("target", pointer)
-            b("add", pointer, pointer, self._out_pixel)
-            b("add", pointer, pointer, self._out_pixel)
+            b.chain(pointer, pointer, ("add", self._out_pixel), ("add", self._out_pixel))
             frame.store("target", pointer)
 
         # results are whole bytes, so that the register of the position is free

@@ -119,7 +119,6 @@ class InPlaceCode:
         return Held(register)
 
     def _channel(self, pixel: Value, down: Value, back: Value) -> None:
-        b = self._b
         runs = [list(run) for _, run in groupby(_columns(self._layer), lambda group: [column[1:] for column in group])]
         for run, following in pairwise([*runs, None]):
             assert run is not None
@@ -128,33 +127,32 @@ class InPlaceCode:
             steps = [pixel, back] if len(together) > 1 else [down]
 
             def write(weights: list[list[int]] = weights, steps: list[Value] = steps, step: int = _STEP) -> None:
-                b.mv(self._pointer, self._column)
-                b.mv(self._out, self._target)
+                self._b.mv(self._pointer, self._column)
+                self._b.mv(self._out, self._target)
                 self._down(weights, steps)
                 if step:
-                    b("addi", self._column, self._column, step)
+                    self._b("addi", self._column, self._column, step)
                 for _ in steps:
-                    b.add(self._target, pixel, self._work)
+                    self._b.add(self._target, pixel, self._work)
 
             if len(run) > 1:
-                with b.loop(len(run), self._work, level=1):
+                with self._b.loop(len(run), self._work, level=1):
                     write()
             else:
                 write(step=0)
             if following is not None:
                 end = run[-1][0].place + (_STEP if len(run) > 1 else 0)
-                b.add(self._column, following[0][0].place - end, self._work)
+                self._b.add(self._column, following[0][0].place - end, self._work)
 
     def _weights_of(self, column: _Column) -> list[int]:
-        b = self._b
         if not column.moved and not column.is_cut:
             return self._first
         for moved, weights in zip(self._moved, self._first, strict=True):
             if column.is_cut:
-                b("p.exthz", moved, weights)
+                self._b("p.exthz", moved, weights)
             if column.moved:
                 shift = "slli" if column.moved > 0 else "srli"
-                b(shift, moved, moved if column.is_cut else weights, BYTE_BITS)
+                self._b(shift, moved, moved if column.is_cut else weights, BYTE_BITS)
         return self._moved
 
     def _down(self, weights: Sequence[list[int]], steps: Sequence[Value]) -> None:

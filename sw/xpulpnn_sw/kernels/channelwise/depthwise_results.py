@@ -46,18 +46,17 @@ class ChannelResults:
 
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is clobbered."""
-        b = self.b
         if self.requantises:
             # lambda, then kappa
-            b("pv.rqld", 1, pointer)
+            self.b("pv.rqld", 1, pointer)
             if self._is_exact:
-                b("p.lw", self.shift, WORD, pointer)
-            b("pv.rqld", 0, pointer)
+                self.b("p.lw", self.shift, WORD, pointer)
+            self.b("pv.rqld", 0, pointer)
             return
         for number, register in enumerate(self.parameters[: _WORDS[self.rule]]):
-            b("lw", register, number * WORD, pointer)
+            self.b("lw", register, number * WORD, pointer)
         if self.rule is Rule.THRESHOLDS:
-            b("addi", self.parameters[1], pointer, WORD)
+            self.b("addi", self.parameters[1], pointer, WORD)
 
     def multiply(self, accumulator: int, words: Sequence[int], weights: Sequence[int]) -> None:
         """Set an accumulator to its initial value plus the dot products of input words and weights."""
@@ -108,14 +107,13 @@ class ChannelResults:
 
     def finish(self, results: list[int], work: int) -> None:
         """Complete the results of :meth:`scale` by shifting and clipping; without XpulpV2 ``work`` is clobbered."""
-        precision = self.precision
         if self.rule is Rule.THRESHOLDS or self.requantises:
             return
         if self.rule is Rule.MULTIPLY:
             for result in results:
                 self.b("sra", result, result, self.shift)
         for result in results:
-            self.b.clip(result, result, precision.y, work, signed=precision.y_signed)
+            self.b.clip(result, result, self.precision.y, work, signed=self.precision.y_signed)
 
     def _search(self, pairs: list[tuple[int, int]]) -> None:
         b, table, places = self.b, self.parameters[1], [place for place, _ in pairs]
@@ -137,9 +135,6 @@ def merge(b: ElementBuilder, byte: int, result: int, bits: int, position: int, t
     mask, others = temporaries
     assert bits < BYTE_BITS
     b.li(mask, (1 << bits) - 1)
-    b("and", result, result, mask)
-    b("sll", result, result, position)
-    b("sll", others, mask, position)
-    b("xori", others, others, -1)
-    b("and", byte, byte, others)
-    b("or", byte, byte, result)
+    b.chain(result, result, ("and", mask), ("sll", position))
+    b.chain(others, mask, ("sll", position), ("xori", -1))
+    b.chain(byte, byte, ("and", others), ("or", result))

@@ -118,34 +118,32 @@ class RowCopy:
         self.b.repeat(frame.value(count, counter), counter, word, level=0)
 
     def _begin(self, registers: list[int]) -> None:
-        b = self.b
         if self.b.xpulp and self.bits < BYTE_BITS:
             mask, low, high, halves = registers[:_CONSTANTS]
-            b.li(mask, repeated((1 << self.bits) - 1, BYTE_BITS))
-            b.li(low, INTERLEAVED[0])
-            b.li(high, INTERLEAVED[1])
+            self.b.li(mask, repeated((1 << self.bits) - 1, BYTE_BITS))
+            self.b.li(low, INTERLEAVED[0])
+            self.b.li(high, INTERLEAVED[1])
             if BYTE_BITS // self.bits > len(INTERLEAVED):
-                b.li(halves, UPPER_HALVES)
+                self.b.li(halves, UPPER_HALVES)
 
     def _copy(self, read: int, write: int, registers: list[int]) -> None:
-        b = self.b
-        if not b.xpulp:
+        if not self.b.xpulp:
             self._copy_byte(read, write, registers)
             return
         if self.bits == BYTE_BITS:
             words: list[int] = registers[:2]
             for word in words:
-                b.load(word, read, WORD)
+                self.b.load(word, read, WORD)
         else:
             _, low, high, halves, word, *rest = registers
-            b.load(word, read, WORD)
+            self.b.load(word, read, WORD)
             fields = rest[: BYTE_BITS // self.bits]
             spare = rest[len(fields) :]
             for number, field in enumerate(fields):
                 self._field(field, word, number, registers[0])
-            words = side_by_side(b, fields, spare, [word, fields[1]], (low, high, halves))
+            words = side_by_side(self.b, fields, spare, [word, fields[1]], (low, high, halves))
         for register in words:
-            b.store(register, write, WORD)
+            self.b.store(register, write, WORD)
 
     def _field(self, rd: int, word: int, number: int, mask: int) -> None:
         b, above = self.b, BYTE_BITS - self.bits
@@ -157,8 +155,7 @@ class RowCopy:
         elif place == above:
             b("pv.srl.sci.b", rd, word, place)
         elif place:
-            b("srli", rd, word, place)
-            b("and", rd, rd, mask)
+            b.chain(rd, word, ("srli", place), ("and", mask))
         else:
             b("and", rd, word, mask)
 

@@ -110,15 +110,13 @@ class ElementBuilder(Builder):
         elif self.xpulp:
             self("p.extracti" if signed else "p.extractui", rd, word, bits - 1, place)
         elif signed:
-            self("slli", rd, word, top)
-            self("srai", rd, rd, XLEN - bits)
+            self.chain(rd, word, ("slli", top), ("srai", XLEN - bits))
         elif place == 0 and fits_immediate((1 << bits) - 1):
             self("andi", rd, word, (1 << bits) - 1)
         elif top == 0:
             self("srli", rd, word, place)
         else:
-            self("slli", rd, word, top)
-            self("srli", rd, rd, XLEN - bits)
+            self.chain(rd, word, ("slli", top), ("srli", XLEN - bits))
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
         """Insert an element at bit ``place`` of a word, bit 0 before all others; ``value`` is clobbered."""
@@ -144,12 +142,9 @@ class ElementBuilder(Builder):
         if half:
             self("addi", value, value, half)
         # all ones if out of range, which the xor with the sign turns into 0 for negative values
-        self("sltiu", work, value, 1 << bits)
-        self("addi", work, work, -1)
-        self("or", work, work, value)
+        self.chain(work, value, ("sltiu", 1 << bits), ("addi", -1), ("or", value))
         self("srai", value, value, XLEN - 1)
-        self("xor", rd, work, value)
-        self("andi", rd, rd, (1 << bits) - 1)
+        self.chain(rd, work, ("xor", value), ("andi", (1 << bits) - 1))
         if half:
             self("addi", rd, rd, -half)
 
@@ -234,31 +229,27 @@ class Packed:
         emit("and", mask, b, self._low)
         emit("sub", bit, bit, mask)
         # where the highest bits differ, they decide
-        emit("xor", mask, bit, b if self._signed else a)
-        emit("and", mask, mask, different)
-        emit("xor", bit, bit, mask)
-        emit("and", bit, bit, self._high)
+        emit.chain(mask, bit, ("xor", b if self._signed else a), ("and", different))
+        emit.chain(bit, bit, ("xor", mask), ("and", self._high))
         self._spread(bit, mask)
         emit("and", bit, bit, different)
         emit("xor", rd, b, bit)
 
     def relu(self, rd: int, a: int) -> None:
         """Write the maximum of each element and 0 to ``rd``, which may be ``a``."""
-        emit = self._emit
         if self._has_vectors:
-            emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
+            self._emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
             return
-        emit("and", self._a, a, self._high)
+        self._emit("and", self._a, a, self._high)
         self._spread(self._a, self._b)
-        emit("xori", self._a, self._a, -1)
-        emit("and", rd, a, self._a)
+        self._emit("xori", self._a, self._a, -1)
+        self._emit("and", rd, a, self._a)
 
     def _spread(self, bit: int, work: int) -> None:
         """Set all bits of each element whose sign bit is set in ``bit``; the other bits of ``bit`` must be 0."""
-        emit = self._emit
-        emit("srli", work, bit, self._bits - 1)
-        emit("slli", bit, bit, 1)
-        emit("sub", bit, bit, work)
+        self._emit("srli", work, bit, self._bits - 1)
+        self._emit("slli", bit, bit, 1)
+        self._emit("sub", bit, bit, work)
 
 
 def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
@@ -304,8 +295,7 @@ class ConstantDivision:
         if self.shift is not None:
             if self._signed:
                 # round negative numbers towards zero
-                b("srai", work, number, XLEN - 1)
-                b("srli", work, work, XLEN - self.shift)
+                b.chain(work, number, ("srai", XLEN - 1), ("srli", XLEN - self.shift))
                 b("add", number, number, work)
             b("srai" if self._signed else "srli", number, number, self.shift)
         elif self._reciprocal is None:
@@ -313,10 +303,7 @@ class ConstantDivision:
         else:
             if self._signed:
                 b("srai", other, number, XLEN - 1)
-                b("xor", number, number, other)
-                b("sub", number, number, other)
-            b("mul", number, number, self._constant)
-            b("srli", number, number, self._reciprocal[1])
+                b.chain(number, number, ("xor", other), ("sub", other))
+            b.chain(number, number, ("mul", self._constant), ("srli", self._reciprocal[1]))
             if self._signed:
-                b("xor", number, number, other)
-                b("sub", number, number, other)
+                b.chain(number, number, ("xor", other), ("sub", other))

@@ -303,15 +303,14 @@ class _Addition:
                 b.load_at(value, table, value, self._work, bits=BYTE_BITS, signed=precision.y_signed)
 
     def _sum(self, value: int, other: int) -> None:
-        b = self._b
         if not self._shifted:
-            b("add", value, value, other)
+            self._b("add", value, value, other)
             return
-        b.accumulate(value, other, self._scales[1], self._work)
+        self._b.accumulate(value, other, self._scales[1], self._work)
         if self._summand is not None:
-            b("add", value, value, self._summand)
+            self._b("add", value, value, self._summand)
         if not self._requantises:
-            b("sra", value, value, self._shift)
+            self._b("sra", value, value, self._shift)
 
 
 RELU = same_kernel(

@@ -149,10 +149,9 @@ class _FoldedMaxPooling(_MaxPooling):
         }
 
     def _windows(self) -> None:
-        frame = self.frame
         self._row_pointers()
         self.b.repeat(
-            frame.value("inner", self._remaining), self._remaining, lambda: self._places(has_next=True), level=0
+            self.frame.value("inner", self._remaining), self._remaining, lambda: self._places(has_next=True), level=0
         )
         self._places(has_next=False)
 

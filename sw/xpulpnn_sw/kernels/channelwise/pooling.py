@@ -164,14 +164,13 @@ class Pooling(ABC):
 
     def write(self) -> Program:
         b = self.b
-        extra = self.extra_terms
         self.frame = frame = b.frame(
             self._structure,
             self._known,
-            self._terms() | extra,
+            self._terms() | self.extra_terms,
             self._distances,
             self.registers,
-            preferred=(*extra, "source", "target", "y", "left", "count", "height", "width"),
+            preferred=(*self.extra_terms, "source", "target", "y", "left", "count", "height", "width"),
             calls=True,
             intermediates=("oy", "word", "row_step"),
         )
@@ -205,31 +204,29 @@ class Pooling(ABC):
         self._windows()
 
     def _windows(self) -> None:
-        b = self.b
         if not self.is_unrolled:
             self._at_edge("out_width")
             return
         if self.repeats_rows:
             self._whole_windows()
             return
-        b("addi", self.values[0], self._rows, -self.layer.kernel_height)
-        with b.replaced("bne", self.values[0], ZERO, partial(self._at_edge, "out_width")):
+        self.b("addi", self.values[0], self._rows, -self.layer.kernel_height)
+        with self.b.replaced("bne", self.values[0], ZERO, partial(self._at_edge, "out_width")):
             self._whole_windows()
 
     def _whole_windows(self) -> None:
         """Compute the windows of a unit whose rows are all inside the map, or below it and replaced by the last row."""
-        b, frame = self.b, self.frame
         first, second, *_ = self.values
         self._at_edge("left_edge")
         self._row_pointers()
         self.prepare(self._pointers)
         self.b.repeat(
-            frame.value("inner", self._remaining),
+            self.frame.value("inner", self._remaining),
             self._remaining,
             lambda: self.inside(self._pointers, self._out),
             level=0,
         )
-        b.add(self._x, frame.value("inner_x", first), second)
+        self.b.add(self._x, self.frame.value("inner_x", first), second)
         self._at_edge("right_edge")
 
     def _row_pointers(self) -> None:
@@ -245,9 +242,7 @@ class Pooling(ABC):
             if not self.repeats_rows:
                 b("add", pointer, above, self._row_bytes)
                 continue
-            b("addi", work, negative, number)
-            b("srai", work, work, XLEN - 1)
-            b("and", work, work, self._row_bytes)
+            b.chain(work, negative, ("addi", number), ("srai", XLEN - 1), ("and", self._row_bytes))
             b("add", pointer, above, work)
 
     def _next_unit(self) -> None:
@@ -270,16 +265,15 @@ class Pooling(ABC):
         frame.store_all(source=source, target=target, y=y, left=left, count=self._remaining)
 
     def _at_edge(self, count: str) -> None:
-        b, frame = self.b, self.frame
-        value, skip = frame.value(count, self._remaining), Label()
+        value, skip = self.frame.value(count, self._remaining), Label()
         if value == 0:
             return
         if value != Held(self._remaining):
-            b.put(self._remaining, value)
+            self.b.put(self._remaining, value)
         if isinstance(value, Held):
-            b.branch("beq", self._remaining, ZERO, skip)
-        b.jump(self._edge, link=RA)
-        b.place(skip)
+            self.b.branch("beq", self._remaining, ZERO, skip)
+        self.b.jump(self._edge, link=RA)
+        self.b.place(skip)
 
     def _windows_at_edge(self) -> None:
         b, frame = self.b, self.frame
@@ -291,8 +285,7 @@ class Pooling(ABC):
         b.add(columns, self.layer.kernel_width, work)
         b.at_most(columns, frame.register("width", word), work, inner)
         b("sub", columns, columns, gap)
-        b("mul", pointer, gap, self._pixel)
-        b("add", pointer, pointer, self._row)
+        b.chain(pointer, gap, ("mul", self._pixel), ("add", self._row))
         b("mul", gap, columns, self._pixel)
         b("sub", gap, self._row_bytes, gap)
         self.start(pointer)

@@ -114,15 +114,14 @@ class TransposeCode:
         }
 
     def write(self) -> Program:
-        b, frame = self._b, self._frame
-        with frame.function(), b.region("body"):
+        with self._frame.function(), self._b.region("body"):
             for distance, mask in enumerate(self._masks):
                 width = self._bits << distance
-                b.li(mask, repeated((1 << width) - 1, 2 * width))
+                self._b.li(mask, repeated((1 << width) - 1, 2 * width))
             for selector, value in zip(self._selectors, (*INTERLEAVED, UPPER_HALVES), strict=False):
-                b.li(selector, value)
-            self._b.repeat(frame.value("rows", self._rows), self._rows, self._row, level=1)
-        return b.finish()
+                self._b.li(selector, value)
+            self._b.repeat(self._frame.value("rows", self._rows), self._rows, self._row, level=1)
+        return self._b.finish()
 
     def _row(self) -> None:
         """Transpose a row of the channels of one word; after the last row of the map, begin with the next channels."""

@@ -26,19 +26,18 @@ class Gather:
 
     def begin(self, flag: int) -> None:
         """Write the jump to the first strip, if groups may go down the columns; register ``flag`` may be clobbered."""
-        b = self._b
         if self._down is None:
             return
         with self._skipped_along(flag):
-            b.jump(self._strip)
+            self._b.jump(self._strip)
             # within reach of the branches to it
-            with b.region("im2col"):
+            with self._b.region("im2col"):
                 self._down.write_slow_paths()
                 if self._along is not None:
-                    b.place(self._copy_along)
+                    self._b.place(self._copy_along)
                     self._along.emit()
-                    b.jump(self._copied)
-            b.put_asides()
+                    self._b.jump(self._copied)
+            self._b.put_asides()
 
     def emit(self) -> None:
         with self._b.region("im2col"):

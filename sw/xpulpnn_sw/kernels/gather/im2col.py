@@ -124,13 +124,12 @@ class GroupCopy(OneRowCopy):
         self._held: dict[str, Held] = {}
 
     def emit(self) -> None:
-        frame = self._frame
         state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
-        frame.load_all(**state)
-        frame.load("row0", self._target)
-        self._words.prepare(frame)
+        self._frame.load_all(**state)
+        self._frame.load("row0", self._target)
+        self._words.prepare(self._frame)
         for name in () if self._form.by_groups else _PER_PIXEL:
-            if self._unused and frame.value(name, self._unused[0]) == Held(self._unused[0]):
+            if self._unused and self._frame.value(name, self._unused[0]) == Held(self._unused[0]):
                 self._held[name] = Held(self._unused.pop(0))
         if self._form.variant.npx == 1:
             # such kernels compute a single pixel
@@ -140,7 +139,7 @@ class GroupCopy(OneRowCopy):
             self._by_group()
         else:
             self._one_by_one()
-        frame.store_all(**state)
+        self._frame.store_all(**state)
 
     def _by_group(self) -> None:
         """Copy the group as a whole if its pixels are in one row and all reads are in the input, else one by one."""
@@ -178,11 +177,10 @@ class GroupCopy(OneRowCopy):
         if self._form.inside:
             self._copy_inside()
             return
-        b = self._b
-        b.below(self._work, self._y, self._value("rows", self._rows))
-        b.below(self._top, self._x, self._value("columns", self._columns))
-        b("and", self._work, self._work, self._top)
-        with b.replaced("beq", self._work, ZERO, self._copy_at_border):
+        self._b.below(self._work, self._y, self._value("rows", self._rows))
+        self._b.below(self._top, self._x, self._value("columns", self._columns))
+        self._b("and", self._work, self._work, self._top)
+        with self._b.replaced("beq", self._work, ZERO, self._copy_at_border):
             self._copy_inside()
 
     def _copy_inside(self) -> None:
@@ -221,20 +219,15 @@ class GroupCopy(OneRowCopy):
                 if self._form.dilated and size == "height":
                     # rows that the dilation skips do not count
                     dilation = frame.register("dilation", counter)
-                    b("add", register, register, dilation)
-                    b("addi", register, register, -1)
-                    b("divu", register, register, dilation)
+                    b.chain(register, register, ("add", dilation), ("addi", -1), ("divu", dilation))
                 b.at_most(register, bound, counter, pointer)
             b("sub", count, count, first)
             b.branch("beq", count, ZERO, done)
         kernel_width = frame.register("kernel_width", work)
-        b("mul", place, top, kernel_width)
-        b("add", place, place, left)
-        b("mul", place, place, frame.register("written_pixel", counter))
-        b("add", place, place, self._target)
+        b.chain(place, top, ("mul", kernel_width), ("add", left))
+        b.chain(place, place, ("mul", frame.register("written_pixel", counter)), ("add", self._target))
         line_bytes = frame.register("tap_bytes" if self._form.dilated else "line_bytes", counter)
-        b("mul", pointer, top, line_bytes)
-        b("add", pointer, pointer, self._source)
+        b.chain(pointer, top, ("mul", line_bytes), ("add", self._source))
         pixel_bytes = frame.register("pixel_bytes", top)
         b("mul", left, left, pixel_bytes)
         b("add", pointer, pointer, left)
@@ -246,8 +239,7 @@ class GroupCopy(OneRowCopy):
         unit_bytes = self._form.unit * WORD
         is_even = self._form.planes > 1 or (size is not None and size % unit_bytes == 0)
         if not is_even:
-            b("srli", work, columns, WORD.bit_length() - 1)
-            b("andi", work, work, 1)
+            b.chain(work, columns, ("srli", WORD.bit_length() - 1), ("andi", 1))
             b("slli", work, work, (self._form.step * self._form.expansion).bit_length() - 1)
             b("addi", columns, columns, WORD)
         b("srli", columns, columns, unit_bytes.bit_length() - 1)
@@ -280,8 +272,7 @@ def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, 
         b("add", passed, passed, cores)
         b.mv(turn, cores)
     b("addi", turn, turn, -1)
-    b("sub", left, left, passed)
-    b("addi", left, left, -1)
+    b.chain(left, left, ("sub", passed), ("addi", -1))
     b.branch("bge", ZERO, left, done)
     frame.store_all(left=left, turn=turn)
     b("slli", passed, passed, npx.bit_length() - 1)

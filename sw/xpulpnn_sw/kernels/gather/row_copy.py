@@ -105,21 +105,20 @@ class OneRowCopy:
         self._move()
 
     def _move(self) -> None:
-        b, frame = self._b, self._frame
         moves = ((self._x, "x_back"), (self._y, "stride_y"), (self._source, "line_step"))
         temporaries = (self._rows, self._first, self._start)
 
         def write_next_row() -> None:
-            values = [frame.value(name, register) for (_, name), register in zip(moves, temporaries, strict=True)]
+            values = [self._frame.value(name, register) for (_, name), register in zip(moves, temporaries, strict=True)]
             for (register, _), value in zip(moves, values, strict=True):
-                b.add(register, value, self._work)
+                self._b.add(register, value, self._work)
 
         steps = [(self._x, "group_x"), (self._source, "group_source")]
-        values = [frame.value(name, register) for (_, name), register in zip(steps, temporaries, strict=False)]
-        end = frame.register("x_end", self._start)
+        values = [self._frame.value(name, register) for (_, name), register in zip(steps, temporaries, strict=False)]
+        end = self._frame.register("x_end", self._start)
         for (register, _), value in zip(steps, values, strict=True):
-            b.add(register, value, self._work)
-        with b.replaced("beq", self._x, end, write_next_row):
+            self._b.add(register, value, self._work)
+        with self._b.replaced("beq", self._x, end, write_next_row):
             pass
 
     def _copy(self) -> None:
@@ -198,29 +197,23 @@ class OneRowCopy:
         first, rows, above, work, end = self._first, self._rows, self._above, self._work, self._counter
         height, line_bytes = frame.register("height", work), frame.register("line_bytes", self._place)
         # filter rows above the input, and those inside
-        b("sub", above, ZERO, self._y)
-        b("p.max", above, above, ZERO)
+        b.chain(above, ZERO, ("sub", self._y), ("p.max", ZERO))
         b("sub", end, height, self._y)
-        b("p.min", rows, rows, end)
-        b("sub", rows, rows, above)
+        b.chain(rows, rows, ("p.min", end), ("sub", above))
         b.branch("bge", ZERO, rows, other)
         # all reads must lie in the input
         bound, reach = frame.register("input", work), frame.value("reach", self._pointer)
-        b("mul", first, above, line_bytes)
-        b("add", first, first, self._source)
+        b.chain(first, above, ("mul", line_bytes), ("add", self._source))
         b.branch("bltu", first, bound, other)
         bound = frame.register("input_end", self._pixels)
-        b("addi", end, rows, -1)
-        b("mul", end, end, line_bytes)
-        b("add", end, end, first)
+        b.chain(end, rows, ("addi", -1), ("mul", line_bytes), ("add", first))
         b.add(end, reach, work)
         b.branch("bltu", bound, end, other)
         self._set_start()
 
     def _set_start(self) -> None:
         run = self._frame.register("written_run", self._start)
-        self._b("mul", self._start, self._above, run)
-        self._b("add", self._start, self._start, self._target)
+        self._b.chain(self._start, self._above, ("mul", run), ("add", self._target))
 
     def _replace(self) -> None:
         """Overwrite everything in the rows that lies outside the input by the value around the map."""
@@ -278,13 +271,10 @@ class OneRowCopy:
         b, frame = self._b, self._frame
         below, begin, count = self._pointer, self._pixels, self._counter
         kernel_height, run = frame.register("kernel_height", below), frame.register("written_run", self._start)
-        b("sub", below, kernel_height, self._rows)
-        b("sub", below, below, self._above)
+        b.chain(below, kernel_height, ("sub", self._rows), ("sub", self._above))
         with b.skipped("beq", below, ZERO):
             b("mul", count, below, run)
-            b("add", begin, self._above, self._rows)
-            b("mul", begin, begin, run)
-            b("add", begin, begin, self._target)
+            b.chain(begin, self._above, ("add", self._rows), ("mul", run), ("add", self._target))
             self._fill(begin)
         with b.skipped("beq", self._above, ZERO):
             b("mul", count, self._above, run)

@@ -174,11 +174,10 @@ class RowWriter:
 
     def _unpack(self, packed: list[int], place: int) -> None:
         *elements, vector = self._temporaries[PAIR:]
-        form = self._form
         for register in packed:
-            for part in range(form.expansion):
-                first = part * _BYTES * form.bits
-                self._b.to_bytes(vector, register, first, form.bits, elements, signed=form.is_signed)
+            for part in range(self._form.expansion):
+                first = part * _BYTES * self._form.bits
+                self._b.to_bytes(vector, register, first, self._form.bits, elements, signed=self._form.is_signed)
                 self._write([vector], place)
 
     def prepare(self, frame: Frame) -> None:
@@ -222,17 +221,16 @@ class RowWriter:
 
     def _cut(self, words: list[int], place: int) -> None:
         """Cut the elements of several words into planes: exchange their halves, then their quarters."""
-        b, work = self._b, self._work_word
         distance = len(words) // 2
         for shift, mask in self._masks.items():
             for lower in range(len(words)):
                 if lower & distance:
                     continue
-                b.exchange(words[lower], words[lower + distance], shift, mask, work)
+                self._b.exchange(words[lower], words[lower + distance], shift, mask, self._work_word)
             distance //= 2
         top, *others = reversed(words)
         for register, offset in zip(others, self._planes, strict=True):
-            b("p.sw", register, offset, place, form=WITH_REGISTER)
+            self._b("p.sw", register, offset, place, form=WITH_REGISTER)
         self._write([top], place)
 
     def _unpack_scalar(self, pointer: int, place: int) -> None:
@@ -242,8 +240,7 @@ class RowWriter:
         self._b("addi", pointer, pointer, WORD)
         for position in range(0, XLEN, bits):
             if self._form.is_signed:
-                self._b("slli", element, packed, XLEN - position - bits)
-                self._b("srai", element, element, XLEN - bits)
+                self._b.chain(element, packed, ("slli", XLEN - position - bits), ("srai", XLEN - bits))
             else:
                 if position:
                     self._b("srli", element, packed, position)

@@ -192,8 +192,7 @@ class RowReuseCopy:
             back = frame.value("strip_back", step)
             for register in out:
                 b.add(register, back, work)
-        b("sub", step, height, row)
-        b("p.min", step, step, left)
+        b.chain(step, height, ("sub", row), ("p.min", left))
         b("p.min", step, step, frame.register("strip_rows", rows))
         b("sub", left, left, step)
         b("mul", self._y, row, frame.register("stride_y", rows))
@@ -233,9 +232,8 @@ class RowReuseCopy:
             b.branch("blt", last, x, self._right)
             self._rows(partial(self._copy_columns, range(self._columns)), self._fill)
         b.place(self._done)
-        row = self._pointer
-        b("sub", row, self._place, frame.register("strip_field", self._second))
-        frame.store_all(row0=row, y=self._y, source=self._source, strip_place=self._place)
+        b("sub", self._pointer, self._place, frame.register("strip_field", self._second))
+        frame.store_all(row0=self._pointer, y=self._y, source=self._source, strip_place=self._place)
 
     def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
         """Copy ``_count`` rows by the code that ``copy`` writes; fill rows outside the input.
@@ -325,9 +323,8 @@ class RowReuseCopy:
         b.jump(self._done)
 
     def _copy_words(self) -> None:
-        b, taps = self._b, self._third
-        b.mv(self._pointer, self._source)
-        with b.loop(self._frame.value("kernel_width", taps), taps):
+        self._b.mv(self._pointer, self._source)
+        with self._b.loop(self._frame.value("kernel_width", self._third), self._third):
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:

@@ -262,11 +262,10 @@ class ProductDivision:
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
         """Return a function in which the arguments that are equal in all ``calls`` are constants."""
-        run = self.run
-        known = {field.name for field in run.structure.fields if not field.pointer}
+        known = {field.name for field in self.run.structure.fields if not field.pointer}
         constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
-        is_image = isinstance(run.layer, ImageConvLayer)
-        return product_program(self._blocking, run.structure, constants, inside=is_image)
+        is_image = isinstance(self.run.layer, ImageConvLayer)
+        return product_program(self._blocking, self.run.structure, constants, inside=is_image)
 
 
 Division = MapDivision | ProductDivision  # operands, transfers and arguments of a layer's tiles

@@ -134,8 +134,7 @@ class ActivationRows:
                 if b.xpulp:
                     b("pv.srl.sci.h", parts[1], word, BYTE_BITS)
                 else:
-                    b("srli", parts[1], word, BYTE_BITS)
-                    b("and", parts[1], parts[1], mask)
+                    b.chain(parts[1], word, ("srli", BYTE_BITS), ("and", mask))
             for part, total in zip(parts, sums, strict=False):
                 if b.xpulp:
                     b("p.mac", part, total, factor)

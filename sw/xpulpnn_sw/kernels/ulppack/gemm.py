@@ -180,12 +180,11 @@ class GemmCode(ProductCode):
         super().__init__(plan, out, self._w, xpulp=plan.method.xpulp)
 
     def _pack(self) -> None:
-        b = self._b
         activations = ActivationRows(self._plan, signed=self.is_corrected)
-        activations.emit(b, self._frame, [register for register in FREE if register != self._out])
+        activations.emit(self._b, self._frame, [register for register in FREE if register != self._out])
         if self._unit:
-            with b.region("setup"):
-                b.li(self._unit, 1 << self._plan.packing.position)
+            with self._b.region("setup"):
+                self._b.li(self._unit, 1 << self._plan.packing.position)
 
     def _blocks(self) -> None:
         b, count = self._b, self._sizes.channels // self._plan.block.nch
@@ -238,16 +237,15 @@ class GemmCode(ProductCode):
                     self._word(is_first=False)
 
     def _word(self, *, is_first: bool) -> None:
-        b, method = self._b, self._method
-        mnemonic = method.first if is_first else method.product
+        mnemonic = self._method.first if is_first else self._method.product
         for register in self._w:
-            b(method.load, register, method.operand_bytes, self._weights)
+            self._b(self._method.load, register, self._method.operand_bytes, self._weights)
         ahead = len(self._x)
         for pixel in range(ahead):
             self._factor(pixel)
         for pixel, accumulators in enumerate(self._local):
             for w, accumulator in zip(self._w, accumulators, strict=True):
-                b(mnemonic, accumulator, w, self._x[pixel % ahead])
+                self._b(mnemonic, accumulator, w, self._x[pixel % ahead])
             if pixel + ahead < len(self._rows):
                 self._factor(pixel + ahead)
 

@@ -134,9 +134,8 @@ class Packing:
 
     def _packed(self, rows: Ints, shifts: Ints) -> Words:
         words = self.words(rows.shape[1])
-        order = self.order
         padded = pad_axis(rows, 1, words * self.elements).astype(np.int64)
-        grouped = padded.reshape(-1, order.size)[:, order].reshape(-1, words, self.lanes, self.depth)
+        grouped = padded.reshape(-1, self.order.size)[:, self.order].reshape(-1, words, self.lanes, self.depth)
         operands = (grouped << shifts).sum(axis=3) & largest(self.register)
         return (operands << np.arange(self.lanes) * self.register).sum(axis=2).astype(np.uint32)
 
