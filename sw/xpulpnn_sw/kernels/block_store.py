@@ -18,7 +18,6 @@ _PAIR = 2  # pixels whose threshold searches are interleaved to avoid load-use s
 
 
 def temporaries(blocking: Blocking) -> int:
-    """Return how many temporary registers a :class:`Store` needs."""
     rule, count = blocking.rule, _REGISTERS[blocking.rule]
     if blocking.by_sign:
         return _LEAST
@@ -150,7 +149,6 @@ class Store(BlockStore):
                     self._store(pixel, work)
 
     def _channel(self, channel: int, results: list[int], shift: Value) -> None:
-        """Load the parameters of a channel and, except for :attr:`Rule.BN32`, scale the accumulators."""
         b, first, second = self.b, *self._temporaries[:2]
         match self._rule:
             case Rule.BN32 if self._xpulp:
@@ -228,7 +226,7 @@ class Store(BlockStore):
             self.b.add(pointer, distance, self._temporaries[0])
 
     def _clip(self, rd: int, value: int) -> None:
-        """Clip ``value`` to the range of the results; without ``p.clip`` the code uses masks instead of branches."""
+        """Clip ``value`` to the range of the results."""
         b = self.b
         if self._rule is Rule.THRESHOLDS:
             if rd != value:

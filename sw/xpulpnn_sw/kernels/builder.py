@@ -45,14 +45,12 @@ def _row(mnemonic: str, form: str | None = None) -> Insn:
 
 @lru_cache(1 << 16)
 def _encoded(mnemonic: str, form: str, operands: tuple[int, ...]) -> int:
-    """Return the encoding of an instruction; the results are cached because kernels repeat few instructions."""
     insn = find(mnemonic, form)
     names = (token.field.name for token in insn.tokens)
     return insn.encode(**dict(zip(names, operands, strict=True)))
 
 
 def fits_immediate(value: int) -> bool:
-    """Return whether ``value`` fits a signed 12-bit immediate."""
     return -_LOW // 2 <= value < _LOW // 2
 
 
@@ -65,8 +63,6 @@ class Label:
 
 @dataclass(slots=True)
 class _Line:
-    """An instruction, whose last operand is the distance to ``target`` if there is one."""
-
     insn: Insn
     operands: tuple[int, ...]
     region: str
@@ -74,8 +70,6 @@ class _Line:
 
 
 class Builder:
-    """A collector of instructions that also writes branches and loops."""
-
     def __init__(self, text_base: int, *, xpulp: bool, is_long: bool = False) -> None:
         self._text_base, self.xpulp, self.is_long = text_base, xpulp, is_long
         self._lines: list[_Line] = []
@@ -103,12 +97,10 @@ class Builder:
             self.li(register, 0)
 
     def load_words(self, registers: Sequence[int], pointer: int) -> None:
-        """Load consecutive words at ``pointer`` with post-increment."""
         for register in registers:
             self("p.lw", register, WORD, pointer)
 
     def store_words(self, registers: Sequence[int], pointer: int) -> None:
-        """Store consecutive words at ``pointer`` with post-increment."""
         for register in registers:
             self("p.sw", register, WORD, pointer)
 
@@ -120,7 +112,6 @@ class Builder:
             self(mnemonic, register, offset, pointer)
 
     def li(self, rd: int, value: int) -> None:
-        """Load a 32-bit constant in one or two instructions."""
         value &= WORD_MASK
         signed = value - (WORD_MASK + 1) if value > WORD_MASK // 2 else value
         if fits_immediate(signed):
@@ -149,7 +140,6 @@ class Builder:
             self("add", register, register, temporary)
 
     def shift_right(self, rd: int, rs: int, value: Value) -> None:
-        """Write ``rd = rs >> value`` with an arithmetic shift."""
         if isinstance(value, Held):
             self("sra", rd, rs, value.register)
         elif value or rd != rs:
@@ -254,7 +244,6 @@ class Builder:
 
     @contextmanager
     def region(self, name: str) -> Generator[None]:
-        """Assign the instructions written in the context to the region ``name`` of the kernel."""
         outer, self._region = self._region, name
         yield
         self._region = outer
@@ -291,7 +280,6 @@ class Builder:
         self.place(over)
 
     def jump(self, target: Label, link: int = ZERO) -> None:
-        """Jump to a label; ``link`` receives the return address."""
         self._append(_row("jal"), (link,), target)
 
     @contextmanager
@@ -340,11 +328,7 @@ class Builder:
             (self.far_branch if is_far else self.branch)("bne", counter, ZERO, start)
 
     def repeat(self, count: Value, counter: int, body: Callable[[], None], *, level: int | None = None) -> None:
-        """Repeat the instructions that ``body`` emits ``count`` >= 0 times.
-
-        With a hardware loop, the body must not end with a branch and an enclosing hardware loop must not end at the end
-        of this loop.
-        """
+        """Repeat ``body`` ``count`` >= 0 times; a hardware loop may not end with a branch or another loop."""
         may_be_none = self.skipped("beq", count.register, ZERO) if isinstance(count, Held) else nullcontext()
         if count != 0:
             with may_be_none, self.loop(count, counter, level=level):

@@ -116,7 +116,6 @@ _KERNELS = (
     TRANSPOSE,
 )
 KERNELS: Mapping[str, Kernel] = {kernel.name: kernel for kernel in _KERNELS}
-"""All kernels by name."""
 
 STRUCTURES = tuple(chain.from_iterable(kernel.structures for kernel in _KERNELS))
 """Argument structures of all kernels, in the order of the C header."""

@@ -68,12 +68,7 @@ _GROUP_BEGIN, _GROUP = 15, 63  # cycles of a group of four pixels: pointers and 
 
 
 def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
-    """Estimate the cycles of the kernel ``x3_4x4``.
-
-    A block takes eight cycles for each word of its rows, and some cycles at its end. A group of four pixels copies one
-    new row of the input, each word once for every pixel that uses it; the first group of a strip copies all rows of
-    the filter.
-    """
+    """Estimate the cycles of ``x3_4x4``, which copies all rows of the filter for the first group of a strip."""
     blocks_of_group, words, groups = layer.out_channels // 4, layer.reduction * bits // 32, layer.pixels // 4
     # four stores and a step back to the first pixel, shared by the blocks that fill a word
     stores = (4 + 1) / (8 / bits)
@@ -87,7 +82,6 @@ def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
 
 
 def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
-    """Return the estimate for a layer of the papers, None for any other."""
     if not isinstance(layer, ConvLayer):
         return None
     if variant == _PAIR_VARIANT and bits in _BITS and str(layer) in _ESTIMATES:
@@ -97,7 +91,6 @@ def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
 
 
 def paper_cycles_per_sdotp(layer: Layer, bits: int, variant: str) -> float | None:
-    """Return the MatMul cycles per sdotp that the paper gives, None if it did not measure this layer."""
     return PAPER_CYCLES_PER_SDOTP.get((variant, bits)) if str(layer) == PAPER_LAYER else None
 
 

@@ -32,8 +32,6 @@ _WORKING = 4  # registers reserved for computing a term
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Two groups of numbers, of which only one is computed; the number ``flag`` selects the group."""
-
     flag: str
     if_set: Collection[str]
     if_clear: Collection[str]
@@ -99,7 +97,6 @@ class Frame:
         return Held(temporary)
 
     def register(self, name: str, temporary: int) -> int:
-        """Return the register that holds a number; a number without a register is loaded into ``temporary``."""
         value = self.value(name, temporary)
         if isinstance(value, Held):
             return value.register
@@ -237,7 +234,6 @@ class Frame:
             allocator.give_back(register)
 
     def _evaluate(self, value: Term, allocator: RegisterAllocator, target: int | None = None) -> int:
-        """Compute a term; return a register that already held it, ``target``, or a free register."""
         match value:
             case Argument("core"):
                 return CORE
@@ -294,7 +290,6 @@ class Frame:
 
     @staticmethod
     def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
-        """Return the immediate instruction for an operation with a constant, None if there is none."""
         if constant is None:
             return None
         if mnemonic in _IMMEDIATE and fits_immediate(constant):

@@ -51,7 +51,6 @@ class InnerLoop(ABC):
 
     @cached_property
     def length(self) -> int:
-        """Number of instructions in the body, without those of the loop itself."""
         probe = Builder(0, xpulp=self.variant.xpulp)
         self.body(probe, signed=False)
         return probe.position
@@ -72,7 +71,6 @@ class InnerLoop(ABC):
         return f"pv.sdot{'sp' if signed else 'up'}.{self.suffix}", accumulator, x, w
 
     def _products(self, w: list[int], x: list[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield the registers of each product: accumulator, activation, weight."""
         for accumulators, activation in zip(self.acc, x, strict=True):
             for accumulator, weight in zip(accumulators, w, strict=True):
                 yield accumulator, activation, weight
@@ -101,10 +99,7 @@ class SimdLoop(InnerLoop):
 
 
 class CountLoop(SimdLoop):
-    """Loop of XpulpV2 for single bits, which counts the bits in which weights and activations differ.
-
-    A product of two numbers out of -1 and +1 is -1 where their bits differ.
-    """
+    """Loop of XpulpV2 for products of -1 and +1, which counts the bits in which weights and activations differ."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -142,7 +137,7 @@ class _EndedLoop(InnerLoop):
     """Loop of RV32IM, which ends when the pointer of the first activation row reaches the end of this row."""
 
     def _prepare(self, b: Builder) -> None:
-        """Load constants that the body needs."""
+        pass
 
     def emit(self, b: Builder, count: Value, *, signed: bool) -> None:
         assert self.end is not None

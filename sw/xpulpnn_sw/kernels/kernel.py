@@ -46,7 +46,6 @@ class Structure:
         return [field.name for field in self.fields]
 
     def constants(self, arguments: dict[str, int]) -> dict[str, int]:
-        """Return the values that become constants in a function for one layer: all arguments except addresses."""
         return {field.name: arguments[field.name] for field in self.fields if not field.pointer}
 
 
@@ -55,7 +54,6 @@ def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structu
 
 
 def with_outside(structure: Structure) -> Structure:
-    """Return the structure of a function that has the value around its input as an additional argument."""
     fields = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
     outside = ArgumentField("outside", "value around the input, in the range of its elements")
     name, usual = structure.name, structure.name.removeprefix("xp_").removesuffix("_arguments")
@@ -77,7 +75,6 @@ WINDOW = (
 
 
 def window_arguments(layer: Windows) -> dict[str, int]:
-    """Return the sizes, steps and padding of a layer by the names of the argument fields."""
     top, _, left, _ = layer.padding
     names = ("height", "width", "out_height", "out_width", "kernel_height", "kernel_width")
     sizes = {name: getattr(layer, name) for name in names}
@@ -107,15 +104,12 @@ class SharedFunction:
         return STACK_STRIDES[self.placement]
 
     def stack_top(self, core: int = 0) -> int:
-        """Return the stack pointer that ``core`` has when it calls the function."""
         top = self.image.symbols["stack"].address + STACK_BYTES + core * self.stack_stride
         return top & -STACK_ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function(SharedFunction):
-    """A generated function that computes something other than a single layer."""
-
     extensions: frozenset[Extension]  # extensions needed in addition to the base set
     macs: int  # multiplications of a call
 
@@ -135,8 +129,6 @@ _OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun(SharedFunction):
-    """A kernel function with the operands and arguments of a layer."""
-
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
     variant: Level  # variant of the code, a Variant for a MatMul
@@ -151,17 +143,14 @@ class KernelRun(SharedFunction):
         return self.variant.extensions | {_OF_RULE[self.rule]} if self.rule in _OF_RULE else self.variant.extensions
 
     def length(self, name: str) -> int:
-        """Return the length of a symbol in bytes, 0 if there is no such symbol."""
         return self.image.symbols[name].length if name in self.image.symbols else 0
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Symbols of the input maps, in the order of the layer's inputs."""
         return SUMMANDS if SUMMANDS[0] in self.image.symbols else (INPUT,)
 
     @property
     def buffer(self) -> str | None:
-        """Symbol of the buffer that is used only while the kernel runs."""
         return next((name for name in BUFFERS if name in self.image.symbols), None)
 
     @property
@@ -243,8 +232,6 @@ class KernelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel as the command line offers it."""
-
     name: str
     help: str  # short description
     layer: type[Layer]  # class of the layers it computes, different for each kernel
@@ -283,7 +270,6 @@ class Kernel:
         return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
 
     def variant(self, name: str) -> Level:
-        """Return the variant called ``name``; raise :class:`LayerError` if there is none."""
         try:
             return self.variants[name]
         except KeyError:
@@ -313,8 +299,6 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A kernel function followed by code that calls it."""
-
     program: Program  # function and caller, which is the region `call`
     entry: int  # position of the caller's first instruction; the function returns to its last one
 

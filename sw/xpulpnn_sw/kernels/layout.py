@@ -33,8 +33,6 @@ requantisation and stores.
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Instructions at consecutive addresses."""
-
     words: NDArray[np.uint32]  # instruction words, all 32 bits long
     pcs: NDArray[np.uint32]  # addresses of the words
     insns: tuple[Insn, ...]  # rows of the instruction table
@@ -47,7 +45,6 @@ class Program:
         return len(self.insns)
 
     def region(self, name: str) -> Bools:
-        """Return a mask of the instructions in the region ``name``."""
         return np.array([region == name for region in self.regions], dtype=np.bool_)
 
     @cached_property
@@ -75,7 +72,6 @@ class Program:
 
     @cached_property
     def products(self) -> NDArray[np.int64]:
-        """Multiplications that each static instruction adds to an accumulator."""
         lanes = [insn.fmt.lanes if insn.fmt is not None else 0 for insn in self.insns]
         return np.where(self._is_count, XLEN, self.dotps * np.array(lanes, dtype=np.int64) + self.is_mul)
 
@@ -124,7 +120,6 @@ def banked_words(words: int, placement: Placement) -> int:
 
 
 def pad_axis(values: Ints, axis: int, length: int) -> Ints:
-    """Return ``values`` with zeros appended along ``axis`` up to ``length``."""
     widths = [(0, 0)] * values.ndim
     widths[axis] = (0, length - values.shape[axis])
     return np.pad(values, widths)
@@ -145,7 +140,6 @@ def repeated(element: int, bits: int) -> int:
 
 
 def unpack_elements(data: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
-    """Return the unsigned elements that are packed into bytes along the last axis."""
     if bits >= BYTE_BITS:
         return data.view(np.dtype(f"<u{bits // BYTE_BITS}")).astype(np.int64)
     positions = np.arange(0, BYTE_BITS, bits)
@@ -165,7 +159,6 @@ class Image:
     symbols: Mapping[str, Symbol]  # pieces of memory by name
 
     def view(self, name: str, memory: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
-        """Return the bytes of a symbol, taken from ``memory`` if given, otherwise from ``data``."""
         symbol = self.symbols[name]
         start = symbol.address - self.base
         return (self.data if memory is None else memory)[start : start + symbol.length]
@@ -189,7 +182,6 @@ class ImageBuilder:
         return address
 
     def place(self, name: str, content: Words | bytes, *, spare: int = 0, alignment: int = WORD_BYTES) -> int:
-        """Write ``content`` and ``spare`` zero words to memory; return the address."""
         data = content if isinstance(content, bytes) else np.ascontiguousarray(content, dtype="<u4").tobytes()
         address = self.reserve(name, len(data) + spare * WORD_BYTES, alignment=alignment)
         self._contents.append((address - self.base, np.frombuffer(data, np.uint8)))
@@ -214,12 +206,10 @@ class OutputLayout:
 
     @property
     def results_bytes(self) -> int:
-        """Bytes from the start of the first result to the end of the last."""
         return int(np.prod(self.in_rows.shape[:-1])) * self.pixel_bytes
 
     @property
     def in_rows(self) -> "OutputLayout":
-        """Layout in which each row of a plane counts as a pixel."""
         if not self.planes:
             return self
         rows, columns, channels = self.shape
@@ -256,13 +246,11 @@ def fold(values: Ints) -> Ints:
 
 
 def is_stored(values: Ints) -> Ints:
-    """Return a mask with 1 for the elements of a folded map that are stored."""
     stored = np.ones_like(values)
     stored[:, FOLDED_COLUMNS - 1 :: FOLDED_COLUMNS] = 0
     return stored
 
 
 def takes_folded(layer: MaxPoolLayer) -> bool:
-    """Return whether a pooling can read a folded map."""
     window = (layer.kernel_height, layer.kernel_width)
     return (window, layer.stride, layer.padding) == (_WINDOW, _STRIDE, _PADDING) and not layer.width % FOLDED_COLUMNS

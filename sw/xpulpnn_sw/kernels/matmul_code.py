@@ -39,8 +39,6 @@ _FEW = 5  # temporaries for which there are always registers
 
 
 class KernelCode:
-    """Code of a MatMul function: loops over the pixel groups and channel steps, and the blocks within."""
-
     # numbers that come first in the choice of registers
     _preferred: tuple[str, ...] = ()
 
@@ -115,7 +113,6 @@ class KernelCode:
         self._scratch += spare
 
     def _take_results(self, registers: FreeRegisters) -> dict[str, int]:
-        """Take the registers for the code after the inner loop; return those assigned to numbers, by name."""
         blocking, inner = self._blocking, self._inner
         variant = blocking.variant
         needed = temporaries(blocking)

@@ -103,8 +103,6 @@ class _Fetched(Enum):
 
 
 class _Product(NamedTuple):
-    """A product of an iteration, and the word that the same instruction fetches."""
-
     pixel: int
     channel: int
     fetched: _Fetched
@@ -130,8 +128,6 @@ def _turn(variant: Variant) -> list[_Product]:
 
 
 class CrossLoop(NnLoop):
-    """Loop as :class:`NnLoop`, but products load all words."""
-
     def body(self, b: Builder, *, signed: bool) -> None:
         self._emit_turn(b, _ACCUMULATING, signed=signed)
 
@@ -195,10 +191,7 @@ _PIXEL_ENTRIES = (0, 1, SECOND_PAIR, SECOND_PAIR + 1)
 
 
 class PairLoop(CrossLoop):
-    """Loop as :class:`CrossLoop`, but each instruction multiplies a weight by the activations of two pixels.
-
-    The sums of the two pixels are in an even register and its successor.
-    """
+    """Loop of instructions that multiply a weight by the activations of two pixels, with sums in register pairs."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)

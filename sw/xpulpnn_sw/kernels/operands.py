@@ -37,7 +37,6 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
-    """Raise :class:`LayerError` if the rule cannot give results of this width or the kernel cannot use ``pv.qnt``."""
     if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < XLEN:
         raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
     if rule is not Rule.QNT or not precision.requantised:
@@ -49,11 +48,7 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
 
 
 class Blocking:
-    """Sizes of the loops around the MatMul block, and the rule of its results.
-
-    If there is no rule, the results are the accumulators; if there are no biases, accumulators start with 0. If
-    ``folded``, the results of four pixels are folded before they are stored.
-    """
+    """Sizes of the loops around the MatMul block, and the rule of its results, if they are not the accumulators."""
 
     def __init__(
         self,
@@ -113,7 +108,6 @@ class Blocking:
 
     @property
     def rule_bytes(self) -> int:
-        """Bytes of a block's requantisation parameters, without its biases."""
         channels = self.variant.nch
         if self.has_one_factor:
             return 2 * WORD

@@ -128,8 +128,6 @@ are padded to whole words of weights.
 
 
 class _ProductKernel:
-    """The kernel of a layer with filters while it is built: its variant and its operands in memory."""
-
     def __init__(
         self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True
     ) -> None:
@@ -202,7 +200,6 @@ class _ProductKernel:
 
 
 def matmul_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel that multiplies activation rows with filters: the MatMul of a convolution alone."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check(layer, precision)
     product = _ProductKernel(request, layer)
@@ -219,7 +216,6 @@ def conv_kernel(request: KernelRequest) -> KernelRun:
 
 
 def conv1d_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel for a one-dimensional convolution of ``[pixel][channel]`` with weights ``[out][k][channel]``."""
     layer, tensors = request.layer, request.tensors
     tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
     return _receptive_fields("conv1d", request, layer.geometry, tensors.reshaped(layer.geometry))
@@ -326,19 +322,16 @@ def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tenso
 
 
 def image_precision(layer: ImageConvLayer, precision: Precision) -> Precision:
-    """Return the precision; raise :class:`LayerError` unless inputs and weights are bytes."""
     if (precision.x, precision.w) != (BYTE_BITS, BYTE_BITS):
         raise LayerError(f"inputs and weights of an image must have {BYTE_BITS} bits, not {precision}")
     return precision
 
 
 def linear_precision(layer: LinearLayer, precision: Precision) -> Precision:
-    """Return the precision of a layer; results are 32-bit accumulators if the layer is raw."""
     return precision.accumulators if layer.raw else precision
 
 
 def random_product(layer: Any, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32) -> Any:
-    """Return random operands of a layer with a ``geometry``, as :func:`~xpulpnn_sw.kernels.tensors.random_tensors`."""
     tensors = random_tensors(layer.geometry, precision, rng, rule=rule)
     if isinstance(layer, Conv1dLayer):
         weights = tensors.weights.reshape(layer.out_channels, layer.kernel, layer.channels)

@@ -13,8 +13,6 @@ FREE = tuple(
 
 
 class FreeRegisters:
-    """The registers of :data:`FREE` that are still unused."""
-
     def __init__(self) -> None:
         self._free = list(FREE)
 
@@ -31,7 +29,6 @@ class FreeRegisters:
         return first
 
     def give_back(self, registers: list[int]) -> None:
-        """Put registers at the front of the list of free registers."""
         self._free = [*registers, *self._free]
 
     def take_one(self) -> int:
@@ -49,12 +46,10 @@ class RegisterAllocator:
         self.holds: dict[Term, int] = {}  # register that still holds each term
 
     def find(self, value: Term) -> int | None:
-        """Return the register that still holds a term, and count another use of it; return None if there is none."""
         register = self.holds.get(value)
         return None if register is None else self.use(register)
 
     def use(self, register: int) -> int:
-        """Count another use of a register and return the register."""
         if register in self._users:
             self._users[register] += 1
             if register in self.free:

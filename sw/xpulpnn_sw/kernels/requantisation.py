@@ -102,7 +102,6 @@ class ExactRequantisation:
 
     @property
     def applied_shift(self) -> int:
-        """The shift argument of kernels: 0, as each channel has a shift in its parameters."""
         return 0
 
     def __post_init__(self) -> None:
@@ -115,7 +114,6 @@ class ExactRequantisation:
         return self.shifts.astype(np.int64) | (self.zero & 2 * _ZERO_BOUND - 1) << _ZERO_PLACE
 
     def channel_words(self) -> Ints:
-        """Return two words for each channel: the shift with the zero point, and the factor."""
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
@@ -177,8 +175,6 @@ class ExactRequantisation:
 
 
 class OneShiftRequantisation(ExactRequantisation):
-    """TFLite's requantisation with one shift for all channels, which a kernel keeps in a register."""
-
     rule = Rule.EXACT_ONE_SHIFT
 
     def __post_init__(self) -> None:
@@ -277,7 +273,6 @@ class SearchedThresholds(Thresholds):
 
 
 def pair_bytes(bits: int) -> int:
-    """Return the size and alignment in bytes of the thresholds that ``pv.qnt`` reads for two channels."""
     return SEARCHED_CHANNELS * HALF_BYTES << bits
 
 
@@ -286,7 +281,6 @@ def parameter_alignment(rule: Rule | None, bits: int) -> int:
 
 
 def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
-    """Return the bytes between a block's biases and its parameters, which may need an alignment."""
     return -nch * WORD_BYTES % pair_bytes(bits) if rule is Rule.QNT else 0
 
 

@@ -145,7 +145,6 @@ class RequantisedCode(KernelCode):
         return terms
 
     def _begin_blocks(self) -> None:
-        """Fetch the first words of the filter rows and of the activations, alternately to avoid stalls."""
         # loaded early to avoid a load-use stall
         self._count = self._frame.value("word_steps" if self._words else "steps", self._temporaries[0])
         weights = [partial(self._b, *operation) for operation in self._inner.group_prefetch]
@@ -230,8 +229,6 @@ class RequantisedCode(KernelCode):
 
 
 class OneFactorCode(KernelCode):
-    """Code of a MatMul function for the rules ``multiply`` and ``shift``."""
-
     def _channels(self) -> None:
         b, counter = self._b, self._temporaries[0]
         with b.loop(self._frame.value("steps", counter), counter, level=1):

@@ -53,11 +53,9 @@ class LayerTensors:
 
     @property
     def rule(self) -> Rule | None:
-        """Rule of the results; None if the results are the accumulators."""
         return None if self.requantisation is None else self.requantisation.rule
 
     def in_software(self, precision: Precision) -> "LayerTensors":
-        """Replace the exact rule by an equivalent rule with 64-bit sums, for kernels that cannot use ``pv.rqx``."""
         if not isinstance(self.requantisation, ExactRequantisation):
             return self
         return replace(self, requantisation=self.requantisation.in_software(*self._sums(precision)))
@@ -108,7 +106,6 @@ class LayerTensors:
 
 
 def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
-    """Replace the exact rule by an equivalent rule if the core lacks the instruction for it."""
     is_able = Extension.XPULPRQ_EXACT in extensions or not isinstance(tensors, LayerTensors)
     return tensors if is_able else tensors.in_software(precision)
 

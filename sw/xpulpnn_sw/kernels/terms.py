@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 
 class Term:
-    """A whole number computed from arguments and constants with 32-bit arithmetic."""
-
     def __add__(self, other: "Term | int") -> "Term":
         return Combination("add", self, term(other))
 
@@ -60,7 +58,6 @@ class Combination(Term):
 
 
 def given(*names: str) -> dict[str, Term]:
-    """Return arguments of these names as terms of the same names."""
     return {name: Argument(name) for name in names}
 
 
@@ -69,7 +66,6 @@ def term(value: Term | int) -> Term:
 
 
 def per_core(value: Term) -> Term:
-    """Return the value divided by the number of cores, rounded down."""
     return quotient(value, Argument("cores"))
 
 
@@ -108,7 +104,6 @@ TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "max0": lambda a, b: max(a, 0),
     "min": min,
 }
-"""The function that computes each operation, by mnemonic."""
 
 
 def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:

@@ -35,7 +35,6 @@ class Level:
 
     @property
     def xpulp(self) -> bool:
-        """True if the kernel may use XpulpV2: post-increment, hardware loops and p.mac."""
         return Extension.XPULPV2 in self.extensions
 
     def check_precision(self, precision: Precision) -> None:
@@ -217,10 +216,7 @@ _XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementLevel(Level):
-    """Instructions that an element-wise kernel may use."""
-
     def has_vectors(self, bits: int) -> bool:
-        """Return whether the core has SIMD instructions for elements of ``bits`` bits."""
         if bits == SIGN_BITS:
             return False
         return self.xpulp if bits >= BYTE_BITS else Extension.XPULPNN in self.extensions
@@ -243,7 +239,6 @@ ELEMENT_LEVELS: Mapping[str, ElementLevel] = {
         ElementLevel(name="xpulpnn2", extensions=_XPULPNN | {Extension.XPULPRQ}, widths=_ELEMENT_WIDTHS),
     )
 }
-"""All instruction levels of element-wise kernels by name, slowest first."""
 
 # levels of kernels without requantisation, whose results are elements of their inputs
 PLAIN_LEVELS: Mapping[str, ElementLevel] = {

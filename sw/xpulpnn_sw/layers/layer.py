@@ -127,7 +127,7 @@ class AddLayer(MapLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReluLayer(MapLayer):
-    """ReLU: negative elements become 0."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,6 @@ class ConvLayer(Windows):
 
     @property
     def reach(self) -> int:
-        """Number of input rows from the first to the last row of a filter."""
         return (self.kernel_height - 1) * self.dilation + 1
 
     @property
@@ -169,7 +168,6 @@ class ConvLayer(Windows):
 
     @property
     def reduction(self) -> int:
-        """Number of products that are added up for one output element."""
         return self.kernel_height * self.kernel_width * self.channels
 
     @property
@@ -234,12 +232,10 @@ class ImageConvLayer(ConvLayer):
 
     @property
     def stored_height(self) -> int:
-        """Number of rows in memory, including the padding."""
         return self.height + self.padding[0] + self.padding[1]
 
     @property
     def stored_width(self) -> int:
-        """Number of columns in memory, including the padding."""
         return self.width + self.padding[2] + self.padding[3]
 
 
@@ -260,7 +256,6 @@ class LinearLayer(LayerText):
 
     @property
     def geometry(self) -> MatmulLayer:
-        """The equivalent matrix product, which has one row of activations."""
         return MatmulLayer(out_channels=self.outputs, reduction=self.inputs, pixels=1)
 
     @property

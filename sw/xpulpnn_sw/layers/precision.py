@@ -15,8 +15,6 @@ _USUAL = (False, True, False)  # default signs: unsigned inputs, signed weights,
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Widths in bits and signs of a layer's inputs, weights and outputs."""
-
     x: int  # width of the inputs
     w: int  # width of the weights
     y: int  # width of the outputs; 32 bits are accumulators, not requantised
@@ -56,7 +54,6 @@ class Precision:
 
     @property
     def accumulators(self) -> "Precision":
-        """The precision with 32-bit results and the same inputs and weights."""
         return Precision(self.x, self.w, ACCUMULATOR_BITS, self.x_signed, self.w_signed, y_signed=True)
 
     @property

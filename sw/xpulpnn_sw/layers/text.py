@@ -69,7 +69,6 @@ OUTSIDE = Option("v", "outside", 0, "0")
 
 
 def padding_option(usual: str) -> Option:
-    """Return the option for the padding of a map, with the default ``usual``."""
     return Option("p", "padding", 4, usual)
 
 
@@ -162,7 +161,6 @@ class Windows(LayerText):
 
     @property
     def reach(self) -> int:
-        """Number of input rows from the first to the last row of a window."""
         return self.kernel_height
 
     @property

@@ -57,7 +57,6 @@ class PublicFunction:
         return self.names[0]
 
     def prototype(self, name: str) -> str:
-        """Return the C declaration of the function under the name ``name``, without semicolon."""
         return _prototype(name, self.parameters)
 
 
@@ -79,7 +78,6 @@ def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[
 
 
 def _has_widths(names: Sequence[str]) -> bool:
-    """Return whether the names of a function contain widths; the names of the 8-bit library do not."""
     return re.search(r"_[ui]\d", names[0]) is not None
 
 

@@ -124,7 +124,6 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _template_values(*, wide: bool) -> Iterator[dict[str, object]]:
-    """Yield the values that templates of C functions need, for each sign and width of elements."""
     for sign, bits in product("ui", _WIDTHS):
         unsigned, half = sign == "u", 1 << bits - 1
         least, most = (0, 2 * half - 1) if unsigned else (-half, half - 1)

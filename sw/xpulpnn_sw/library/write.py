@@ -88,7 +88,6 @@ def _header(title: str, guard: str, included: str, lines: Iterable[str]) -> str:
 
 
 def readme(functions: Sequence[KernelRun], core: str, settings: str, public: Sequence[PublicFunction] = ()) -> str:
-    """Return the README with a table of the functions, for a core and the options that describe it."""
     rows = "\n".join(
         f"| `{run.name}` | {' x '.join(elements(run))} | {run.variant.name} | {len(run.function) * WORD} |"
         for run in functions
@@ -181,7 +180,6 @@ _COMMON = "common"  # part that the others call
 def texts(
     functions: Sequence[KernelRun], core: str, settings: str, public: Sequence[PublicFunction] = ()
 ) -> dict[str, str]:
-    """Return the texts of all files in the library's folder, by path; the archive of objects is not included."""
     written = {
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
         f"include/{KERNELS_HEADER}": kernels_header(functions),

@@ -138,7 +138,7 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("conv1", start, end, totals[0])
 
     def _pool(self, totals: list[int], work: int, inputs: int) -> None:
-        """Convert four counts of differing bits to sums and leave the maximum of the sums in the first register."""
+        """Convert four counts of differing bits to sums and leave their maximum in the first register."""
         b, (first, *others) = self._b, totals
         b.li(work, inputs)
         for register in totals:

@@ -53,7 +53,6 @@ class ClassifierCode:
         self._part = ZERO
 
     def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
-        """Place the filters, maps and strips in memory and return their addresses."""
         del cores
         return {
             "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),

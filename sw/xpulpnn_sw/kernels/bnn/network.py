@@ -67,17 +67,14 @@ ROW_BITS = WINDOW * COLOURS  # bits of a filter row of the first convolution; tw
 
 
 def first_filters(weights: Weights) -> Words:
-    """Return the filters of the first convolution as words ``[channel][3]``, last channel first.
-
-    The three words hold the filter rows 0 and 1, 2 and 3, and 4.
-    """
+    """Return the words ``[channel][3]``, last channel first; they hold the filter rows 0 and 1, 2 and 3, and 4."""
     rows = pack_words(_bits(weights.conv1).reshape(CHANNELS, WINDOW, ROW_BITS), 1)[..., 0]
     words = np.stack([rows[:, 0] | rows[:, 1] << ROW_BITS, rows[:, 2] | rows[:, 3] << ROW_BITS, rows[:, 4]], axis=1)
     return words[::-1].astype(np.uint32)
 
 
 def second_filters(weights: Weights, together: int) -> Words:
-    """Return the filters of the second convolution as words, last channel first; ``together`` channels alternate."""
+    """Return words of the filters, last channel first; ``together`` channels alternate."""
     words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
     return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
 

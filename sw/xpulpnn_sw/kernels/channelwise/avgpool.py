@@ -75,7 +75,6 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
 
 
 def avgpool_kernel(request: KernelRequest) -> KernelRun:
-    """Return an average pooling of ``input`` to ``output`` (both HWC) for the layer's window and stride."""
     layer, precision, tensors = request.layer, request.precision, request.tensors
     maps = PlacedMaps(request, precision.x, precision.y)
     arguments = maps.place_pool(tensors.activations) | {
@@ -194,7 +193,6 @@ class _AvgPooling(Pooling):
                 self.b("add", total, total, source)
 
     def _store_pending(self) -> None:
-        """Move the word that is not yet added into its sum, before the word's register is overwritten."""
         if self._pending is not None:
             self.b.mv(self._sums[0], self._pending)
             self._pending = None

@@ -76,7 +76,6 @@ DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 def random_depthwise(
     layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
 ) -> LayerTensors:
-    """Return uniform operands over their whole range, and parameters that spread the results over their whole range."""
     x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
     filters = (layer.channels, layer.kernel_height, layer.kernel_width)

@@ -34,7 +34,6 @@ class _Column(NamedTuple):
 
 
 def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
-    """Return the output columns in groups that are computed together."""
     columns: list[_Column] = []
     for x in range(layer.out_width):
         first = x * layer.stride[1] - layer.padding[2]

@@ -24,8 +24,6 @@ def parameter_bytes(rule: Rule, bits: int) -> int:
 
 @dataclass(eq=False)
 class ChannelResults:
-    """Code that converts the accumulators of one channel to results."""
-
     b: ElementBuilder
     rule: Rule
     precision: Precision
@@ -59,7 +57,6 @@ class ChannelResults:
             self.b("addi", self.parameters[1], pointer, WORD)
 
     def multiply(self, accumulator: int, words: Sequence[int], weights: Sequence[int]) -> None:
-        """Set an accumulator to its initial value plus the dot products of input words and weights."""
         is_empty = self.start == ZERO
         if not is_empty:
             self.b.mv(accumulator, self.start)
@@ -67,7 +64,6 @@ class ChannelResults:
             self.dot(accumulator, word, weight, adds=number > 0 or not is_empty)
 
     def dot(self, rd: int, word: int, weights: int, *, adds: bool) -> None:
-        """Write the dot product of the bytes of ``word`` and ``weights`` to ``rd``; if ``adds``, add it to ``rd``."""
         x_signed, w_signed = self.precision.x_signed, self.precision.w_signed
         signs = "sp" if x_signed and w_signed else "usp" if x_signed or w_signed else "up"
         # the unsigned factor comes first

@@ -77,7 +77,7 @@ class RowCopy:
             b("addi", y, y, 1)
 
     def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
-        """Copy a row by unrolled code if the row is short and its size a constant; return whether it was copied."""
+        """Copy a row by unrolled code and return True, if the row is short and its size a constant."""
         names = ("left_words", "right_words", "loads", "pad_left", "data_end")
         sizes = [size for name in names if (size := frame.constant(name)) is not None]
         if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:
@@ -100,7 +100,6 @@ class RowCopy:
         return True
 
     def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
-        """Fill ``count`` words left or right of the map with the padding value."""
         outside = ZERO
         if self.valued:
             outside = registers[_CONSTANTS if self.b.xpulp and self.bits < BYTE_BITS else 0]

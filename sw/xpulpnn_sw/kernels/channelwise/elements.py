@@ -72,7 +72,6 @@ class ElementBuilder(Builder):
     # -- memory
 
     def load(self, rd: int, pointer: int, step: Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
-        """Load an element at ``pointer``, then add ``step`` to ``pointer``."""
         self._access(_LOADS[bits, signed], rd, pointer, step)
 
     def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = XLEN) -> None:
@@ -102,7 +101,6 @@ class ElementBuilder(Builder):
     # -- elements of a word
 
     def extract(self, rd: int, word: int, bits: int, place: int, *, signed: bool) -> None:
-        """Extract an element of a word; ``place`` is the number of its lowest bit."""
         top = XLEN - bits - place
         if bits == XLEN:
             if rd != word:
@@ -214,7 +212,6 @@ class Packed:
             self._emit("xori", self._low, self._high, -1)
 
     def max(self, rd: int, a: int, b: int) -> None:
-        """Write the maximum of each pair of elements to ``rd``, which may be one of the operands."""
         emit = self._emit
         if self._has_vectors:
             emit(f"pv.max{'' if self._signed else 'u'}.{ELEMENT_SUFFIXES[self._bits]}", rd, a, b)
@@ -236,7 +233,6 @@ class Packed:
         emit("xor", rd, b, bit)
 
     def relu(self, rd: int, a: int) -> None:
-        """Write the maximum of each element and 0 to ``rd``, which may be ``a``."""
         if self._has_vectors:
             self._emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
             return

@@ -44,7 +44,6 @@ RELU_ARGUMENTS = argument_structure(
 
 
 def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    """Return elements over their whole range, of which a quarter is negative."""
     half = 1 << (precision.x - 1)
     shape = (layer.height, layer.width, layer.channels)
     values = np.minimum(rng.integers(0, half, shape, endpoint=True), half - 1)
@@ -149,7 +148,6 @@ class AddTensors:
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
-    """Return elements over their whole range, and scales that spread the results over their whole range."""
     operands = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
     maps: list[Ints] = []
     scales: list[Scale] = []
@@ -184,7 +182,6 @@ def add_table(scale: Scale, bits: int, *, signed: bool, result_signed: bool) -> 
 
 
 def add_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel that adds the HWC maps ``first`` and ``second``, the latter as wide as the weights."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     widths = (precision.x, precision.w, precision.y)

@@ -19,8 +19,6 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MapTensors:
-    """Operand of a kernel without parameters: a pooling, a ReLU or a transposition."""
-
     activations: Ints  # `[height][width][channel]`
     folded: bool = False  # whether the map is folded in memory
 
@@ -36,14 +34,12 @@ class PlacedMaps:
         return self.padded * bits // BYTE_BITS
 
     def place(self, name: str, values: Ints, bits: int, *, spare: int = 0) -> int:
-        """Place a map ``[row][column][channel]`` followed by ``spare`` zero words, and return its address."""
         return self._memory.place(name, pack_words(pad_axis(values, 2, self.padded), bits), spare=spare)
 
     def reserve(self, name: str, pixels: int, bits: int) -> int:
         return self._memory.reserve(name, pixels * self.pixel_bytes(bits))
 
     def place_pool(self, activations: Ints) -> dict[str, int]:
-        """Place the input of a pooling, reserve its output and return the arguments for maps and window."""
         layer, precision = self._request.layer, self._request.precision
         return {
             "input": self.place("input", activations, precision.x),
@@ -94,7 +90,6 @@ def random_window_text(rng: Random, most_channels: int) -> str:
 
 
 def _unsigned(bits: int) -> Precision:
-    """Return the precision of unsigned elements of one width; elements of one bit are -1 or +1."""
     return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
 
 

@@ -40,7 +40,6 @@ def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Gen
 
 
 def maxpool_kernel(request: KernelRequest) -> KernelRun:
-    """Return a maximum pooling of ``input`` to ``output`` (both HWC) for the layer's window and stride."""
     layer, tensors = request.layer, request.tensors
     if tensors.folded and not takes_folded(layer):
         raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")
@@ -74,14 +73,12 @@ class _MaxPooling(Pooling):
         self.store_result(self._best, out)
 
     def store_result(self, word: int, out: int) -> None:
-        """Store a result, which is clobbered, and advance ``out`` to the next pixel."""
         if self._relu:
             self.packed.relu(self._best, word)
             word = self._best
         self.store(word, out)
 
     def prepare(self, pointers: list[int]) -> None:
-        """Load the columns that the first window inside the map shares with the window left of it."""
         for register in self._common:
             (column,) = self.load_columns(pointers, 1, skips=False)
             self._reduce(column, register)

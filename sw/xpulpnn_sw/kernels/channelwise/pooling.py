@@ -48,8 +48,6 @@ def window_name(layer: WindowLayer) -> str:
 
 
 class Pooling(ABC):
-    """Base of the code of a pooling for one window and stride."""
-
     repeats_rows = True  # whether the last row stands in for rows below the map
 
     def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
@@ -74,7 +72,7 @@ class Pooling(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Load the constants that all windows need."""
+        pass
 
     @abstractmethod
     def start(self, pointer: int) -> None:
@@ -89,7 +87,6 @@ class Pooling(ABC):
         """Store the results of a clipped window of ``rows`` x ``columns`` at ``out``, and advance ``out``."""
 
     def prepare(self, pointers: list[int]) -> None:
-        """Prepare the first window inside the map, whose rows are at ``pointers``."""
         del pointers
 
     @abstractmethod
@@ -98,11 +95,9 @@ class Pooling(ABC):
 
     @property
     def extra_terms(self) -> dict[str, Term]:
-        """Frame numbers that the code of the results needs."""
         return {}
 
     def store(self, word: int, out: int, bits: int = XLEN) -> None:
-        """Store a result at ``out`` and advance ``out`` to the next pixel."""
         self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
@@ -215,7 +210,6 @@ class Pooling(ABC):
             self._whole_windows()
 
     def _whole_windows(self) -> None:
-        """Compute the windows of a unit whose rows are all inside the map, or below it and replaced by the last row."""
         first, second, *_ = self.values
         self._at_edge("left_edge")
         self._row_pointers()
@@ -246,7 +240,6 @@ class Pooling(ABC):
             b("add", pointer, above, work)
 
     def _next_unit(self) -> None:
-        """Advance to the next unit and leave the number of remaining units in ``_remaining``."""
         b, frame = self.b, self.frame
         source, target, left, work, other, *_ = self.values
         source, target = frame.register("source", source), frame.register("target", target)

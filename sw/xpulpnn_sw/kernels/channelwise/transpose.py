@@ -38,7 +38,6 @@ read, up to seven if elements have 4 or 2 bits.""",
 
 
 def transpose_kernel(request: KernelRequest) -> KernelRun:
-    """Return a transposition of ``input`` (HWC) to ``output`` (CHW), whose rows are whole words."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
     maps = PlacedMaps(request, precision.x)

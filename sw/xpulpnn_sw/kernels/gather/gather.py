@@ -10,8 +10,6 @@ from xpulpnn_sw.kernels.gather.row_reuse import GroupOrder, RowReuseCopy
 
 
 class Gather:
-    """Code that copies a core's groups and steps from group to group."""
-
     def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: Sequence[int], out: list[int]) -> None:
         self._b, self._frame, self._registers, self._out = b, frame, list(registers), out
         self._npx = form.variant.npx
@@ -21,7 +19,6 @@ class Gather:
 
     @property
     def is_down(self) -> bool:
-        """True if groups always follow each other down the columns."""
         return self._along is None
 
     def begin(self, flag: int) -> None:

@@ -48,7 +48,6 @@ class Im2colFormat(RowFormat):
 
     @property
     def run_words(self) -> Term:
-        """Input words that a filter row covers."""
         pixel_bytes, kernel_width = Argument("pixel_bytes"), Argument("kernel_width")
         if self.inside:
             return (kernel_width * pixel_bytes + (WORD - 1)) // WORD
@@ -105,7 +104,6 @@ class Im2colFormat(RowFormat):
         return terms
 
     def alternatives(self, names: Collection[str]) -> Alternatives | None:
-        """Return the numbers that only groups down the columns need, and those that only groups along the rows need."""
         if self.order is not GroupOrder.BY_ARGUMENTS:
             return None
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}

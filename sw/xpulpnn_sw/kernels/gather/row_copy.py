@@ -54,8 +54,6 @@ def group_terms(form: RowFormat) -> dict[str, Term]:
 
 
 class OneRowCopy:
-    """Code that copies a group whose pixels lie in one output row."""
-
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         self._b, self._frame, self._form, self._inside = b, frame, form, form.inside
         self._npx, self._interleaved, self._step = form.variant.npx, form.variant.interleaved, form.step
@@ -135,7 +133,6 @@ class OneRowCopy:
             self._copy_shared(gap)
 
     def _copy_apart(self) -> None:
-        """Copy the rows of each pixel separately, two words at a time."""
         b, frame = self._b, self._frame
         pairs, stride = frame.value("pairs", self._counter), frame.value("stride_x_bytes", self._pixels)
         overrun, gap = (

@@ -37,7 +37,6 @@ def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | 
 
 
 def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
-    """Reorder the elements of the last axis within each chunk, after padding it to whole chunks."""
     if order is None:
         return values
     axis = values.ndim - 1
@@ -47,7 +46,6 @@ def in_lane_order(values: Ints, order: NDArray[np.intp] | None) -> Ints:
 
 
 def activation_rows(activations: Ints, variant: Variant, precision: Precision, words: int) -> Words:
-    """Return the rows that im2col would write, in whole pixel groups, the plane of the uppermost bits first."""
     groups, planes = -(-activations.shape[0] // variant.npx), variant.planes(precision)
     bits = variant.row_bits(precision)
     rows = in_lane_order(pad_axis(activations, 0, groups * variant.npx), element_order(variant, precision))
@@ -107,8 +105,6 @@ class RowFormat:
 
 
 class RowWriter:
-    """Code that copies input words into activation rows and converts them to the width of the rows."""
-
     def __init__(self, b: Builder, form: RowFormat, temporaries: list[int]) -> None:
         assert len(temporaries) == form.temporaries
         self._b, self._form, self._temporaries = b, form, temporaries
@@ -117,7 +113,6 @@ class RowWriter:
         self._planes: list[int] = []
 
     def copy(self, pairs: int, pointer: int, place: int) -> None:
-        """Copy and convert the next ``pairs`` units of input words."""
         pair = self._temporaries[: self._form.unit]
         for number in range(pairs):
             if self._form.variant.xpulp:
@@ -144,14 +139,12 @@ class RowWriter:
                 self._b("addi", moved, moved, pairs * len(pair) * WORD)
 
     def spread(self, pointer: int, places: list[int]) -> None:
-        """Copy the next two words at ``pointer`` to each of ``places`` and advance all pointers."""
         pair = self._temporaries[:PAIR]
         self._b.load_words(pair, pointer)
         for place in places:
             self._write(pair, place)
 
     def outside(self, frame: Frame, plane: int = 0) -> int:
-        """Return the register of the word that pads a plane; the next copy clobbers it."""
         if not self._form.valued:
             return self._outside
         register = self._temporaries[0]
@@ -159,7 +152,6 @@ class RowWriter:
         return register
 
     def clear(self, place: int, outside: int) -> None:
-        """Fill the next words at ``place`` with the word in register ``outside``."""
         words = self._form.cleared
         if self._form.variant.xpulp:
             self._write([outside] * words, place)
@@ -203,7 +195,6 @@ class RowWriter:
                 b.li(self._sign, repeated(1 << (form.bits - 1), form.row_bits))
 
     def _widen(self, packed: list[int], place: int) -> None:
-        """Widen each word to ``expansion`` words: the first gets elements 0, n, 2n, ..., the next 1, n + 1, ..."""
         form, b, vector = self._form, self._b, self._vector
         suffix = ElemFmt.of_width(form.row_bits).suffix
         for register in packed:

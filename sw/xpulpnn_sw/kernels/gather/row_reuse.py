@@ -45,10 +45,7 @@ class GroupOrder(Enum):
 
 
 def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
-    """Return whether groups of pixels may follow each other down the columns.
-
-    ``columns`` is the input width minus the distance from the first to the last pixel of a group.
-    """
+    """``columns`` is the input width minus the distance from the first to the last pixel of a group."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
@@ -65,11 +62,7 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
 
 
 def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
-    """Estimate whether a strip of ``more`` + 1 groups is copied faster down the columns than along the rows.
-
-    A pixel has ``words`` words. Down the columns, fewer rows are copied; along the rows, the copy for wide filters
-    reads each word only once.
-    """
+    """Estimate whether ``more`` + 1 groups of pixels of ``words`` words are copied faster down the columns."""
     npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
     copied = npx * 2 * width * words
     down, along = copied + _TAP * width, copied + _RUN * npx
@@ -101,7 +94,6 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
 
 
 def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Term]:
-    """Return the terms of a core's part of the strips and of the length of a strip."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     core, groups = Argument("core"), Name("groups")
@@ -122,7 +114,6 @@ def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Ter
 
 
 def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
-    """Return the terms of row and column of the first output pixel of a core."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     along, outer, inner, width = Name(ALONG), Name("outer"), Name("inner"), Argument("out_width")
@@ -137,7 +128,6 @@ def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
 
 
 def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
-    """Return the terms that the copy down the columns needs in addition to those of the copy along the rows."""
     if order is GroupOrder.ALONG_ROWS:
         return {}
     npx, pixel_bytes, kernel_width = form.variant.npx, Argument("pixel_bytes"), Argument("kernel_width")
@@ -163,8 +153,6 @@ def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
 
 
 class RowReuseCopy:
-    """Code that copies the rows of a group down the columns and steps from strip to strip."""
-
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: Sequence[int]) -> None:
         self._b, self._frame, self._form, self._npx = b, frame, form, form.variant.npx
         assert len(registers) >= REGISTERS
@@ -236,11 +224,7 @@ class RowReuseCopy:
         frame.store_all(row0=self._pointer, y=self._y, source=self._source, strip_place=self._place)
 
     def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
-        """Copy ``_count`` rows by the code that ``copy`` writes; fill rows outside the input.
-
-        ``fill`` holds the start of existing code that fills a row, and the label that it returns to; by default new
-        code is written.
-        """
+        """Copy ``_count`` rows by ``copy``; ``fill`` marks existing code that fills rows outside the input."""
         b, start = self._b, Label()
         fill_start, filled = fill or (Label(), Label())
         if fill is None:
@@ -310,7 +294,6 @@ class RowReuseCopy:
         b.jump(self._done)
 
     def _copy_other_shapes(self) -> None:
-        """Write the code for filters without a fast copy."""
         b, frame, x, last, beside = self._b, self._frame, self._second, self._third, Label()
         b.place(self._apart)
         frame.load_all(x=x, strip_end=last, stride_x_bytes=self._increment, strip_lane=self._return)
@@ -328,10 +311,7 @@ class RowReuseCopy:
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:
-        """Copy the words of a filter column; pixels that are not in ``inside`` get the value around the map.
-
-        Register ``step`` holds the distance from the last pixel in ``inside`` to the next word of the first one.
-        """
+        """Copy a filter column; ``step`` leads from the last pixel in ``inside`` to the first one's next word."""
         b, words = self._b, list(self._data[: self._npx])
         apart = [pixel for pixel in range(self._npx) if pixel not in inside]
         outside = self._outside_register(words[apart[0]]) if apart else ZERO
@@ -344,7 +324,6 @@ class RowReuseCopy:
             b.store_words(words, self._place)
 
     def _copy_taps(self) -> None:
-        """Copy a row in which some pixels use columns beside the input."""
         b, frame, x, taps, reach = self._b, self._frame, self._second, self._third, self._run
         *_, width, last = self._data
         frame.load_all(width=width, x=x, strip_reach=reach)
@@ -360,10 +339,7 @@ class RowReuseCopy:
             b.aside(partial(self._write_beside, beside, copied))
 
     def _write_beside(self, start: Label, end: Label) -> None:
-        """Copy a filter column that is beside the input for the first pixels, for the last pixels or for all.
-
-        As the input is at least as wide as a group, pixels of a group are never beside both edges of the input.
-        """
+        """Copy a filter column that is beside the input, at one edge only, for some of the pixels or for all."""
         b, x, pointer, right = self._b, self._second, self._pointer, Label()
         column, stride, *_, width, step = self._data
         b.place(start)

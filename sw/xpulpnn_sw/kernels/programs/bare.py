@@ -72,8 +72,6 @@ wrong:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareProgram:
-    """Memory contents and addresses of a kernel's program."""
-
     entry: int  # address of the first instruction
     text_base: int
     text: bytes
@@ -83,7 +81,6 @@ class BareProgram:
     cycles: int  # address of three words: mcycle before and after the kernel, and the count of interrupts
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Return the cycles of the kernel, including the call, from the contents of the data memory after the run."""
         at = self.cycles - self.data_base
         before, after = memory[at : at + 8].view("<u4").tolist()
         return (after - before) & WORD_MASK
@@ -227,25 +224,19 @@ cores sleep for good."""
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BareClusterProgram(BareProgram):
-    """Memory contents and addresses of the program in which a cluster computes a kernel.
-
-    The reports of the cores begin at ``cycles``.
-    """
+    """Program in which a cluster computes a kernel; the reports of the cores begin at ``cycles``."""
 
     cores: int  # cores that share the kernel
 
     def measured(self, memory: NDArray[np.uint8]) -> int:
-        """Return the cycles of the last pass, between the barriers before and after it."""
         begin, end = self.span(memory)
         return (end - begin) & WORD_MASK
 
     def span(self, memory: NDArray[np.uint8]) -> tuple[int, int]:
-        """Return the values of core 0's cycle counter at the barriers before and after the last pass."""
         report = self._report(memory)[0]
         return int(report[_REPORT.index("begin")]), int(report[_REPORT.index("end")])
 
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
-        """Return the cycles that each core computes in the last pass, including the call."""
         report = self._report(memory)
         return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & WORD_MASK).tolist()
 

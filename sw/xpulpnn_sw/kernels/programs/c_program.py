@@ -162,7 +162,6 @@ class CProgram:
     sources: list[str]  # files to compile
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the files of the program into an existing folder; return the paths of the sources."""
         for name, text in self.files.items():
             (folder / name).write_text(text)
         return [folder / name for name in self.sources]

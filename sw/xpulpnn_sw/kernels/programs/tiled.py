@@ -141,10 +141,7 @@ class Tiling:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledProgram(BareProgram):
-    """Memory contents and addresses of the program that computes a layer tile by tile.
-
-    The last report of the cores is at ``cycles``.
-    """
+    """Program that computes a layer tile by tile; the last report of the cores is at ``cycles``."""
 
     run: KernelRun  # kernel whose image is the memory outside the cluster, with operands and results
     division: ProductDivision

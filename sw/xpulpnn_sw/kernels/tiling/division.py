@@ -12,7 +12,6 @@ BUFFER = "buffer"  # argument for memory used only while a kernel runs
 
 
 def aligned(size: int) -> int:
-    """Return ``size`` rounded up to a multiple of the DMA engine's alignment."""
     return -(-size // DMA_ALIGNMENT) * DMA_ALIGNMENT
 
 
@@ -31,7 +30,6 @@ class Tile:
     pixels: int
 
     def key(self, operand: TileOperand) -> object:
-        """Return a key that is equal for tiles with the same data of an operand."""
         if operand is TileOperand.WEIGHTS:
             return self.channels
         return self.in_lines if operand is TileOperand.INPUT else (self.lines, self.channels)
@@ -68,8 +66,6 @@ class LayerShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmaTransfer:
-    """A transfer of one or more lines of bytes between the cluster's memory and the memory outside."""
-
     inside: int  # first address in the cluster
     outside: int  # first address outside
     line: int  # bytes of a line

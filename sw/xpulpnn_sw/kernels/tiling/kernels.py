@@ -79,7 +79,6 @@ class MapDivision:
         return channels * -(-self._output.row // self.shape.line_pixels)
 
     def filter_bytes(self, channels: int) -> int:
-        """Return the bytes of a kernel's constants, such as tables, for a number of channels."""
         return channels * sum(self.run.image.symbols[name].length for name in self._constants)
 
     def _rows_stride(self, lines: int) -> int:
@@ -201,7 +200,6 @@ class ProductDivision:
 
     @property
     def unit(self) -> str:
-        """Unit in which messages give the size of a tile."""
         return "rows" if self._is_map else "pixels"
 
     def lines_of(self, rows: int) -> int:
@@ -242,7 +240,6 @@ class ProductDivision:
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
-        """Return the transfer of a tile's results; of each pixel it moves only the channels of the tile."""
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
         first_pixel = tile.lines.start * self.shape.line_pixels
         return DmaTransfer(

@@ -24,7 +24,6 @@ def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
 
 
 def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
-    """Return all tiles of a layer; if ``channels_first``, all channels of some lines precede the next lines."""
     rows, columns = _pieces(shape.lines, lines), _pieces(shape.channels, channels)
     pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
     return tuple(shape.tile(row, column) for row, column in pairs)
@@ -36,8 +35,6 @@ def _pieces(total: int, size: int) -> list[range]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TilePlan:
-    """A division of a layer into tiles of one size."""
-
     division: Division
     fixed: int  # bytes that do not depend on the tiles, such as stacks and reports
     cores: int  # cores that share each tile
@@ -52,7 +49,6 @@ class TilePlan:
 
     @cached_property
     def buffers(self) -> dict[TileOperand, tuple[int, int]]:
-        """Number of buffers of each operand, and the bytes of a buffer."""
         return {
             operand: (
                 slots_needed(self.tiles, operand, overlap=self.overlap),
@@ -93,7 +89,6 @@ class TilePlan:
 
     @cached_property
     def estimate(self) -> int:
-        """Estimated cycles of the layer, as if all tiles moved equally many bytes."""
         (rows, columns), division, shape = self._counts, self.division, self.division.shape
         count, computed = rows * columns, 0
         tile_pixels = self.lines * shape.line_pixels
@@ -172,8 +167,6 @@ def _sizes(total: int, unit: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A transfer of an operand of a tile between the memories."""
-
     operand: TileOperand  # outputs are stored, inputs and weights loaded
     tile: Tile
     slot: int  # number of the buffer

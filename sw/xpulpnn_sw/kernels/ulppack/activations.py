@@ -51,7 +51,6 @@ class ActivationRows:
         b.add(source, self.plan.source_bytes - self.plan.words * self.plan.packing.elements, counter)
 
     def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Pack two bytes into each half-word; a multiplication moves the upper byte."""
         counter, factor, *others = registers
         values, upper = others[:_HALVES], others[_HALVES : 2 * _HALVES]
         b.li(factor, (1 << self.plan.packing.pitch) - (1 << BYTE_BITS))
@@ -76,11 +75,7 @@ class ActivationRows:
                 write(1 if b.xpulp else unrolled)
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Pack the bytes of several words at once, by shifting and adding the words.
-
-        If packed operands are bytes, whole words are added; otherwise even and odd bytes, which become half-words, are
-        added separately.
-        """
+        """Pack the bytes of several words at once by shifting and adding; if operands are half-words, even and odd bytes apart."""
         packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
         narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
         if not narrow:
@@ -149,7 +144,6 @@ class ActivationRows:
         return sums
 
     def _words(self, b: Builder, words: int, source: int, target: int, registers: list[int]) -> None:
-        """Pack ``words`` words; each element is loaded one instruction before it is used."""
         packing = self.plan.packing
         word, *elements, shifted = registers[:4]
         positions = [

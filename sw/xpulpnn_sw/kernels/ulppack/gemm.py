@@ -126,7 +126,6 @@ class _BitSerialCode(ProductCode):
                     b("add", accumulator, accumulator, self._bits_set)
 
     def _pack(self) -> None:
-        """Split the activations of a core into words that hold one bit of 32 elements each."""
         b, frame = self._b, self._frame
         planes = [register for accumulators in self._acc for register in accumulators][: self._planes]
         value, ahead, part, nibble, lowest, count = *self._w, *self._x
@@ -281,7 +280,6 @@ class GemmCode(ProductCode):
     # -- results
 
     def _extract_results(self, *, is_first: bool) -> None:
-        """Add the results in the accumulators to the sums; if ``is_first``, set the sums."""
         if self._plan.packing.scheme is Scheme.BYTES:
             return
         if self._plan.sums_in_memory and not is_first:
@@ -315,7 +313,6 @@ class GemmCode(ProductCode):
             b("srli", target, target, XLEN - packing.pitch)
 
     def _add_to_memory(self) -> None:
-        """Add the results in the accumulators of a block to sums in memory."""
         b, (unit, *totals) = self._b, self._w
         temporary, other = self._x
         if self._plan.is_lane:
@@ -332,7 +329,6 @@ class GemmCode(ProductCode):
                 b("sw", total, distance + channel * WORD, base)
 
     def _correct(self) -> None:
-        """Add to each result the correction of its pixel, which compensates for the offset of the weights."""
         b, (pointer, *others) = self._b, self._w
         registers = [*others, *self._x][: len(self._sums)]
         self._frame.load("corrections", pointer)

@@ -53,13 +53,11 @@ def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -
 
 
 def legal_depths(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> tuple[int, ...]:
-    """Return the depths, in ascending order, at which the sum of ``lanes`` products cannot overflow."""
     depths = range(1, 2) if scheme is Scheme.BYTES else range(2, register + 1)
     return tuple(d for d in depths if most_iterations(scheme, register, d, w, a) >= lanes)
 
 
 def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) -> int:
-    """Return the largest depth without overflow, 1 if there is none."""
     return max(legal_depths(scheme, register, w, a, lanes), default=1)
 
 
@@ -119,17 +117,14 @@ class Packing:
         return np.concatenate([half.T for half in halves])
 
     def words(self, reduction: int) -> int:
-        """Return how many packed words, or narrower operands, a row of ``reduction`` elements takes."""
         group = self.order.size
         return -(-reduction // group) * (group // self.elements)
 
     def pack_weights(self, rows: Ints) -> Words:
-        """Return rows ``[row][k]`` of weights as ``[row][word]``, padded with zeros."""
         shifts = (self.depth - 1 - np.arange(self.depth)) * self.pitch + self.raised
         return self._packed(rows, shifts)
 
     def pack_activations(self, rows: Ints) -> Words:
-        """Return rows ``[row][k]`` of activations as ``[row][word]``, padded with zeros."""
         return self._packed(rows, np.arange(self.depth) * self.pitch)
 
     def _packed(self, rows: Ints, shifts: Ints) -> Words:
@@ -169,12 +164,10 @@ class Method:
 
     @property
     def product(self) -> str:
-        """Instruction of every product except the first of a sum."""
         return self.accumulating or self.first
 
     @property
     def xpulp(self) -> bool:
-        """True if the method uses XpulpV2: hardware loops, post-increment, bit fields."""
         return self.isa != ISAS[0]
 
     @property
@@ -201,7 +194,6 @@ METHODS: tuple[Method, ...] = (
 
 
 def methods(isa: str) -> tuple[Method, ...]:
-    """Return the methods of an instruction set; raise :class:`LayerError` for an unknown one."""
     if isa not in ISAS:
         raise LayerError(f"isa must be one of {', '.join(ISAS)}, not {isa}")
     return tuple(method for method in METHODS if method.isa == isa)

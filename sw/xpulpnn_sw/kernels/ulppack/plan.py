@@ -61,7 +61,7 @@ class ProductCode(ABC):
 
     @abstractmethod
     def _pack(self) -> None:
-        """Pack the activations of all groups that a core computes."""
+        pass
 
     @abstractmethod
     def _blocks(self) -> None:
@@ -187,7 +187,6 @@ class PackedPlan(BlockedProduct):
 
     @property
     def registers(self) -> int:
-        """Number of registers in the loops: accumulators, sums, operands, pointers, product, unit, counters."""
         block = self.block
         sums = block.size if self.chunks > 1 and not self.sums_in_memory else 0
         product = 0 if self.method.accumulating else 1
@@ -196,7 +195,6 @@ class PackedPlan(BlockedProduct):
 
     @property
     def cycles(self) -> int:
-        """Estimated cycles of the product, without the packing of the activations."""
         size, more = self.block.size, self.chunks - 1
         multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
@@ -253,5 +251,4 @@ def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) 
 
 
 def best_plan(layer: MatmulLayer, w: int, a: int, candidates: Iterable[Method], **requested: Any) -> PackedPlan | None:
-    """Return the plan with the fewest estimated cycles; None if there is none with the requested properties."""
     return min(plans(layer, w, a, candidates, **requested), key=lambda plan: plan.cycles, default=None)
