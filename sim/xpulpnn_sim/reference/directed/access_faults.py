@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.bare.layout import FAILING, FAR, FAR_FAILING
 from xpulpnn_sim.reference.bare.program import Handlers
 from xpulpnn_sim.reference.directed.case import HANDLERS, Directed, directed, programs
@@ -30,22 +30,18 @@ _ROUTINE = f"""auipc a0, 0
     p.lw s9, 4(s7!); csrrs s8, mepc, zero
     sw a1, 0x2f1(a0); lw a5, 0x2f1(a0); p.lhu a7, 1(a0!)
     jalr zero, 0(ra)"""
-_RESULTS = ("a0!", "t1!", "a2!", "a6!", "a3!", "a4!", "s5!", "s6!", "s8!", "a5!", "a7!", "s7!")
-_DISTANCES = (1, 12, 34, (_UPPER << 12) + 38, 50, 54, 46, 58, 82)
-"""Expected values of a0 to s8, as offsets from the start of the routine."""
-_COUNT, _FIRST_HALF = 15, 0x0517  # what the routine has counted, and its first half word
+_RESULTS = ("a0", "t1", "a2", "a6", "a3", "a4", "s5", "s6", "s8", "a5", "a7", "s7")
 
 
 def _visit(start: int, fault: int) -> str:
-    """Emit lines that copy the routine to ``start``, run it there and check its results."""
-    values = (*((start + distance) & WORD_MASK for distance in _DISTANCES), _COUNT, _FIRST_HALF, fault)
+    """Emit lines that copy the routine to ``start``, run it there and store its results."""
     return f"""
     li s4, 0x{start:x}; li s7, 0x{fault:x}
     addi a3, s2, 0; addi a4, s4, 0
     3: lw a5, 0(a3); sw a5, 0(a4); addi a3, a3, 4; addi a4, a4, 4
     bltu a3, s3, 3b
     fence.i; jalr ra, 0(s4)
-    => {", ".join(f"{name} {value}" for name, value in zip(_RESULTS, values, strict=True))}
+    => {", ".join(f"{name}!" for name in _RESULTS)}
     """
 
 

@@ -1,31 +1,21 @@
 """Directed programs of Mac&Load of two products: sums, NN-RF entries, base registers, faults, interrupts, illegal
 words."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from xpulpnn.isa.machine import REGISTERS, WORD_MASK
+from xpulpnn.isa.machine import REGISTERS
 from xpulpnn.isa.table import INSNS, Decoder
 from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
-from xpulpnn_sim.reference.directed.case import programs, words_at
-from xpulpnn_sim.reference.directed.mac_load import FILL, ROWS, WORDS, dot, dot_sup
+from xpulpnn_sim.reference.directed.case import programs, scattered, words_at
+from xpulpnn_sim.reference.directed.mac_load import FILL, SUFFIXES, WORDS
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _ENTRIES = (0, 1, 2, 3, 4, 5, 8, 9)
-_BEGIN = FAILING[0] + FAILING[1]  # behind the words that fail
-_FAILS, _ = FAILING
+_FAILS, _BEHIND = FAILING[0], sum(FAILING)  # the first word that fails, and the address behind the last
 _FILL = f"{FILL}; pv.mlsduoup.b zero, (t1!), 0, 0, 8; pv.mlsduoup.b zero, (t1!), 0, 0, 9"
 """Instructions that load the first eight words into NN[0] to NN[5], NN[8] and NN[9]; then t1 points to the ninth
 word."""
-_NN: dict[int, int] = dict(zip(_ENTRIES, WORDS, strict=False))
-
-_Step = tuple[int, int, int, int | None]  # number of its sums, weight, pair, entry that it loads
-
-
-def _both(weight: int, pair: int, suffix_of: tuple[int, bool, bool] = (8, True, False)) -> tuple[int, int]:
-    """Return the two products of a weight with a pair of activations in the NN-RF as ``_FILL`` leaves it."""
-    first, second = (dot(_NN[2 + weight], _NN[8 * pair + number], *suffix_of) for number in range(2))
-    return first, second
-
+_FILL_ALL = "; ".join(f"pv.mlsduosup.b zero, (t1!), 0, 0, {entry}" for entry in _ENTRIES)
 
 _PAIRS = [(ABI_NAMES[number], ABI_NAMES[number + 1]) for number in range(8, REGISTERS, 2) if number != 26]
 _JUMPS = "\n".join(
@@ -40,122 +30,54 @@ before the addition of the product would execute an extra instruction, which cou
 
 _NARROW = {"h": "b0 b1 n0 n1 n2 n3", "b": "n0 n1 c0 c1 c2 c3", "n": "c0 c1"}
 """Mnemonic suffixes for slices of narrower weights, by the format of the activations."""
-_BITS = {"b": 8, "n": 4, "c": 2}
 
 
 def _narrower() -> Iterator[str]:
     """Yield cases with every slice of narrower weights in all formats and signs. Each Mac&Load that loads replaces an
     entry that it multiplies; the next instruction uses the new word."""
-    entries = dict(_NN)
-    rows = [(row, name) for row in ROWS for name in _NARROW.get(row[0][-1], "").split()]
-    for number, ((suffix, width, (first, second)), name) in enumerate(rows):
+    names = [f"{suffix}.{part}" for suffix in SUFFIXES for part in _NARROW.get(suffix[-1], "").split()]
+    for number, name in enumerate(names):
         weight, pair = number % 4, number // 4 % 2
         loaded = (2 + weight, 8 * pair, 8 * pair + 1)[number // 2 % 3]
-        words = [(0x9E37_79B9 * (2 * number + turn) + 0x1234_5678) & WORD_MASK for turn in range(2)]
-        old, new, last = (
-            [
-                dot(turn[2 + weight], turn[8 * pair + half], width, first, second, (_BITS[name[0]], int(name[1])))
-                for half in range(2)
-            ]
-            for turn in (entries, entries | {loaded: words[0]}, entries | {loaded: words[1]})
-        )
-        entries[loaded] = words[1]
+        words = [0x9E37_79B9 * (2 * number + turn) + 0x1234_5678 for turn in range(2)]
         yield f"""
         {words_at(WINDOW, words)}; addi t1, tp, 0; li a0, {number}; li a1, -{number}
-        pv.mlsduo{suffix}.{name} a0, (t1!), {weight}, {pair}, {loaded}; pv.mlduo{suffix}.{name} a2, {weight}, {pair}
-        pv.mlduo{suffix}.{name} a4, (t1!), {weight}, {pair}, {loaded}; pv.mlsduo{suffix}.{name} a2, {weight}, {pair}
-        => a0! {number + old[0]}, a1! {old[1] - number}, a4! {new[0]}, a5! {new[1]}
-        addi zero, zero, 0 => a2! {new[0] + last[0]}, a3! {new[1] + last[1]}"""
-
-
-def _sums(steps: Iterable[_Step], entries: dict[int, int], words: Sequence[int]) -> dict[int, list[int]]:
-    """Return the two sums for each number in ``steps``. Each load into the NN-RF takes the next of ``words``."""
-    sums: dict[int, list[int]] = {}
-    coming = iter(words)
-    for total, weight, pair, loaded in steps:
-        old = sums.get(total, [0, 0])
-        sums[total] = [old[number] + dot_sup(entries[2 + weight], entries[8 * pair + number]) for number in range(2)]
-        if loaded is not None:
-            entries[loaded] = next(coming)
-    return sums
+        pv.mlsduo{name} a0, (t1!), {weight}, {pair}, {loaded}; pv.mlduo{name} a2, {weight}, {pair}
+        pv.mlduo{name} a4, (t1!), {weight}, {pair}, {loaded}; pv.mlsduo{name} a2, {weight}, {pair}
+        => a0!, a1!, a4!, a5!
+        addi zero, zero, 0 => a2!, a3!"""
 
 
 def _formats() -> Iterator[str]:
     """Yield cases with every format and sign, with and without accumulation, and with all weights and pairs of
     activations."""
-    for number, (suffix, width, signs) in enumerate(ROWS):
-        weight, pair = number % 4, number // 4 % 2
-        first, second = _both(weight, pair, (width, *signs))
+    for number, suffix in enumerate(SUFFIXES):
+        operands = f"{number % 4}, {number // 4 % 2}"
         yield f"""
         li a0, {number}; li a1, -{number}
-        pv.mlsduo{suffix} a0, {weight}, {pair} => a0! {number + first}, a1! {second - number}
-        pv.mlduo{suffix} a0, {weight}, {pair} => a0! {first}, a1! {second}"""
+        pv.mlsduo{suffix} a0, {operands} => a0!, a1!
+        pv.mlduo{suffix} a0, {operands} => a0!, a1!"""
 
 
 def _every_entry() -> Iterator[str]:
     """Yield cases in which a Mac&Load multiplies an NN-RF entry and reloads it, and the next instruction multiplies the
     new word."""
-    entries = dict(_NN)
     for number, entry in enumerate(_ENTRIES):
         weight, pair = (entry - 2, 1) if 2 <= entry <= 5 else (number % 4, entry // 8)
-        word = WORDS[(number + 3) % len(WORDS)] ^ number
-        steps: list[_Step] = [(0, weight, pair, entry), (1, weight, pair, None)]
-        sums = _sums(steps, entries, [word])
         yield f"""
-        li t2, 0x{word:x}; sw t2, 0(tp); addi t1, tp, 0
+        li t2, 0x{WORDS[(number + 3) % len(WORDS)] ^ number:x}; sw t2, 0(tp); addi t1, tp, 0
         pv.mlduosup.b a0, (t1!), {weight}, {pair}, {entry}; pv.mlduosup.b a2, {weight}, {pair}
-        => a0! {sums[0][0]}, a1! {sums[0][1]}, a2! {sums[1][0]}, a3! {sums[1][1]}"""
+        => a0!, a1!, a2!, a3!"""
 
 
-_REGISTERS = ("a0", "a2", "a4", "a6", "s2", "s4", "s6", "s8")
-_LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
-
-
-def _second(register: str) -> str:
-    return register[0] + str(int(register[1:]) + 1)
-
-
-def _block() -> str:
-    """Return a program with the loop of a block of four channels and four pixels; interrupts may occur at any point."""
-    rounds = 12
-    words = [(0x61C8_8647 * (number + 11)) & WORD_MASK for number in range(8 * rounds + 8)]
-    turn: list[_Step] = [(slot, slot % 4, slot // 4, entry) for slot, entry in enumerate(_LOADS)]
-    sums = _sums(turn * rounds, dict(zip(_ENTRIES, words, strict=False)), words[8:])
-    lines = [
-        f"pv.mlsduosup.b {_REGISTERS[total]}, (t1!), {weight}, {pair}, {entry}" for total, weight, pair, entry in turn
-    ]
-    fill = (f"pv.mlsduosup.b zero, (t1!), 0, 0, {entry}" for entry in _ENTRIES)
-    results = ", ".join(
-        f"{register} {sums[total][0]}, {_second(register)} {sums[total][1]}"
-        for total, register in enumerate(_REGISTERS)
-    )
-    return f"""
-== Mac&Load of two products: a block under interrupts [mac_load_pair interrupts]
-        {words_at(_BEGIN, words)}
-        li t1, 0x{_BEGIN:x}; {"; ".join(fill)}
-        {"; ".join(f"li {register}, 0; li {_second(register)}, 0" for register in _REGISTERS)}
-        lp.setupi 0, {rounds}, 1f
-        {"; ".join(lines[:-1])}
-        1: {lines[-1]}
-        => {results}
-        sub t1, t1, tp => t1 {_BEGIN - WINDOW + 4 * len(words)}"""
-
-
-def _one_instruction() -> str:
-    """Return a program with a loop of a single Mac&Load, which adds to its previous sums; interrupts may occur at any
-    point."""
-    rounds = 24
-    words = [(0x9E37_79B9 * (number + 5)) & WORD_MASK for number in range(rounds + 8)]
-    steps: list[_Step] = [(0, 1, 1, 3)] * rounds
-    sums = _sums(steps, dict(zip(_ENTRIES, words, strict=False)), words[8:])
-    fill = (f"pv.mlsduosup.b zero, (t1!), 0, 0, {entry}" for entry in _ENTRIES)
-    return f"""
-== Mac&Load of two products: loop of one instruction under interrupts [mac_load_pair interrupts]
-        {words_at(_BEGIN, words)}
-        li t1, 0x{_BEGIN:x}; {"; ".join(fill)}
-        li a0, 0; li a1, 0
-        lp.setupi 0, {rounds}, 1f
-        1: pv.mlsduosup.b a0, (t1!), 1, 1, 3 => a0 {sums[0][0]}, a1 {sums[0][1]}"""
+_BLOCK_ROUNDS, _LOOP_ROUNDS = 12, 24
+_BLOCK_WORDS = 8 * _BLOCK_ROUNDS + 8
+_REGISTERS = [f"{kind}{number}" for kind, low in (("a", 0), ("s", 2)) for number in range(low, low + 8)]
+*_BLOCK, _BLOCK_END = [
+    f"pv.mlsduosup.b {_REGISTERS[2 * slot]}, (t1!), {slot % 4}, {slot // 4}, {entry}"
+    for slot, entry in enumerate((5, 8, 9, 0, 1, 2, 3, 4))
+]
+"""The inner loop of a kernel for four channels and four pixels."""
 
 
 def _illegal() -> list[int]:
@@ -173,10 +95,10 @@ def _illegal() -> list[int]:
 
 
 _ILLEGAL = _illegal()
-_FIRST, _SECOND = _both(0, 0)
-_OTHER, _LAST = _both(1, 1)
-_MISALIGNED = (WORDS[8] >> 8 | WORDS[9] << 24) & WORD_MASK
-_AT_0 = 0x0102_0304
+_ONES_AND_FOURS = """
+    li t2, 1; sw t2, 64(tp); li t2, 4; sw t2, 68(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
+    pv.mlsduosup.b zero, (t1!), 0, 0, 8; addi t1, tp, 68; pv.mlsduosup.b zero, (t1!), 0, 0, 9"""
+"""Instructions after which the products of weight 0 with the second pair of activations are 4."""
 
 PROGRAMS = programs(f"""
 == Mac&Load of two products: every format and sign, both pairs [mac_load_pair]
@@ -201,69 +123,74 @@ PROGRAMS = programs(f"""
 == Mac&Load of two products: base = rd or the register behind, x0, misaligned addresses [mac_load_pair]
     # where the base is a sum the register holds the sum, whose old value is the address
     {_FILL}
-    {words_at(0, (_AT_0,))}
+    {words_at(0, (0x0102_0304,))}
     li t1, 0x{WINDOW + 32:x}
-    mv a0, t1; li a1, 7; pv.mlsduosup.b a0, (a0!), 0, 0, 5; sub a0, a0, t1 => a0 {_FIRST}, a1 {_SECOND + 7}
-    mv a3, t1; li a2, 9; pv.mlsduosup.b a2, (a3!), 0, 0, 5; sub a3, a3, t1 => a2 {_FIRST + 9}, a3 {_SECOND}
-    mv a4, t1; pv.mlduosup.b a4, (a4!), 1, 1, 5; mv a6, a4 => a4 {_OTHER}, a5 {_LAST}, a6 {_OTHER}
-    mv s3, t1; pv.mlduosup.b s2, (s3!), 1, 1, 5; mv a7, s3 => s2 {_OTHER}, s3 {_LAST}, a7 {_LAST}
+    mv a0, t1; li a1, 7; pv.mlsduosup.b a0, (a0!), 0, 0, 5; sub a0, a0, t1 => a0, a1
+    mv a3, t1; li a2, 9; pv.mlsduosup.b a2, (a3!), 0, 0, 5; sub a3, a3, t1 => a2, a3
+    mv a4, t1; pv.mlduosup.b a4, (a4!), 1, 1, 5; mv a6, a4 => a4, a5, a6
+    mv s3, t1; pv.mlduosup.b s2, (s3!), 1, 1, 5; mv a7, s3 => s2, s3, a7
     # x0 drops both sums: ra is not the second
     li ra, 1234; pv.mlsduosup.b zero, (t1!), 0, 0, 5; addi s4, ra, 0 => s4 1234
     pv.mlduosup.b zero, 1, 1; addi s5, zero, 0; addi s6, ra, 0 => s5 0, s6 1234, ra 1234
     sub s7, t1, tp => s7 36
-    pv.mlduosup.b s8, (zero!), 0, 0, 5; pv.mlduoup.b s8, 3, 0; mv s10, zero
-    => s8! {dot(_AT_0, WORDS[0], 8, False, False)}, s9! {dot(_AT_0, WORDS[1], 8, False, False)}, s10 0
-    li t1, 0x{WINDOW + 33:x}; pv.mlduoup.b t1, (t1!), 0, 0, 5; pv.mlduoup.b s8, 3, 1
-    => s8! {dot(_MISALIGNED, WORDS[6], 8, False, False)}, s9! {dot(_MISALIGNED, WORDS[7], 8, False, False)}
+    pv.mlduosup.b s8, (zero!), 0, 0, 5; pv.mlduoup.b s8, 3, 0; mv s10, zero => s8!, s9!, s10 0
+    li t1, 0x{WINDOW + 33:x}; pv.mlduoup.b t1, (t1!), 0, 0, 5; pv.mlduoup.b s8, 3, 1 => s8!, s9!
 == Mac&Load of two products: access faults [mac_load_pair]
     # sums, base and entry stay; the instruction behind sees the old ones
     {_FILL}
     li a0, 0x{_FAILS:x}; li a2, 5; li a3, 6; csrrw zero, mcause, zero
     pv.mlsduosup.b a2, (a0!), 0, 0, 9; csrrs a4, mcause, zero => a2 5, a3 6, a4 5
-    pv.mlduosup.b s2, 1, 1 => s2 {_OTHER}, s3 {_LAST}
-    li s4, 3; li s5, 4; pv.mlsduosup.b s4, (a0!), 0, 0, 2; pv.mlsduosup.b s4, 0, 0
-    => s4 {_FIRST + 3}, s5 {_SECOND + 4}
+    pv.mlduosup.b s2, 1, 1 => s2, s3
+    li s4, 3; li s5, 4; pv.mlsduosup.b s4, (a0!), 0, 0, 2; pv.mlsduosup.b s4, 0, 0 => s4, s5
     mv a6, a0; li a7, 8; pv.mlsduosup.b a6, (a6!), 0, 0, 8; sub a6, a6, a0 => a6 0, a7 8
     addi s7, a0, -2; li s6, 8; pv.mlduosup.b s6, (s7!), 0, 0, 8; sub s7, s7, a0 => s6 8, s7 -2
     # sums that are under way when an access behind them fails
-    pv.mlduosup.b s8, (t1!), 0, 0, 5; lw s10, 0(a0) => s8 {_FIRST}, s9 {_SECOND}
-    li t1, 0x{WINDOW + 32:x}; lw a5, 0(a0); pv.mlduosup.b a0, 1, 1 => a0 {_OTHER}, a1 {_LAST}
+    pv.mlduosup.b s8, (t1!), 0, 0, 5; lw s10, 0(a0) => s8, s9
+    li t1, 0x{WINDOW + 32:x}; lw a5, 0(a0); pv.mlduosup.b a0, 1, 1 => a0, a1
 == Mac&Load of two products: sums made and used right before and behind [mac_load_pair]
     {_FILL}
-    lw a0, 0(tp); pv.mlsduosup.b a0, 0, 0 => a0! {WORDS[0] + _FIRST}
-    lw a1, 4(tp); pv.mlsduosup.b a0, 0, 0 => a1! {WORDS[1] + _SECOND}
-    li a2, 0; li a3, 0; {"; ".join(["pv.mlsduosup.b a2, 0, 0"] * 4)} => a2 {4 * _FIRST}, a3 {4 * _SECOND}
-    pv.mlduosup.b a0, 1, 1; add a0, a0, a1 => a0! {_OTHER + _LAST}
-    pv.mlduosup.b a0, (t1!), 1, 1, 5; sw a1, 64(tp); lw a4, 64(tp) => a4 {_LAST}
+    lw a0, 0(tp); pv.mlsduosup.b a0, 0, 0 => a0!
+    lw a1, 4(tp); pv.mlsduosup.b a0, 0, 0 => a1!
+    li a2, 0; li a3, 0; {"; ".join(["pv.mlsduosup.b a2, 0, 0"] * 4)} => a2, a3
+    pv.mlduosup.b a0, 1, 1; add a0, a0, a1 => a0!
+    pv.mlduosup.b a0, (t1!), 1, 1, 5; sw a1, 64(tp); lw a4, 64(tp) => a4
     li a5, 1; pv.mlduosup.b a0, 1, 1; beq a1, a4, 1f; li a5, 2
     1: => a5! 1
     li a6, 1; pv.mlsduosup.b a0, 0, 0; divu a6, a1, a1 => a6 1
     # the last write of a register stays
-    pv.mlduosup.b a0, 0, 0; li a1, 5; li a7, 6 => a1! 5, a0! {_FIRST}
-    lw a1, 0(tp); pv.mlduosup.b a0, 0, 0 => a1! {_SECOND}
+    pv.mlduosup.b a0, 0, 0; li a1, 5; li a7, 6 => a1! 5, a0!
+    lw a1, 0(tp); pv.mlduosup.b a0, 0, 0 => a1!
     pv.mlduosup.b a0, 0, 0; lw a1, 0(tp) => a1! {WORDS[0]}
-    mulh a0, a1, a1; pv.mlduosup.b a0, 0, 0; divu a0, a6, a6 => a0! 1, a1! {_SECOND}
-    pv.mlduosup.b a0, 0, 0; p.lw a1, 4(t1!); mv a0, a0 => a0! {_FIRST}, a1! {WORDS[9]}
-    # a pointer that is a second sum: the products are 4
-    li t2, 1; sw t2, 64(tp); li t2, 4; sw t2, 68(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
-    pv.mlsduosup.b zero, (t1!), 0, 0, 8; addi t1, tp, 68; pv.mlsduosup.b zero, (t1!), 0, 0, 9
+    mulh a0, a1, a1; pv.mlduosup.b a0, 0, 0; divu a0, a6, a6 => a0! 1, a1!
+    pv.mlduosup.b a0, 0, 0; p.lw a1, 4(t1!); mv a0, a0 => a0!, a1! {WORDS[9]}
+    # a pointer that is a second sum
+    {_ONES_AND_FOURS}
     li s2, 0; addi s3, tp, -4; pv.mlsduosup.b s2, 0, 1; lw s4, 4(s3) => s4 {WORDS[1]}
 == Mac&Load of two products: jumps to either sum, in every pair of registers [mac_load_pair]
-    li t2, 1; sw t2, 64(tp); li t2, 4; sw t2, 68(tp); addi t1, tp, 64; pv.mlsduosup.b zero, (t1!), 0, 0, 2
-    pv.mlsduosup.b zero, (t1!), 0, 0, 8; addi t1, tp, 68; pv.mlsduosup.b zero, (t1!), 0, 0, 9
+    {_ONES_AND_FOURS}
     li t0, 0
     {_JUMPS}
     addi t0, t0, 4 => t0 4
 == Mac&Load of two products: the other Mac&Loads around it [mac_load_pair]
     {_FILL}
-    pv.mlduosup.b a0, (t1!), 0, 0, 1; li a2, 0; pv.mlsdotsup.b a2, (t1!), 1 => a2 {dot_sup(WORDS[2], WORDS[8])}
-    pv.mlsdotsup.b zero, (t1!), 16; pv.mlduosup.b a4, 0, 0
-    => a0 {_FIRST}, a1 {_SECOND}, a4 {dot_sup(WORDS[9], WORDS[0])}, a5 {dot_sup(WORDS[9], WORDS[8])}
-    pv.mlduosup.b a6, 0, 0; pv.mlsdotsup.b a7, (t1!), 2
-    => a6 {dot_sup(WORDS[9], WORDS[0])}, a7 {dot_sup(WORDS[9], WORDS[8]) + dot_sup(WORDS[3], WORDS[0])}
+    pv.mlduosup.b a0, (t1!), 0, 0, 1; li a2, 0; pv.mlsdotsup.b a2, (t1!), 1 => a2
+    pv.mlsdotsup.b zero, (t1!), 16; pv.mlduosup.b a4, 0, 0 => a0, a1, a4, a5
+    pv.mlduosup.b a6, 0, 0; pv.mlsdotsup.b a7, (t1!), 2 => a6, a7
     sub s2, t1, tp => s2 40
-{_block()}
-{_one_instruction()}
+== Mac&Load of two products: a block under interrupts [mac_load_pair interrupts]
+    {words_at(_BEHIND, scattered(_BLOCK_WORDS, 11))}
+    li t1, 0x{_BEHIND:x}; {_FILL_ALL}
+    {"; ".join(f"li {register}, 0" for register in _REGISTERS)}
+    lp.setupi 0, {_BLOCK_ROUNDS}, 1f
+    {"; ".join(_BLOCK)}
+    1: {_BLOCK_END} => {", ".join(_REGISTERS)}
+    sub t1, t1, tp => t1 {_BEHIND - WINDOW + 4 * _BLOCK_WORDS}
+== Mac&Load of two products: loop of one instruction under interrupts [mac_load_pair interrupts]
+    {words_at(_BEHIND, scattered(_LOOP_ROUNDS + 8, 5, 0x9E37_79B9))}
+    li t1, 0x{_BEHIND:x}; {_FILL_ALL}
+    li a0, 0; li a1, 0
+    lp.setupi 0, {_LOOP_ROUNDS}, 1f
+    1: pv.mlsduosup.b a0, (t1!), 1, 1, 3 => a0, a1
 == Mac&Load of two products: illegal words [mac_load_pair]
     # nothing happens but a trap
     {_FILL}
