@@ -55,7 +55,7 @@ def test_cost_program_runs(preset):
 def test_measured_cycles_are_those_beyond_one_per_instruction():
     rows = [
         CostRow("first", "slow", "mulh a0, a0, a1", {WaitCause.MULTICYCLE: 4}),
-        CostRow("second", "use", "lw a0, 0(sp)\n addi a1, a0, 0", {WaitCause.LOAD_USE: 1}, is_extra=True),
+        CostRow("second", "use", "lw a0, 0(sp); addi a1, a0, 0", {WaitCause.LOAD_USE: 1}, is_extra=True),
         CostRow("first", "fast", "add a0, a0, a1", {}),
     ]
     executable = cost_program(rows).executable()

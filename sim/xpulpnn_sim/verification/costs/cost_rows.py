@@ -4,25 +4,21 @@ The costs hold for a memory that grants at once and answers in the next cycle. T
 its cost is the number of cycles minus one per instruction.
 """
 
-from collections.abc import Iterator
-
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_MASK, XLEN, Cost, cycles, division_cycles
-from xpulpnn.isa.retirement import WaitCause
+from xpulpnn.isa.machine import HALF_BYTES, WORD_MASK, XLEN, cycles, division_cycles
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import ARITHMETIC, group_of
 from xpulpnn_sim.reference.bare.layout import WINDOW
-from xpulpnn_sim.verification.costs.dropped_rows import dropped_rows
-from xpulpnn_sim.verification.costs.late_costs import executed, fetched_elsewhere, stalls
 from xpulpnn_sim.verification.costs.loop_rows import loop_rows
-from xpulpnn_sim.verification.costs.measurement import FREE, CostRow, overhead
+from xpulpnn_sim.verification.costs.measurement import CostRow, CostTable
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 
-_ALIGNED, _CROSSING = 0, 3  # distances of an access from a word boundary
 _DIVIDENDS = (0, 1, 0x7FFF_FFFF, 0x8000_0000, WORD_MASK)
-_BASE_USED = "use of the incremented base in the next instruction"
-_CHAIN = 4  # Dependent instructions in a row
+_BASE_USED = "+ use of the incremented base in the next instruction"
+_CROSSING = "misaligned access across words"
+_NOP = "addi zero, zero, 0"
+_CHAIN = 4  # dependent instructions in a row
 
 _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "beq": ((1, 1), (1, 2)),
@@ -51,316 +47,294 @@ def _instance(insn: Insn, **registers: str) -> str:
     return f"{insn.mnemonic} {', '.join(operands)}".strip()
 
 
-def _arithmetic(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure arithmetic instructions whose result the next instruction uses."""
-    for insn in rows:
-        if group_of(insn) not in ARITHMETIC or insn.divides or insn.requantises:
-            continue
-        text = _instance(insn)
+def _late(insn: Insn, times: int = 1, used: int = 0) -> str:
+    """Return the costs of late results for ``times`` executions; in ``used`` of them, the next instruction uses it."""
+    return f"{times * insn.has_late_step}*LATE_STEP {used * (not insn.is_early)}*LATE_USE"
+
+
+def _arithmetic(costs: CostTable, insn: Insn) -> None:
+    """Measure an arithmetic instruction whose result the next instruction uses."""
+    config, text = costs.config, _instance(insn)
+    if not (insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp)):
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
-        if insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp):
-            high = [] if config.has_whole_products else [Cost.MULTIPLY_HIGH]
-            waits = stalls(*high, *executed(config, insn))
-            names = "mulh, mulhsu, mulhu" if insn.multiplies_high else "products of half-words"
-            yield CostRow(names, insn.mnemonic, text, waits)
-            late = [Cost.PRODUCT_USE] if config.multiplies_by_dotp else [*high, *executed(config, insn, used=1)]
-            group = f"{'mulh*' if insn.multiplies_high else names}, result used in the next instruction"
-            yield CostRow(group, insn.mnemonic, f"{text}\n addi a4, a0, 1", stalls(*late))
-        else:
-            waits = stalls(*executed(config, insn, _CHAIN, used=_CHAIN - 1))
-            yield CostRow(group, f"{insn.mnemonic} {insn.operands}", "\n".join([text] * _CHAIN), waits)
-
-
-def _division(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure divisions by divisors of every size, with several dividends."""
-    for op in (row.op for row in rows if row.divides):
-        signed = op in ("div", "rem")
-        sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
-        sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
-        for divisor in sorted(sizes):
-            for dividend in _DIVIDENDS:
-                name, setup = f"0x{dividend:x} by 0x{divisor:x}", f"li a0, 0x{dividend:x}\n li a1, 0x{divisor:x}"
-                waits = {WaitCause.MULTICYCLE: division_cycles(divisor, signed=signed) - 1}
-                yield CostRow(f"{op}: 3 + places the divisor can move up", name, f"{op} a2, a0, a1", waits, setup)
-
-
-def _pointer(distance: int) -> str:
-    """Return code that points a1 to ``distance`` bytes after the start of the window, and sets a2 to 8."""
-    return f"li a1, 0x{WINDOW + distance:x}\n li a2, 8\n addi a3, zero, 5\n mv a4, zero"
-
-
-def _access(insn: Insn, base: str = "a1") -> tuple[str, int]:
-    """Return a load or store in assembly, and the offset that the instruction adds to the base."""
-    registers = {"rd": "a3", "rs1": base, "rs2": "a3" if insn.is_store else "a2", "rs3": "a2"}
-    text = _instance(insn, **registers)
-    memory = memory_operand(insn)
-    if memory.increment or memory.value is None:
-        return text, 0
-    if memory.value.field.name in ("rs2", "rs3"):
-        return text, 8
-    return text, memory.value.field.step
-
-
-def _memory(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure every load and store, aligned and across a word boundary, and the use of its results."""
-    for insn in rows:
-        if not (insn.is_load or insn.is_store):
-            continue
-        name = f"{insn.mnemonic} {insn.operands}"
-        text, offset = _access(insn)
-        fixed = insn.mnemonic in ("c.lwsp", "c.swsp")
-        bytes_accessed = {"b": 1, "h": 2}.get(insn.op.removesuffix("u")[-1], 4)
-        yield CostRow("load, store, post-increment", name, text, FREE, setup=_pointer(_ALIGNED - offset))
-        if bytes_accessed > 1 and not fixed:
-            crossing = _pointer(_CROSSING - offset)
-            yield CostRow("misaligned access across words", name, text, stalls(Cost.MISALIGNED_ACCESS), setup=crossing)
-        if insn.is_load:
-            group, use = "use of a loaded value in the next instruction", f"{text}\n addi a4, a3, 1"
-            yield overhead(group, name, use, stalls(Cost.LOAD_USE), _pointer(_ALIGNED - offset))
-        if insn.writes_base:
-            yield overhead(_BASE_USED, name, f"{text}\n addi a4, a1, 1", FREE, _pointer(_ALIGNED))
-
-
-def _jump_over(text: str, short: bool, misaligned: bool) -> str:
-    """Return code with the jump ``text`` over an instruction, to an aligned or ``misaligned`` target."""
-    skipped = "c.nop" if short != misaligned else "addi zero, zero, 0"
-    lines = [text.format("77f"), skipped, "77: addi zero, zero, 0"]
-    return "\n".join([*lines, *["c.nop"] * misaligned])
-
-
-def _branches(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure branches that are not taken, taken, and taken to a 32-bit instruction off a word boundary."""
-    for insn in rows:
-        if not insn.is_branch:
-            continue
-        short = insn.size == 2
-        if short:
-            yes, no = ((0, 0), (1, 0)) if insn.op == "beq" else ((1, 0), (0, 0))
-            text = f"{insn.mnemonic} a0, {{}}"
-        elif "simm5" in insn.operands:
-            yes, no = _OUTCOMES[insn.op]
-            text = f"{insn.mnemonic} a0, {yes[1]}, {{}}"
-            yes, no = yes, (yes[1] if insn.op == "bne" else no[1], 0)
-        else:
-            yes, no = _OUTCOMES[insn.op]
-            text = f"{insn.mnemonic} a0, a1, {{}}"
-        taken, passed = (f"li a0, {first}\n li a1, {second}" for first, second in (yes, no))
-        near, far = _jump_over(text, short, False), _jump_over(text, short, True)
-        jump = (Cost.TAKEN_BRANCH, *fetched_elsewhere(config))
-        late = stalls(*jump, Cost.MISALIGNED_TARGET)
-        yield CostRow("branch, not taken", insn.mnemonic, near, FREE, setup=passed)
-        yield CostRow("branch, taken", insn.mnemonic, near, stalls(*jump), setup=taken)
-        yield CostRow("branch, taken, misaligned target", insn.mnemonic, far, late, setup=taken)
-
-
-_ADDRESS = "la a0, 77f"
-
-
-def _jumps(config: CoreConfig) -> Iterator[CostRow]:
-    """Measure jumps, including jumps to an address that the instruction just before computes."""
-    costs = (Cost.JUMP, *fetched_elsewhere(config))
-    jump, late = stalls(*costs), stalls(*costs, Cost.MISALIGNED_TARGET)
-    yield CostRow("jal", "jal", _jump_over("jal ra, {}", False, False), jump)
-    yield CostRow("jal", "c.jal", _jump_over("c.jal {}", True, False), jump)
-    yield CostRow("jal", "c.j", _jump_over("c.j {}", True, False), jump)
-    yield CostRow("jal, misaligned target", "jal", _jump_over("jal ra, {}", False, True), late)
-    landing = "addi zero, zero, 0\n 77: addi zero, zero, 0"
-    yield CostRow("jalr", "jalr", f"jalr ra, 0(a0)\n {landing}", jump, setup=_ADDRESS)
-    for name in ("c.jr", "c.jalr"):
-        yield CostRow("jalr", name, f"{name} a0\n c.nop\n 77: addi zero, zero, 0", jump, setup=_ADDRESS)
-    loaded = f"li a1, 0x{WINDOW:x}\n sw a0, 0(a1)"
-    producers = (
-        ("after an ALU instruction wrote rs1", "addi a0, a0, 0", "", (Cost.JUMP_REGISTER,)),
-        ("after a load wrote rs1", "lw a0, 0(a1)", loaded, (Cost.LOAD_USE, Cost.JUMP_REGISTER)),
-    )
-    for name, producer, preparation, extra in producers:
-        code, setup = f"{producer}\n jalr ra, 0(a0)\n {landing}", f"{_ADDRESS}\n {preparation}"
-        yield CostRow(f"jalr {name}", "jalr", code, stalls(*costs, *extra), setup)
-
-
-def _mac_load(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure Mac&Load instructions alone, and followed by an instruction that uses one of their results."""
-    setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n mv a3, zero\n mv a4, zero\n mv a5, zero"
-    forms = (
-        ("nn", config.mac_load_nn, "pv.mlsdotsup.b {}, ({}!), 16", "pv.mlsdotsup.b a4, (a2!), 18"),
-        ("C&U", config.mac_load_cu, "pv.cusdotusp.b.0 {}, ({}!), a3", "pv.cusdotusp.b.1 a4, (a2!), a3"),
-    )
-    for name, form, other in ((name, form, other) for name, present, form, other in forms if present):
-        once = form.format("a4", "a1")
-        crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-        yield CostRow("Mac&Load, misaligned address", name, once, stalls(Cost.MISALIGNED_ACCESS), setup=crossing)
-        late = stalls(Cost.MAC_LOAD_USE)
-        used, base = (stalls(Cost.LATE_USE), FREE) if config.late_results else (FREE, late)
-        uses = (
-            ("rd used by an ALU instruction", f"{once}\n addi a5, a4, 1", used),
-            ("rd used by a Mac&Load of other entries", f"{once}\n {other}", used),
-            ("rs1 used", f"{once}\n addi a5, a1, 1", base),
-            ("reloaded entry used", f"{once}\n {form.format('a5', 'a2')}", late),
-        )
-        for use, code, waits in uses:
-            yield overhead(f"Mac&Load, {use} in the next instruction", name, code, waits, setup)
-    for insn in rows:
-        if insn.is_mac_load:
-            selector = "24" if insn.reloads_other else "16"
-            registers = {"rd": "a4", "rs1": "a1", "rs2": "a3", "nnimm5": selector}
-            name = f"{insn.mnemonic} {selector}" if insn.is_nn_form else insn.mnemonic
-            yield CostRow("Mac&Load", name, _instance(insn, **registers), FREE, setup=setup)
-    if config.mac_load_nn:
-        plain = "pv.mlsdotsup.b a4, (a1!), 0"
-        waits = stalls(*[Cost.LATE_USE] * (_CHAIN - 1) * config.late_results)
-        yield CostRow("Mac&Load", "nn without a load", "\n".join([plain] * _CHAIN), waits, setup=setup)
-    if config.mac_load_dot:
-        code = "lw a4, 0(a1)\n pv.mldotsup.b a4, (a2!), 16"
-        group = "pv.mldot*, its register loaded by the instruction before"
-        yield overhead(group, "nn", code, stalls(Cost.LOAD_USE), setup)
-    if config.mac_load_cross:
-        cross = "pv.mlsdotsup.b a4, (a1!), 24"
-        for use, selector, waits in (
-            ("reloaded entry used", 1, stalls(Cost.MAC_LOAD_USE)),
-            ("entry used that it has used itself", 0, FREE),
-        ):
-            code = f"{cross}\n pv.mlsdotsup.b a5, (a2!), {selector}"
-            group = f"Mac&Load, {use} in the next instruction"
-            yield overhead(group, "nn, other activation", code, waits, setup)
-
-
-_BLOCK_LOADS = (5, 8, 9, 0, 1, 2, 3, 4)
-"""Entries of the NN-RF in the order in which the inner loop for four channels and four pixels loads them."""
-_ENTRY_READERS = {
-    0: "pv.mlduosup.b a6, 0, 0",
-    1: "pv.mldotsup.b a6, (a2!), 1",
-    2: "pv.mlduosup.b a6, 0, 0",
-    5: "pv.mlduosup.b a6, 3, 1",
-    8: "pv.mlduosup.b a6, 0, 1",
-    9: "pv.mlduosup.b a6, (a2!), 0, 1, 9",
-}
-"""An instruction that multiplies the entry, by number of the entry in the NN-RF."""
-
-
-def _pairs(config: CoreConfig) -> Iterator[CostRow]:
-    """Measure the Mac&Load with two products, its effect on the next instruction, and the inner loop of a kernel."""
-    if not config.mac_load_pair:
+        code = "; ".join([text] * _CHAIN)
+        costs.add(group, f"{insn.mnemonic} {insn.operands}", code, _late(insn, _CHAIN, _CHAIN - 1))
         return
-    zeros = "\n ".join(f"mv a{number}, zero" for number in range(3, 8))
-    setup = f"li a1, 0x{WINDOW:x}\n li a2, 0x{WINDOW + 64:x}\n {zeros}"
-    once, name, late = "pv.mlsduosup.b a4, (a1!), 0, 0, 8", "two products", stalls(Cost.PAIR_USE)
-    crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-    yield CostRow("Mac&Load, misaligned address", name, once, stalls(Cost.MISALIGNED_ACCESS), setup=crossing)
-    for use, code, waits in (
-        ("first sum used", "addi a6, a4, 1", late),
-        ("second sum used", "addi a6, a5, 1", late),
-        ("second sum stored", "sw a5, 0(a2)", late),
-        ("sums added to", "pv.mlsduosup.b a4, (a2!), 1, 0, 3", late),
-        ("sums replaced", "pv.mlduosup.b a4, (a2!), 1, 0, 3", FREE),
-        ("other sums added to", "pv.mlsduosup.b a6, (a1!), 0, 0, 3", FREE),
-        ("rs1 used", "addi a6, a1, 1", FREE),
+    high = "" if config.has_whole_products else "MULTIPLY_HIGH "
+    names = "mulh, mulhsu, mulhu" if insn.multiplies_high else "products of half-words"
+    costs.add(names, insn.mnemonic, text, high + _late(insn))
+    group = f"{'mulh*' if insn.multiplies_high else names}, result used in the next instruction"
+    used = "PRODUCT_USE" if config.multiplies_by_dotp else high + _late(insn, used=1)
+    costs.add(group, insn.mnemonic, f"{text}; addi a4, a0, 1", used)
+
+
+def _division(costs: CostTable, op: str) -> None:
+    """Measure a division by divisors of every size, with several dividends."""
+    signed = op in ("div", "rem")
+    sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
+    sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
+    for divisor in sorted(sizes):
+        waits = f"{division_cycles(divisor, signed=signed) - 1}*MULTICYCLE"
+        for dividend in _DIVIDENDS:
+            name, setup = f"0x{dividend:x} by 0x{divisor:x}", f"li a0, 0x{dividend:x}; li a1, 0x{divisor:x}"
+            costs.add(f"{op}: 3 + places the divisor can move up", name, f"{op} a2, a0, a1", waits, setup)
+
+
+def _memory(costs: CostTable, insn: Insn) -> None:
+    """Measure a load or store, aligned and across a word boundary, and the use of its results."""
+    text = _instance(insn, rd="a3", rs1="a1", rs2="a3" if insn.is_store else "a2", rs3="a2")
+    name, offset, memory = f"{insn.mnemonic} {insn.operands}", 0, memory_operand(insn)
+    if memory.value is not None and not memory.increment:
+        offset = 8 if memory.value.field.name in ("rs2", "rs3") else memory.value.field.step
+
+    def pointer(at: int) -> str:
+        return f"li a1, 0x{WINDOW + at:x}; li a2, 8; addi a3, zero, 5; mv a4, zero"
+
+    costs.add("load, store, post-increment", name, text, "", pointer(-offset))
+    if not insn.is_byte_access and insn.mnemonic not in ("c.lwsp", "c.swsp"):
+        costs.add(_CROSSING, name, text, "MISALIGNED_ACCESS", pointer(3 - offset))
+    if insn.is_load:
+        group = "+ use of a loaded value in the next instruction"
+        costs.add(group, name, f"{text}; addi a4, a3, 1", "LOAD_USE", pointer(-offset))
+    if insn.writes_base:
+        costs.add(_BASE_USED, name, f"{text}; addi a4, a1, 1", "", pointer(0))
+
+
+def _jump_over(text: str, *, short: bool = False, misaligned: bool = False) -> str:
+    """Return code with the jump ``text`` over an instruction, to an aligned or ``misaligned`` target."""
+    return f"{text}; {'c.nop' if short != misaligned else _NOP}; 77: {_NOP}{'; c.nop' * misaligned}"
+
+
+def _branch(costs: CostTable, insn: Insn) -> None:
+    """Measure a branch that is not taken, taken, and taken to a 32-bit instruction off a word boundary."""
+    short = insn.size == HALF_BYTES
+    if short:
+        yes, no = ((0, 0), (1, 0)) if insn.op == "beq" else ((1, 0), (0, 0))
+        text = f"{insn.mnemonic} a0, 77f"
+    elif "simm5" in insn.operands:
+        yes, no = _OUTCOMES[insn.op]
+        text = f"{insn.mnemonic} a0, {yes[1]}, 77f"
+        no = yes[1] if insn.op == "bne" else no[1], 0
+    else:
+        yes, no = _OUTCOMES[insn.op]
+        text = f"{insn.mnemonic} a0, a1, 77f"
+    taken, passed = (f"li a0, {first}; li a1, {second}" for first, second in (yes, no))
+    near, far = (_jump_over(text, short=short, misaligned=misaligned) for misaligned in (False, True))
+    jump = "TAKEN_BRANCH LATE_FETCH"
+    costs.add("branch, not taken", insn.mnemonic, near, "", passed)
+    costs.add("branch, taken", insn.mnemonic, near, jump, taken)
+    costs.add("branch, taken, misaligned target", insn.mnemonic, far, f"{jump} MISALIGNED_TARGET", taken)
+
+
+_LANDING = f"{_NOP}; 77: {_NOP}"
+_WINDOW = f"li a1, 0x{WINDOW:x}"
+_JUMPS = f"""
+== jal => JUMP LATE_FETCH
+jal | {_jump_over("jal ra, 77f")}
+c.jal | {_jump_over("c.jal 77f", short=True)}
+c.j | {_jump_over("c.j 77f", short=True)}
+== jal, misaligned target => JUMP LATE_FETCH MISALIGNED_TARGET
+jal | {_jump_over("jal ra, 77f", misaligned=True)}
+@ la a0, 77f
+== jalr => JUMP LATE_FETCH
+jalr | jalr ra, 0(a0); {_LANDING}
+c.jr | c.jr a0; c.nop; 77: {_NOP}
+c.jalr | c.jalr a0; c.nop; 77: {_NOP}
+== jalr after an ALU instruction wrote rs1 => JUMP LATE_FETCH JUMP_REGISTER
+jalr | addi a0, a0, 0; jalr ra, 0(a0); {_LANDING}
+@ la a0, 77f; {_WINDOW}; sw a0, 0(a1)
+== jalr after a load wrote rs1 => JUMP LATE_FETCH LOAD_USE JUMP_REGISTER
+jalr | lw a0, 0(a1); jalr ra, 0(a0); {_LANDING}
+@ {_WINDOW}
+== + taken branch over what waits for a loaded value: overhead => TAKEN_BRANCH LATE_FETCH
+jalr | lw a0, 0(a1); beq zero, zero, 77f; jalr zero, 0(a0); 77: {_NOP}
+== + taken branch over what waits for a loaded value: overhead => TAKEN_BRANCH LATE_FETCH [requantise_exact]
+pv.rqxu.b | lw a0, 0(a1); beq zero, zero, 77f; pv.rqxu.b a3, a0, a2, 1; 77: {_NOP}
+== + taken branch over a jump: overhead => TAKEN_BRANCH LATE_FETCH
+jal | beq zero, zero, 77f; jal zero, 77f; 77: {_NOP}
+jalr | beq zero, zero, 77f; jalr zero, 0(a1); 77: {_NOP}
+"""
+
+
+def _pointers(*zeroed: int, a1: str = f"0x{WINDOW:x}") -> str:
+    """Return code that sets a1 and a2 to addresses, and other registers to 0."""
+    return "; ".join([f"li a1, {a1}", f"li a2, 0x{WINDOW + 64:x}", *(f"mv a{number}, zero" for number in zeroed)])
+
+
+_ACROSS_WORDS = f"3 + 0x{WINDOW:x}"
+_FORMS = {
+    "nn": ("pv.mlsdotsup.b {}, ({}!), 16", "pv.mlsdotsup.b a4, (a2!), 18"),
+    "C&U": ("pv.cusdotusp.b.0 {}, ({}!), a3", "pv.cusdotusp.b.1 a4, (a2!), a3"),
+}
+"""Mac&Load of each form, with result and base left open, and one that uses other entries."""
+_NN_FORMS = f"""
+@ {_pointers(3, 4, 5)}
+== Mac&Load => {_CHAIN - 1}*LATE_USE [mac_load_nn]
+nn without a load | {"; ".join(["pv.mlsdotsup.b a4, (a1!), 0"] * _CHAIN)}
+== + pv.mldot*, its register loaded by the instruction before => LOAD_USE [mac_load_dot]
+nn | lw a4, 0(a1); pv.mldotsup.b a4, (a2!), 16
+== + Mac&Load, reloaded entry used in the next instruction => MAC_LOAD_USE [mac_load_cross]
+nn, other activation | pv.mlsdotsup.b a4, (a1!), 24; pv.mlsdotsup.b a5, (a2!), 1
+== + Mac&Load, entry used that it has used itself in the next instruction [mac_load_cross]
+nn, other activation | pv.mlsdotsup.b a4, (a1!), 24; pv.mlsdotsup.b a5, (a2!), 0
+"""
+_USES = """
+@ {across}
+== Mac&Load, misaligned address => MISALIGNED_ACCESS
+{name} | {once}
+@ {setup}
+== + Mac&Load, rd used by an ALU instruction in the next instruction => LATE_USE
+{name} | {once}; addi a5, a4, 1
+== + Mac&Load, rd used by a Mac&Load of other entries in the next instruction => LATE_USE
+{name} | {once}; {other}
+== + Mac&Load, rs1 used in the next instruction => ~MAC_LOAD_USE
+{name} | {once}; addi a5, a1, 1
+== + Mac&Load, reloaded entry used in the next instruction => MAC_LOAD_USE
+{name} | {once}; {again}
+"""
+
+
+def _mac_load(costs: CostTable, rows: tuple[Insn, ...]) -> None:
+    """Measure Mac&Load instructions alone, and followed by an instruction that uses one of their results."""
+    setup = _pointers(3, 4, 5)
+    for (name, (form, other)), present in zip(
+        _FORMS.items(), (costs.config.mac_load_nn, costs.config.mac_load_cu), strict=True
     ):
-        yield overhead(
-            f"Mac&Load of two products, {use} in the next instruction", name, f"{once}\n {code}", waits, setup
-        )
-    later = f"{once}\n addi zero, zero, 0\n addi a6, a5, 1"
-    yield overhead("Mac&Load of two products, sum used one instruction later", name, later, FREE, setup)
-    for entry, reader in _ENTRY_READERS.items():
-        code = f"pv.mlsduosup.b a4, (a1!), 0, 0, {entry}\n {reader}"
-        group = "Mac&Load of two products, loaded entry used in the next instruction"
-        yield overhead(group, f"entry {entry}", code, late, setup)
-    reloaded = "pv.mlsdotsup.b a4, (a1!), 16\n pv.mlduosup.b a6, 0, 0"
-    group = "Mac&Load, reloaded entry used in the next instruction"
-    yield overhead(group, f"nn, by {name}", reloaded, stalls(Cost.MAC_LOAD_USE), setup)
-    for number in (4, 5):
-        code = f"lw a{number}, 0(a1)\n pv.mlsduosup.b a4, 0, 0"
-        yield overhead(
-            "Mac&Load of two products, old sum loaded by the instruction before",
-            f"a{number}",
-            code,
-            stalls(Cost.LOAD_USE),
-            setup,
-        )
-    turn = [
-        f"pv.mlsduosup.b a{2 + 2 * (slot % 3)}, (a{2 <= entry <= 5:d}!), {slot % 4}, {slot // 4}, {entry}"
-        for slot, entry in enumerate(_BLOCK_LOADS)
-    ]
-    body = "\n ".join([*turn[:-1], f"77: {turn[-1]}"])
-    block = setup.replace("li a2", "li a0")
-    yield overhead(
-        "Mac&Load of two products, loop of a block: overhead",
-        "5 turns",
-        f"lp.setupi 0, 5, 77f\n {body}",
-        stalls(*fetched_elsewhere(config, 4)),
-        block,
-    )
+        if present:
+            texts = {"name": name, "once": form.format("a4", "a1"), "again": form.format("a5", "a2"), "other": other}
+            costs.table(_USES.format(setup=setup, across=_pointers(3, 4, 5, a1=_ACROSS_WORDS), **texts))
+    for insn in (row for row in rows if row.is_mac_load):
+        selector = "24" if insn.reloads_other else "16"
+        text = _instance(insn, rd="a4", rs1="a1", rs2="a3", nnimm5=selector)
+        costs.add("Mac&Load", f"{insn.mnemonic} {selector}" if insn.is_nn_form else insn.mnemonic, text, "", setup)
+    costs.table(_NN_FORMS)
 
 
-def _quantisation(rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    setup = f"li a1, 0x{WINDOW:x}"
-    for insn in rows:
-        if insn.op == "pv.qnt":
-            text = f"{_instance(insn, rd='a2', rs2='a1')}\n addi a3, a2, 1"
-            waits = {WaitCause.MULTICYCLE: cycles(insn).most - 1}
-            yield CostRow(f"{insn.mnemonic}, its result used at once", insn.mnemonic, text, waits, setup=setup)
+_ONCE = "pv.mlsduosup.b a4, (a1!), 0, 0, 8"
+*_BLOCK, _BLOCK_END = [
+    f"pv.mlsduosup.b a{2 + 2 * (slot % 3)}, (a{2 <= entry <= 5:d}!), {slot % 4}, {slot // 4}, {entry}"
+    for slot, entry in enumerate((5, 8, 9, 0, 1, 2, 3, 4))
+]
+"""The inner loop of a kernel for four channels and four pixels, which loads all entries."""
+_PAIRS = f"""
+@ {_pointers(3, 4, 5, 6, 7, a1=_ACROSS_WORDS)}
+== Mac&Load, misaligned address => MISALIGNED_ACCESS
+two products | {_ONCE}
+@ {_pointers(3, 4, 5, 6, 7)}
+== + Mac&Load of two products, first sum used in the next instruction => PAIR_USE
+two products | {_ONCE}; addi a6, a4, 1
+== + Mac&Load of two products, second sum used in the next instruction => PAIR_USE
+two products | {_ONCE}; addi a6, a5, 1
+== + Mac&Load of two products, second sum stored in the next instruction => PAIR_USE
+two products | {_ONCE}; sw a5, 0(a2)
+== + Mac&Load of two products, sums added to in the next instruction => PAIR_USE
+two products | {_ONCE}; pv.mlsduosup.b a4, (a2!), 1, 0, 3
+== + Mac&Load of two products, sums replaced in the next instruction
+two products | {_ONCE}; pv.mlduosup.b a4, (a2!), 1, 0, 3
+== + Mac&Load of two products, other sums added to in the next instruction
+two products | {_ONCE}; pv.mlsduosup.b a6, (a1!), 0, 0, 3
+== + Mac&Load of two products, rs1 used in the next instruction
+two products | {_ONCE}; addi a6, a1, 1
+== + Mac&Load of two products, sum used one instruction later
+two products | {_ONCE}; {_NOP}; addi a6, a5, 1
+== + Mac&Load of two products, loaded entry used in the next instruction => PAIR_USE
+entry 0 | pv.mlsduosup.b a4, (a1!), 0, 0, 0; pv.mlduosup.b a6, 0, 0
+entry 1 | pv.mlsduosup.b a4, (a1!), 0, 0, 1; pv.mldotsup.b a6, (a2!), 1
+entry 2 | pv.mlsduosup.b a4, (a1!), 0, 0, 2; pv.mlduosup.b a6, 0, 0
+entry 5 | pv.mlsduosup.b a4, (a1!), 0, 0, 5; pv.mlduosup.b a6, 3, 1
+entry 8 | pv.mlsduosup.b a4, (a1!), 0, 0, 8; pv.mlduosup.b a6, 0, 1
+entry 9 | pv.mlsduosup.b a4, (a1!), 0, 0, 9; pv.mlduosup.b a6, (a2!), 0, 1, 9
+== + Mac&Load, reloaded entry used in the next instruction => MAC_LOAD_USE
+nn, by two products | pv.mlsdotsup.b a4, (a1!), 16; pv.mlduosup.b a6, 0, 0
+== + Mac&Load of two products, old sum loaded by the instruction before => LOAD_USE
+a4 | lw a4, 0(a1); pv.mlsduosup.b a4, 0, 0
+a5 | lw a5, 0(a1); pv.mlsduosup.b a4, 0, 0
+@ {_pointers(3, 4, 5, 6, 7).replace("li a2", "li a0")}
+== + Mac&Load of two products, loop of a block: overhead => 4*LATE_FETCH
+5 turns | lp.setupi 0, 5, 77f; {"; ".join(_BLOCK)}; 77: {_BLOCK_END}
+"""
 
 
-def _requantisation(config: CoreConfig, rows: tuple[Insn, ...]) -> Iterator[CostRow]:
-    """Measure pv.rqld and pv.rq*: alone, and with a result that one of the next two instructions uses."""
-    setup = f"li a1, 0x{WINDOW:x}\n li a2, 7\n mv a3, zero\n mv a4, zero\n mv a5, zero"
-    for insn in rows:
-        if insn.requantises:
-            texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
-            name = insn.mnemonic
-            several = stalls(*executed(config, insn, len(texts)))
-            yield CostRow("pv.rq* of several registers", name, "\n".join(texts.values()), several, setup)
-            exact, nop = [Cost.EXACT_USE] * insn.is_exact, "addi a4, zero, 1"
-            for group, code, costs in (
-                ("result used in the next instruction", f"{texts['a3']}\n addi a4, a3, 1", [Cost.REQUANTISE_USE]),
-                ("result used one instruction later", f"{texts['a3']}\n {texts['a4']}\n addi a5, a3, 1", []),
-                ("same register as the one before", "\n".join([texts["a3"]] * 2), [Cost.REQUANTISE_USE]),
-                ("behind pv.rqld", f"pv.rqld 0, (a1!)\n {texts['a3']}", [Cost.PARAMETER_USE]),
-                ("one instruction behind pv.rqld", f"pv.rqld 1, (a1!)\n {nop}\n {texts['a3']}", exact),
-                ("rs1 written in the instruction before", f"addi a2, zero, 9\n {texts['a3']}", exact),
-                ("rs1 written one instruction before that", f"addi a2, zero, 9\n {nop}\n {texts['a3']}", []),
-                ("rs1 loaded one instruction before that", f"lw a2, 0(a1)\n {nop}\n {texts['a3']}", exact),
-            ):
-                waits = stalls(*costs, *executed(config, insn, code.count(name)))
-                yield overhead(f"pv.rq*, {group}", name, code, waits, setup)
-        if insn.loads_parameter:
-            crossing = setup.replace("a1, 0x", "a1, 3 + 0x")
-            group, once = "load, store, post-increment", _instance(insn, rs1="a1")
-            yield CostRow(group, insn.mnemonic, once, FREE, setup)
-            group = "misaligned access across words"
-            yield CostRow(group, insn.mnemonic, once, stalls(Cost.MISALIGNED_ACCESS), crossing)
-            yield overhead(_BASE_USED, insn.mnemonic, f"{once}\n addi a5, a1, 1", FREE, setup)
+def _quantisation(costs: CostTable, insn: Insn) -> None:
+    text = f"{_instance(insn, rd='a2', rs2='a1')}; addi a3, a2, 1"
+    waits = f"{cycles(insn).most - 1}*MULTICYCLE"
+    costs.add(f"{insn.mnemonic}, its result used at once", insn.mnemonic, text, waits, f"li a1, 0x{WINDOW:x}")
 
 
-def _system(config: CoreConfig) -> Iterator[CostRow]:
-    nop, late = "addi zero, zero, 0", fetched_elsewhere(config)
-    yield CostRow("CSR access", "csrrs mscratch", f"csrrs a0, mscratch, zero\n {nop}", FREE)
-    yield CostRow("CSR access", "csrrw mscratch", f"csrrw a0, mscratch, a0\n {nop}", stalls(Cost.CSR_WRITE))
-    yield CostRow("CSR access", "csrrsi mstatus", f"csrrsi a0, mstatus, 0\n {nop}", FREE)
-    yield CostRow("fence, fence.i", "fence", "fence", FREE)
-    # the marker before it is still in EX, then it has its own redirect
-    waits = {**stalls(Cost.FENCE_I, *late), WaitCause.SYNC: 1 + Cost.FENCE_I.cycles}
-    yield CostRow("fence, fence.i", "fence.i", "fence.i", waits)
-    waits, enabled_lines = {**stalls(Cost.WFI), WaitCause.SYNC: 1}, "li a0, -1\n csrrw zero, mie, a0"
-    yield CostRow("wfi, an interrupt waits", "wfi", "wfi", waits, enabled_lines)
-    landing = f"{nop}\n 77: {nop}"
-    yield CostRow(
-        "mret", "mret", f"mret\n {landing}", stalls(Cost.TRAP, *late), setup=f"{_ADDRESS}\n csrrw zero, mepc, a0"
-    )
+_REQUANTISED = (
+    ("pv.rq* of several registers", "{a3}; {a4}; {a5}", ""),
+    ("+ pv.rq*, result used in the next instruction", "{a3}; addi a4, a3, 1", "REQUANTISE_USE"),
+    ("+ pv.rq*, result used one instruction later", "{a3}; {a4}; addi a5, a3, 1", ""),
+    ("+ pv.rq*, same register as the one before", "{a3}; {a3}", "REQUANTISE_USE"),
+    ("+ pv.rq*, behind pv.rqld", "pv.rqld 0, (a1!); {a3}", "PARAMETER_USE"),
+    ("+ pv.rq*, one instruction behind pv.rqld", "pv.rqld 1, (a1!); addi a4, zero, 1; {a3}", "{exact}*EXACT_USE"),
+    ("+ pv.rq*, rs1 written in the instruction before", "addi a2, zero, 9; {a3}", "{exact}*EXACT_USE"),
+    ("+ pv.rq*, rs1 written one instruction before that", "addi a2, zero, 9; addi a4, zero, 1; {a3}", ""),
+    ("+ pv.rq*, rs1 loaded one instruction before that", "lw a2, 0(a1); addi a4, zero, 1; {a3}", "{exact}*EXACT_USE"),
+)
+"""Group, code around a pv.rq* that writes a3, a4 or a5, and costs, some of them only for a pv.rqx*."""
+
+
+def _requantisation(costs: CostTable, insn: Insn) -> None:
+    """Measure a pv.rq*: alone, and with a result that one of the next two instructions uses."""
+    texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
+    for group, code, waits in _REQUANTISED:
+        text = code.format(**texts)
+        waits = f"{waits.format(exact=int(insn.is_exact))} {_late(insn, text.count(insn.mnemonic))}"
+        costs.add(group, insn.mnemonic, text, waits, _REQUANTISATION)
+
+
+_REQUANTISATION = f"li a1, 0x{WINDOW:x}; li a2, 7; mv a3, zero; mv a4, zero; mv a5, zero"
+
+
+def _parameters(costs: CostTable, insn: Insn) -> None:
+    once, across = _instance(insn, rs1="a1"), _REQUANTISATION.replace("a1, 0x", "a1, 3 + 0x")
+    costs.add("load, store, post-increment", insn.mnemonic, once, "", _REQUANTISATION)
+    costs.add(_CROSSING, insn.mnemonic, once, "MISALIGNED_ACCESS", across)
+    costs.add(_BASE_USED, insn.mnemonic, f"{once}; addi a5, a1, 1", "", _REQUANTISATION)
+
+
+# fence.i and wfi wait for the marker before them, which is still in EX
+_SYSTEM = f"""
+== CSR access
+csrrs mscratch | csrrs a0, mscratch, zero; {_NOP}
+== CSR access => CSR_WRITE
+csrrw mscratch | csrrw a0, mscratch, a0; {_NOP}
+== CSR access
+csrrsi mstatus | csrrsi a0, mstatus, 0; {_NOP}
+== fence, fence.i
+fence | fence
+== fence, fence.i => FENCE_I LATE_FETCH SYNC
+fence.i | fence.i
+@ li a0, -1; csrrw zero, mie, a0
+== wfi, an interrupt waits => WFI SYNC
+wfi | wfi
+@ la a0, 77f; csrrw zero, mepc, a0
+== mret => TRAP LATE_FETCH
+mret | mret; {_LANDING}
+"""
 
 
 def cost_rows(config: CoreConfig) -> list[CostRow]:
-    rows = enabled(config.extensions, config.widths)
-    return [
-        *_arithmetic(config, rows),
-        *_division(rows),
-        *_memory(rows),
-        *_branches(config, rows),
-        *_jumps(config),
-        *dropped_rows(config),
-        *(loop_rows(config) if config.xpulpv2 else ()),
-        *_mac_load(config, rows),
-        *_pairs(config),
-        *_quantisation(rows),
-        *_requantisation(config, rows),
-        *_system(config),
-    ]
+    costs, rows = CostTable(config), enabled(config.extensions, config.widths)
+    for insn in rows:
+        if group_of(insn) in ARITHMETIC and not (insn.divides or insn.requantises):
+            _arithmetic(costs, insn)
+    for insn in (row for row in rows if row.divides):
+        _division(costs, insn.op)
+    for insn in (row for row in rows if row.is_load or row.is_store):
+        _memory(costs, insn)
+    for insn in (row for row in rows if row.is_branch):
+        _branch(costs, insn)
+    costs.table(_JUMPS)
+    if config.xpulpv2:
+        loop_rows(costs)
+    _mac_load(costs, rows)
+    if config.mac_load_pair:
+        costs.table(_PAIRS)
+    for insn in (row for row in rows if row.op == "pv.qnt"):
+        _quantisation(costs, insn)
+    for insn in (row for row in rows if row.requantises or row.loads_parameter):
+        (_requantisation if insn.requantises else _parameters)(costs, insn)
+    costs.table(_SYSTEM)
+    return costs.rows

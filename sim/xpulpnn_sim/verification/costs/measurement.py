@@ -1,43 +1,78 @@
 """Measure cycle costs of the core: one program contains all measurements, and stalls are summed by cause."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
-from xpulpnn.isa.machine import HALF_BYTES
+from xpulpnn.isa.machine import HALF_BYTES, Cost
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
+from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram, block_of, statement
 from xpulpnn_sim.reference.programs.elf import Executable
-
-FREE: Mapping[WaitCause, int] = {}  # No waits
 
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
     group: str  # line of the printed table
     name: str  # the variation
-    code: str  # lines between the markers
-    waits: Mapping[WaitCause, int] | None  # cycles promised beyond one per instruction; None where nothing is
-    setup: str = ""  # lines before the first marker
+    code: str  # instructions between the markers, separated by semicolons
+    waits: Mapping[WaitCause, int]  # cycles promised beyond one per instruction
+    setup: str = ""  # instructions before the first marker
     # the figure counts cycles on top of one per instruction, not the cycles of the one instruction meant
     is_extra: bool = False
 
     @property
-    def documented(self) -> int | None:
-        return None if self.waits is None else sum(self.waits.values()) + (0 if self.is_extra else 1)
+    def documented(self) -> int:
+        return sum(self.waits.values()) + (not self.is_extra)
 
 
-def overhead(group: str, name: str, code: str, waits: Mapping[WaitCause, int], setup: str) -> CostRow:
-    """Return a measurement whose cost is the number of cycles minus one per instruction."""
-    return CostRow(group, name, code, waits, setup, is_extra=True)
+class CostTable:
+    """Collects measurements; their costs are texts such as ``TAKEN_BRANCH 2*LATE_FETCH``.
+
+    The names are those of :class:`Cost`, or of :class:`WaitCause` for one cycle. Costs of late results (``LATE_...``)
+    count with the option ``late_results`` only, and costs behind a ``~`` only without it.
+    """
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.config = config
+        self.rows: list[CostRow] = []
+
+    def add(self, group: str, name: str, code: str, costs: str = "", setup: str = "") -> None:
+        """Add a measurement; with ``+`` before the group, its figure is the cycles on top of one per instruction."""
+        waits = Counter[WaitCause]()
+        for word in costs.split():
+            times, _, cost = word.rpartition("*")
+            if not cost.startswith("~" if self.config.late_results else "LATE_"):
+                cause, cycles = _COSTS[cost.removeprefix("~")]
+                waits[cause] += int(times or 1) * cycles
+        self.rows.append(CostRow(group.removeprefix("+ "), name, code, +waits, setup, group.startswith("+ ")))
+
+    def table(self, text: str) -> None:
+        """Add rows ``NAME | CODE`` below a head ``== GROUP => COSTS [FIELD]``; costs and the field of the configuration
+        that must be true may be missing. A line ``@ CODE`` is the setup of the rows behind it."""
+        group = costs = setup = field = ""
+        for line in text.strip().splitlines():
+            start, rest = line[:2], line[2:].strip()
+            if start == "@ ":
+                setup = rest
+            elif start == "==":
+                head, _, field = rest.removesuffix("]").partition(" [")
+                group, _, costs = head.partition(" => ")
+            elif not field or getattr(self.config, field):
+                name, _, code = line.partition(" | ")
+                self.add(group, name, code, costs, setup)
 
 
+_COSTS = {cause.name: (cause, 1) for cause in WaitCause} | {cost.name: (cost.cause, cost.cycles) for cost in Cost}
 _NOP = "addi zero, zero, 0"
-_DRAIN = (_NOP,) * 8  # instructions after which nothing of the setup is under way and the prefetch buffer is full
+_DRAIN = "; ".join(
+    [_NOP] * 8
+)  # instructions after which nothing of the setup is under way and the prefetch buffer is full
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +83,12 @@ class Measured:
     @property
     def cycles(self) -> int:
         """Measured cost, to be compared with ``row.documented``."""
-        return sum(self.waits.values()) + (0 if self.row.is_extra else 1)
+        return sum(self.waits.values()) + (not self.row.is_extra)
 
     @property
     def ok(self) -> bool:
-        """Return whether the stalls by cause are those of the documentation; True if it promises nothing."""
-        return self.row.waits is None or self.waits == self.row.waits
+        """Return whether the stalls by cause are those of the documentation."""
+        return self.waits == self.row.waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +104,7 @@ class Line:
 
     @property
     def documented(self) -> str:
-        return _range(case.row.documented for case in self.measured if case.row.documented is not None)
+        return _range(case.row.documented for case in self.measured)
 
     @property
     def observed(self) -> str:
@@ -78,8 +113,6 @@ class Line:
 
 def _range(values: Iterable[int]) -> str:
     distinct = sorted(set(values))
-    if not distinct:
-        return "-"
     return str(distinct[0]) if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
 
 
@@ -89,11 +122,9 @@ def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomPro
     blocks = [ProgramBlock("counters", ("addi t1, zero, -1", "csrrw zero, pcer, t1"))] if counted else []
     reads = [f"csrrs t0, pccr{event}, zero" for event in range(len(PERFORMANCE_EVENTS))] if counted else []
     for number, row in enumerate(rows):
-        lines = [*reads, *row.setup.splitlines(), *_DRAIN, f"from{number}: {_NOP}", *row.code.splitlines()]
-        lines += [f"to{number}: {_NOP}", *reads]
-        stripped = [line.strip() for line in lines]
-        odd = sum(line.rpartition(": ")[2].startswith("c.") for line in stripped) % 2
-        blocks.append(ProgramBlock(row.name, (*stripped, *["c.nop"] * odd)))
+        block = block_of(row.name, f"{row.setup}; {_DRAIN}; from{number}: {_NOP}; {row.code}; to{number}: {_NOP}")
+        odd = sum(statement(line).startswith("c.") for line in block.head) % 2
+        blocks.append(replace(block, head=(*reads, *block.head, *reads, *["c.nop"] * odd)))
     return RandomProgram(tuple(blocks), name="cycle costs")
 
 
