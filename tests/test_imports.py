@@ -109,7 +109,7 @@ ARROWS = {
             "xpulpnn_sw",
             *sim("publishing.packages", "benches.vectors", "reference", "tools.files", "tools.component_names"),
         ),
-        ("numpy",),
+        ("jinja2", "numpy"),
     ),
     "sim/xpulpnn_sim/__main__.py": Arrows(sim("cli")),
 }

@@ -139,6 +139,7 @@ def test_the_system_of_the_guide_runs_its_program(generate, tmp_path):
         ("nnrf", "--preset xpulpnn-cu --reset async-low --prefix my_", "", ""),
         ("simd-alu", "--preset ri5cy", "", ""),
         ("mult", "--preset xpulpnn2 --initial off", "", ""),
+        ("mult", "--preset xpulpnn3", "", ""),
         ("ex-stage", "--preset xpulpnn2 --set mac_load_cu=true --set mac_load_pair=true", "", ""),
         ("cluster", SMALL_CLUSTER, "+latency=4 +stall=30", "PASS: 3 results of 2 cores"),
         ("core", EVERYTHING, "", ""),

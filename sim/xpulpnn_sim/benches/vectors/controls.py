@@ -93,6 +93,8 @@ def product_rows(config: CoreConfig) -> list[ControlledRow]:
     products = [
         (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
         for name, operands, _ in controlled_rows(DotpCtrl, dotp_control)(config)
+        # narrower weights are widened before this unit
+        if find(name, operands).wgt_fmt is None
     ]
     words = [(name, operands, {**control, "dotp_accumulate": 0}) for name, operands, control in mult_rows(config)]
     return words + products

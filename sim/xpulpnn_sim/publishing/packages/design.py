@@ -1,12 +1,13 @@
 """A component to be packaged: its Verilog, ports and configuration; templates of the files of a package."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
@@ -92,7 +93,7 @@ class Design:
             for row in self.emitted.manifest["ports"]
         )
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, Port]:
         return {port.name: port for port in self.ports}
 
@@ -105,8 +106,18 @@ class Design:
         return JTAG_CLOCK in self.by_name
 
     @property
+    def has_banks(self) -> bool:
+        """Whether the TCDM banks of a cluster are ports for external memories."""
+        return "banks__0__req" in self.by_name
+
+    @property
     def reset(self) -> str | None:
         return next((name for name in RESETS if name in self.by_name), None)
+
+    @property
+    def resets_low(self) -> bool:
+        """Whether the reset is active low, and asynchronous."""
+        return self.reset is not None and RESETS[self.reset]
 
     @property
     def rtl_files(self) -> list[str]:
@@ -114,40 +125,30 @@ class Design:
         return [f"rtl/{name}" for name in self.emitted.files()]
 
 
-_FOLDER = Path(__file__).parent / "templates"
-_PLACE = re.compile(r"\{\{(\w+)\}\}")
-
-
-def template(name: str) -> str:
-    """Return the file ``name`` of the folder ``templates``, with header and shared parts inserted."""
-    text = re.sub(r"^(\S+) {{generated}}$", rf"\1 {GENERATED}\n\1 {LICENCE}", _source(name), flags=re.MULTILINE)
-    for part in ("fail", "options", "parameters", "waves"):
-        text = text.replace(f"{{{{{part}}}}}\n", _source(f"{part}.v"))
-    return text
-
-
-def _source(name: str) -> str:
-    return (_FOLDER / f"{name}.in").read_text()
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters["hex"] = lambda number, digits=1: f"{number:0{digits}x}"
+_TEMPLATES.globals["header"] = lambda mark: f"{mark} {GENERATED}\n{mark} {LICENCE}"
 
 
 def fill(name: str, design: Design, **values: object) -> str:
-    """Return a template in which every ``{{name}}`` is replaced by one of ``values`` or a name of the design."""
-    text = template(name)
+    """Render the Jinja template ``name`` of the folder ``templates``."""
     names = {"module": design.module, "top": design.top, "top_name": design.identifier}
-    places = {match[1] for match in _PLACE.finditer(text)} - names.keys()
-    assert places == values.keys(), (name, places ^ values.keys())
-    values |= names
-    return _PLACE.sub(lambda match: str(values[match[1]]), text)
+    return _TEMPLATES.get_template(f"{name}.in").render(design=design, **names, **values)
 
 
-HEX_HEADER = f"// {GENERATED}\n"
 _SOURCE_COLUMN = 52
 
 
 def hex_words(words: Iterable[int], bits: int = 32) -> str:
     """Return the contents of a ``$readmemh`` file, one word of ``bits`` bits per line."""
     digits = -(-bits // 4)
-    return HEX_HEADER + "".join(f"{word:0{digits}x}\n" for word in words)
+    return f"// {GENERATED}\n" + "".join(f"{word:0{digits}x}\n" for word in words)
 
 
 def listing(program: Assembled, source: Sequence[str], insns: Iterable[Insn]) -> str:

@@ -19,7 +19,7 @@ from xpulpnn_sim.benches.vectors.register_files import NnEntries, ex_stage_acces
 from xpulpnn_sim.benches.vectors.rows import (
     Executions,
     Expectation,
-    RowVectors,
+    array_expectation,
     lanes_expectation,
     operation_result,
     row_vectors,
@@ -42,38 +42,29 @@ class UnitVector:
     waits: bool = False  # if the cycle repeats until the output `done` is high
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    insn: Insn
-    inputs: Values
-    expected: Values
-
-    @property
-    def text(self) -> str:
-        return f"{self.insn.mnemonic} {self.insn.operands}"
-
-
 def _drawn(config: CoreConfig, rows: RowsOf, count: int, rng: Random) -> list[Executions]:
     insns = ((find(mnemonic, operands), control) for mnemonic, operands, control in rows(config))
     return [(insn, control, executions(insn, count, rng, corners=0, places=0)) for insn, control in insns]
 
 
-def _operations(vectors: RowVectors) -> Iterator[_Operation]:
+def _operations(
+    drawn: list[Executions], config: CoreConfig, ports: set[str], rng: Random, expectation: Expectation
+) -> Iterator[tuple[Insn, UnitVector]]:
+    vectors = row_vectors(drawn, ports, rng, expectation, exact=config.requantise_exact)
+    vectors = with_latency(vectors, rng) if "enable" in ports else vectors
     for at, row in enumerate(vectors.row.tolist()):
+        insn = vectors.insns[row]
         inputs = {port: int(column[at]) for port, column in vectors.stimulus.items()}
-        checked = [name for name, column in vectors.checked.items() if column[at]]
-        yield _Operation(vectors.insns[row], inputs, {name: int(vectors.expected[name][at]) for name in checked})
+        expected = {name: int(column[at]) for name, column in vectors.expected.items() if vectors.checked[name][at]}
+        yield insn, UnitVector(inputs, expected, f"{insn.mnemonic} {insn.operands}")
 
 
 def _rows(
     config: CoreConfig, ports: set[str], rng: Random, *, rows: RowsOf, expectation: Expectation = value_of_rd
 ) -> Iterator[UnitVector]:
     """Yield vectors of the operations of a unit that has no port ``done``."""
-    drawn, exact = _drawn(config, rows, 12, rng), config.requantise_exact
-    vectors = row_vectors(drawn, ports, rng, expectation, exact=exact)
-    vectors = with_latency(vectors, rng) if "enable" in ports else vectors
-    for operation in _operations(vectors):
-        yield UnitVector(operation.inputs, operation.expected, operation.text)
+    for _, vector in _operations(_drawn(config, rows, 12, rng), config, ports, rng, expectation):
+        yield vector
 
 
 def _nnrf(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
@@ -89,52 +80,45 @@ def _nn_vectors(inputs: Mapping[str, Any], words: Mapping[str, Any]) -> Iterator
         yield UnitVector(driven, read, "access to the NN register file")
 
 
-def _taken(operation: _Operation, handshake: tuple[str, str], rng: Random) -> Iterator[UnitVector]:
+def _taken(vector: UnitVector, start: str, take: str, rng: Random) -> Iterator[UnitVector]:
     """Yield a vector that waits until an operation is done, the operation's last cycle, and sometimes an idle cycle."""
-    start, take = handshake
-    expected = {**operation.expected, "done": 1}
-    yield UnitVector({**operation.inputs, start: 1}, expected, f"{operation.text}: until it is done", waits=True)
-    yield UnitVector({**operation.inputs, start: 1, take: 1}, expected, operation.text)
+    inputs, expected, text = {**vector.inputs, start: 1}, {**vector.expected, "done": 1}, vector.text
+    yield UnitVector(inputs, expected, f"{text}: until it is done", waits=True)
+    yield UnitVector({**inputs, take: 1}, expected, text)
     if rng.random() < _IDLE:
-        yield UnitVector(operation.inputs, {}, "idle")
+        yield UnitVector(vector.inputs, {}, "idle")
 
 
 def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
     """Yield vectors of every multiplication, for multi-cycle and single-cycle multipliers."""
-    pairs, late = False, config.multiplies_by_dotp
-    expectation = partial(operation_result, pairs=pairs, late=late)
-    drawn = _drawn(config, controls.mult_rows, 12, rng)
-    vectors = row_vectors(drawn, ports, rng, expectation, exact=config.requantise_exact)
-    for operation in _operations(vectors):
+    if config.multiplies_by_dotp:
+        yield from _rows(config, ports, rng, rows=controls.product_rows, expectation=array_expectation)
+        return
+    expectation = partial(operation_result, pairs=False, late=False)
+    for _, vector in _operations(_drawn(config, controls.mult_rows, 12, rng), config, ports, rng, expectation):
         if "done" in ports:
-            yield from _taken(operation, ("start", "take"), rng)
+            yield from _taken(vector, "start", "take", rng)
         else:
-            yield UnitVector({**operation.inputs, "start": 1}, operation.expected, operation.text)
+            yield replace(vector, inputs={**vector.inputs, "start": 1})
 
 
 def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
     """Yield vectors of NN-RF accesses, of every instruction that EX executes, and of CSR instructions."""
     if config.mac_load:
-        accesses = ex_stage_accesses(config.nnrf_entries, _NNRF_CYCLES, rng, pairs=config.mac_load_pair)
-        yield from _nn_vectors(*accesses)
+        yield from _nn_vectors(*ex_stage_accesses(config.nnrf_entries, _NNRF_CYCLES, rng, pairs=config.mac_load_pair))
     entries = NnEntries(ports, rng)
     for write in entries.writes():
         yield UnitVector(write, {}, f"write of NN-RF entry {write['wb_nn_addr']}")
     drawn = [
         (insn, control, entries.read_by(insn, src)) for insn, control, src in _drawn(config, controls.ex_rows, 4, rng)
     ]
-    expectation = partial(
-        operation_result,
-        pairs=config.mac_load_pair,
-        late=config.multiplies_by_dotp,
-        product="product" if config.requantise else "result",
-    )
-    vectors = row_vectors(drawn, ports | _ISSUED.keys(), rng, expectation, exact=config.requantise_exact)
-    for operation in _operations(vectors):
-        if "id_dotp_enable" in ports and operation.insn.uses_dotp:
-            yield UnitVector(_issue(operation, ports), {}, f"{operation.text}: factors from ID")
-        inputs = {port: value for port, value in operation.inputs.items() if port in ports}
-        yield from _taken(replace(operation, inputs=inputs), ("valid", "advance"), rng)
+    options = {"pairs": config.mac_load_pair, "late": config.multiplies_by_dotp}
+    expectation = partial(operation_result, **options, product="product" if config.requantise else "result")
+    for insn, vector in _operations(drawn, config, ports | _ISSUED.keys(), rng, expectation):
+        if "id_dotp_enable" in ports and insn.uses_dotp:
+            yield UnitVector(_issue(insn, vector.inputs, ports), {}, f"{vector.text}: factors from ID")
+        inputs = {port: value for port, value in vector.inputs.items() if port in ports}
+        yield from _taken(replace(vector, inputs=inputs), "valid", "advance", rng)
     csr = control_port(ExCtrl, {"unit": Unit.CSR}) | {"valid": 1}
     for word, operand in zip(random_words(rng, 4).tolist(), random_words(rng, 4).tolist(), strict=True):
         yield UnitVector({**csr, "csr_rdata": word, "op_a": operand}, {"result": word}, "CSR instruction")
@@ -144,9 +128,8 @@ _ISSUED = {"dotp_a": "id_dotp_a", "dotp_b": "id_dotp_b"}
 """Ports by which ID passes the factors if EX has operand registers, by the port's name without such registers."""
 
 
-def _issue(operation: _Operation, ports: set[str]) -> Values:
+def _issue(insn: Insn, given: Values, ports: set[str]) -> Values:
     """Return the inputs of the cycle before an operation whose factors are registered."""
-    insn, given = operation.insn, operation.inputs
     assert insn.fmt is not None
     signs = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
     fields = {"fmt": insn.fmt, "a_signed": signs[0], "b_signed": signs[1], "accumulate": insn.accumulates}
