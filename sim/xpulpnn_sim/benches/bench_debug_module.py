@@ -1,4 +1,4 @@
-"""Bench of the debug module with debugger, harts and system bus, compared with a model."""
+"""Bench of the debug module with debugger and system bus, compared with a model."""
 
 from itertools import product
 
@@ -17,19 +17,15 @@ from xpulpnn_sim.benches.debug_directed import (
     every_bit_of_registers_is_kept,
     every_word_of_the_memory_is_known,
 )
-from xpulpnn_sim.benches.debug_directed_env import DirectedDebugEnv, directed
 from xpulpnn_sim.benches.debug_env import (
-    CLEAR,
     DATA_REGISTERS,
     DM_REGISTERS,
     FAILING,
     HALT_REGISTERS,
     TRANSFER,
     DebugEnv,
-    begin,
-    with_harts,
+    debug_test,
 )
-from xpulpnn_sim.benches.debugged_harts import CSRS, random_command, random_program
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 __all__ = [
@@ -47,68 +43,7 @@ _CLEAR_BUS = 7 << 12  # all bits of sberror
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@with_harts
-async def harts_halt_and_resume(env: DebugEnv) -> None:
-    """Random writes of dmcontrol and the hart array mask: selection, halts, resumes and resets."""
-    rng = env.rng
-    likely = (Control.HALTREQ, Control.RESUMEREQ, Control.ACKHAVERESET, Control.HASEL)
-    for step in range(bench_data()["steps"]):
-        bits = sum(bit for bit in likely if rng.random() < 0.4)
-        if not bits & Control.RESUMEREQ:
-            bits |= sum(bit for bit in (Control.HARTRESET, Control.NDMRESET) if rng.random() < 0.1)
-        if rng.random() < 0.9:
-            bits |= Control.DMACTIVE
-        if bits & Control.RESUMEREQ:
-            bits &= ~Control.ACKHAVERESET
-        if rng.random() < 0.2:
-            await env.write(DmReg.HAWINDOW, rng.getrandbits(32), waits=False)
-        await env.write(DmReg.DMCONTROL, bits | rng.randrange(env.count + 1) << 16)
-        await env.compare(*HALT_REGISTERS, where=f"step {step}")
-        inside = sum(is_inside << hart for hart, is_inside in enumerate(env.harts.in_debug))
-        halted = sum(hart.halted << place for place, hart in enumerate(env.model.harts))
-        env.board.equal(inside, halted, f"step {step}: harts in debug mode")
-
-
-@cocotb.test(timeout_time=60, timeout_unit="ms")
-@with_harts
-async def commands_move_registers(env: DebugEnv) -> None:
-    """Random abstract commands and automatic execution; all registers and CSRs of the harts are compared."""
-    rng = env.rng
-    for hart in range(env.count):
-        await env.select(hart, Control.HALTREQ)
-    for step in range(bench_data()["steps"]):
-        if rng.random() < 0.15:
-            await env.select(rng.randrange(env.count + 1))
-        if rng.random() < 0.1:
-            await env.write(DmReg.ABSTRACTAUTO, rng.choice((0, rng.getrandbits(32))), waits=False)
-        if rng.random() < 0.3:
-            for place, word in enumerate(random_program(rng)):
-                await env.write(DmReg.PROGBUF0 + place, word)
-        await env.write(rng.choice((DmReg.DATA0, DmReg.DATA0, DmReg.DATA1)), rng.getrandbits(32))
-        await env.write(DmReg.COMMAND, random_command(rng))
-        await env.compare(DmReg.ABSTRACTCS, DmReg.DATA0, DmReg.DATA1, DmReg.PROGBUF0 + step % 8, where=f"step {step}")
-        await env.compare(DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, where=f"step {step}, after")
-        if env.model.error != CommandError.NONE and rng.random() < 0.7:
-            await env.write(DmReg.ABSTRACTCS, rng.choice((7, env.model.error)) << 8, waits=False)
-        for state, hart in zip(env.harts.states, env.model.harts, strict=True):
-            # the module uses s0 and s1 while a hart is halted
-            compared = [place for place in range(32) if place not in (8, 9)]
-            observed, expected = ([owner.registers[place] for place in compared] for owner in (state, hart))
-            env.board.equal(observed, expected, f"step {step}: registers")
-            env.board.equal({number: state.csrs[number] for number in CSRS}, hart.csrs, f"step {step}: CSRs")
-    await env.write(DmReg.ABSTRACTAUTO, 0, waits=False)
-    await env.write(DmReg.ABSTRACTCS, CLEAR, waits=False)
-    await env.select(0)
-    await env.write(DmReg.HAWINDOW, (1 << env.count) - 1)
-    await env.select(0, Control.HASEL)
-    await env.select(0, Control.HASEL | Control.RESUMEREQ)
-    await env.compare(*HALT_REGISTERS, where="resumed")
-    for place, (state, hart) in enumerate(zip(env.harts.states, env.model.harts, strict=True)):
-        env.board.equal(state.registers, hart.registers, f"registers of hart {place} when it has resumed")
-
-
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
+@debug_test
 async def the_bus_is_read_and_written(env: DebugEnv) -> None:
     """System bus accesses of every size, aligned or not, failing or not, started in every way."""
     rng = env.rng
@@ -126,7 +61,7 @@ async def the_bus_is_read_and_written(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
+@debug_test
 async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
     """System bus accesses of every size in every byte lane; incremented addresses carry into any bit."""
     rng = env.rng
@@ -160,7 +95,7 @@ async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
+@debug_test
 async def the_bus_has_errors(env: DebugEnv) -> None:
     """Errors are cleared bit by bit; the system bus makes no access while an error bit is set."""
     rng = env.rng
@@ -177,7 +112,7 @@ async def the_bus_has_errors(env: DebugEnv) -> None:
         await env.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{error!r} without {cleared}, accessed")
 
 
-class _ManualBusEnv(DirectedDebugEnv):
+class _ManualBusEnv(DebugEnv):
     """An environment in which the test itself drives the system bus."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
@@ -259,7 +194,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_ends_an_access(dut: Dut) -> None:
     """A reset ends a system bus access, granted or not; the next access is made."""
-    env = await begin(dut)
+    env = DebugEnv(dut, await start(dut))
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
     for granted in (0, 1, 0, 1):

@@ -5,27 +5,22 @@ models.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import cocotb
-from cocotb.task import Task
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge, gather
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, Dma, DmaCommand
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming, ObiTransfer
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.dma_env import DmaEnv
-from xpulpnn_sim.benches.dma_memories import ALIASES, TCDM_BYTES, WINDOW_BYTES
+from xpulpnn_sim.benches.dma_env import ALIASES, TCDM_BYTES, WINDOW_BYTES, DmaEnv
 from xpulpnn_sim.benches.dma_transfers import (
     DIRECTIONS,
     IN,
     OUT,
     WITHIN,
-    Words,
     end_flags,
     plain_transfers,
     transfer,
@@ -50,79 +45,66 @@ def late(cycles: int) -> ObiTiming:
     return ObiTiming(1.0, cycles, cycles)
 
 
-async def command_all(env: DmaEnv, commands: Iterable[Words]) -> None:
-    number = await env.identifier()
-    for words in commands:
-        await env.command(words)
-    await env.wait(number)
-    await env.free(1 << number)
-
-
-async def all_ended(tasks: Iterable[Task[Any]]) -> None:
-    for task in tasks:
-        await task
-
-
-async def one_gets_each(env: DmaEnv, board: Scoreboard, rng: Random) -> None:
+async def one_gets_each(env: DmaEnv) -> None:
     """Free identifiers one by one while several ports wait for one: exactly one port gets each identifier."""
-    count, followups = len(env.managers), 4
+    rng, count, followups = env.rng, len(env.ports), 4
     for number in range(2 * followups + _ROUNDS):
         giving, followup = number % count, number // 2 % followups
-        others = [port for port in range(count) if port != giving]
+        others = [port for port in env.ports if port != giving]
         waiting = others if number < 2 * followups else rng.sample(others, rng.randint(1, len(others)))
-        readers: list[Task[ObiTransfer]] = []
-        for port in waiting:
-            at = env.addresses[port]
+        commands = []
+        for _ in waiting:
             no_bytes = transfer(WITHIN, 0, 0, 0, end_flags(rng.randrange(8)))
-            status, give_nothing = ObiTransfer(at + Dma.STATUS), ObiTransfer(at + Dma.STATUS, 1)
-            command = [ObiTransfer(at + Dma.COMMAND, 1, value=word) for word in no_bytes]
-            more = ([status], [give_nothing], command, [ObiTransfer(at + near_offsets(Dma)[0])])[followup]
-            transfers = [ObiTransfer(at + Dma.COMMAND), *more]
-            readers.append(cocotb.start_soon(env.managers[port].run(transfers)))
+            more = (
+                [ObiTransfer(Dma.STATUS)],
+                [ObiTransfer(Dma.STATUS, 1)],
+                [ObiTransfer(Dma.COMMAND, 1, value=word) for word in no_bytes],
+                [ObiTransfer(near_offsets(Dma)[0])],
+            )
+            commands.append([ObiTransfer(Dma.COMMAND), *more[followup]])
+        readers = env.start(*(env.run(port, *command) for port, command in zip(waiting, commands, strict=True)))
         for served in range(1, len(waiting) + 1):
             await env.free(1 << rng.randrange(configuration().dma_transfers), giving)
             await ClockCycles(env.dut.clk, _GIVING_CYCLES)
-            board.equal(sum(reader.done() for reader in readers), served, "ports that have got one")
+            env.board.equal(sum(reader.done() for reader in readers), served, "ports that have got one")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def identifiers(dut: Dut) -> None:
     """A port gets the lowest free identifier; if none is free, its read waits."""
-    rng, board, count = await start(dut), Scoreboard(), configuration().dma_transfers
-    with DmaEnv(dut, rng) as env:
+    count = configuration().dma_transfers
+    with DmaEnv(dut, await start(dut)) as env:
+        rng, equal = env.rng, env.board.equal
         for number in range(count):
-            board.equal(await env.identifier(), number, "identifier")
+            equal(await env.identifier(), number, "identifier")
         every = (1 << count) - 1
-        board.equal(await env.status(1), (0, every), "all allocated")
-        near = [cocotb.start_soon(env.nothing_near(board, port)) for port in range(len(env.managers))]
-        for task in near:
-            await task
-        for port in range(len(env.managers)):
+        equal(await env.status(1), (0, every), "all allocated")
+        await gather(*map(env.nothing_near, env.ports))
+        for port in env.ports:
             # one write frees some identifiers, another one the rest
             half = rng.getrandbits(count)
             for freed in half, every & ~half:
                 await env.free(freed | rng.getrandbits(16) << 16, port)
-                board.equal(await env.status(port), (0, every & ~freed), f"what port {port} gives back")
+                equal(await env.status(port), (0, every & ~freed), f"what port {port} gives back")
                 while (await env.status(port))[1] != every:
                     await env.identifier(port)
-        readers = [cocotb.start_soon(env.identifier(port)) for port in (1, 2)]
+        readers = env.start(env.identifier(1), env.identifier(2))
         await ClockCycles(dut.clk, 20)
-        board.equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
+        equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
         await env.free(1 << count // 2)
         await env.free(1)
-        board.equal(sorted([await reader for reader in readers]), [0, count // 2], "identifiers given back")
-        await one_gets_each(env, board, rng)
+        equal(sorted(await gather(*readers)), [0, count // 2], "identifiers given back")
+        await one_gets_each(env)
         await env.free(every)
-        board.equal(await env.status(), (0, 0), "all given back")
+        equal(await env.status(), (0, 0), "all given back")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
     """An identifier is in use until its last transfer ends, even if it is freed before; the queue is full."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, timing=(PROMPT, late(36))) as env:
-        count = len(env.managers)
-        flags_of_port = [deque(rng.sample(range(8), 8)) for _ in range(count)]
+    with DmaEnv(dut, await start(dut), PROMPT, late(36)) as env:
+        rng, equal, count = env.rng, env.board.equal, len(env.ports)
+        flags_of_port = [deque(rng.sample(range(8), 8)) for _ in env.ports]
 
         async def program(port: int, places: Sequence[int]) -> None:
             """Write short commands after a first command whose transfer takes long."""
@@ -135,30 +117,28 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
 
         for number in range(configuration().dma_transfers):
             writing = [(4 * number + place) % count for place in range(min(4, count - 1))]
-            reading = [port for port in range(count) if port not in writing]
+            reading = [port for port in env.ports if port not in writing]
             for place, port in enumerate(writing):
                 if place:
                     await env.free(1 << number, writing[place - 1])
-                board.equal(await env.identifier(port), number, "identifier")
-            programs = [
-                cocotb.start_soon(program(port, range(place, _MORE_COMMANDS, len(writing))))
-                for place, port in enumerate(writing)
-            ]
+                equal(await env.identifier(port), number, "identifier")
+            shares = (range(place, _MORE_COMMANDS, len(writing)) for place in range(len(writing)))
+            programs = env.start(*map(program, writing, shares))
             await ClockCycles(dut.clk, _GIVING_CYCLES)
-            await all_ended([cocotb.start_soon(env.status(port)) for port in reading])
+            await gather(*map(env.status, reading))
             await env.free(1 << number, reading[0])
             other = await env.identifier(reading[0])
-            await all_ended(programs)
+            await gather(*programs)
             await env.wait(number)
             if other != number:
                 await env.free(1 << other)
-                board.equal(await env.identifier(), number, "identifier behind the last end")
-        env.check(board, "every identifier")
+                equal(await env.identifier(), number, "identifier behind the last end")
+        env.check("every identifier")
 
 
-async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None:
+async def _core_program(env: DmaEnv, port: int, count: int) -> None:
     """Write commands of one port under one identifier, then under other identifiers."""
-    share = TCDM_BYTES // 2 // len(env.managers) // 8 * 8
+    rng, share = Random(env.rng.random()), TCDM_BYTES // 2 // len(env.ports) // 8 * 8
     while count > 0:
         number = await env.identifier(port)
         for _ in range(rng.randrange(1, 4)):
@@ -174,54 +154,45 @@ async def _core_program(env: DmaEnv, port: int, rng: Random, count: int) -> None
         await env.free(1 << number, port)
 
 
-async def _first_command(env: DmaEnv, port: int, rng: Random) -> None:
-    await env.command(windows(rng.choice(DIRECTIONS), 1, port, rng), port)
+async def _first_command(env: DmaEnv, port: int) -> None:
+    await env.command(windows(env.rng.choice(DIRECTIONS), 1, port, env.rng), port)
     await env.status(port)
-
-
-def all_ask(env: DmaEnv, register: Dma, count: int) -> list[Task[Any]]:
-    return [
-        cocotb.start_soon(manager.run([ObiTransfer(at + register) for _ in range(count)]))
-        for manager, at in zip(env.managers, env.addresses, strict=True)
-    ]
-
-
-def programs_of_all(env: DmaEnv, rng: Random, count: int) -> list[Task[Any]]:
-    return [
-        cocotb.start_soon(_core_program(env, port, Random(rng.random()), count)) for port in range(len(env.managers))
-    ]
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """All ports write commands at once: words of commands do not mix, and the right cores get each end event once."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, pause=0.3, timing=timing) as env:
-        await all_ended(programs_of_all(env, rng, bench_data()["transfers"] // 8))
-        board.equal(await env.status(), (0, 0), "status at the end")
-        env.check(board, "all ports")
+    with DmaEnv(dut, await start(dut), *timing, pause=0.3) as env:
+        await gather(*(_core_program(env, port, bench_data()["transfers"] // 8) for port in env.ports))
+        env.board.equal(await env.status(), (0, 0), "status at the end")
+        env.check("all ports")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     """After a reset in the middle of commands nothing is requested, and the next commands are executed."""
-    rng, board = await start(dut), Scoreboard()
+    rng = await start(dut)
     for number in range(_RESETS):
-        with DmaEnv(dut, rng, timing=(STALLED, FAR)) as env:
-            count = len(env.managers)
-            board.equal(await env.status(), (0, 0), "status after a reset")
+        with DmaEnv(dut, rng, STALLED, FAR) as env:
+            env.board.equal(await env.status(), (0, 0), "status after a reset")
             # without an allocated identifier commands use the first one
-            await all_ended([cocotb.start_soon(_first_command(env, port, rng)) for port in range(count)])
+            await gather(*(_first_command(env, port) for port in env.ports))
             await env.wait(0)
-            env.check(board, "after a reset")
+            env.check("after a reset")
             # at one reset all identifiers are in use
             identifiers = configuration().dma_transfers
             for _ in range(identifiers if number == 1 else number % 2 * identifiers // 2):
                 await env.identifier()
             # every port gets answers, or waits for an identifier
-            request = {0: (Dma.STATUS, 200), 1: (Dma.COMMAND, 1)}.get(number)
-            tasks = all_ask(env, *request) if request else programs_of_all(env, rng, 9)
+            match number:
+                case 0:
+                    begun = [env.run(port, *(ObiTransfer(Dma.STATUS) for _ in range(200))) for port in env.ports]
+                case 1:
+                    begun = [env.run(port, ObiTransfer(Dma.COMMAND)) for port in env.ports]
+                case _:
+                    begun = [_core_program(env, port, 9) for port in env.ports]
+            tasks = env.start(*begun)
             await ClockCycles(dut.clk, rng.randrange(10, 200))
             # until a transfer has ended, or the first word of a command is written
             while (number % 4 == 2 and not any(env.model.next_notified)) or (number % 4 == 3 and env.model.begun != 1):
@@ -234,25 +205,23 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def one_memory_is_late(dut: Dut) -> None:
     """One memory answers late, so that a transfer ends with 1, 2, 4, 8 or 16 accesses outstanding."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng) as env:
+    with DmaEnv(dut, await start(dut)) as env:
         for port in env.memory_ports:
             for count in _WINDOWS:
                 port.timing = late(count + 5)
                 order = [(IN, count), (OUT, count), (IN, 1)]
-                await command_all(env, [windows(*arguments, place, rng) for place, arguments in enumerate(order)])
+                await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(order)))
             port.timing = PROMPT
-        env.check(board, "late")
+        env.check("late")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
     """Reads and writes of different transfers have the largest number of accesses outstanding."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, timing=(PROMPT, late(30))) as env:
-        sizes = [(direction, rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
-        await command_all(env, [windows(*arguments, place, rng) for place, arguments in enumerate(sizes)])
-        env.check(board, "both sides")
+    with DmaEnv(dut, await start(dut), PROMPT, late(30)) as env:
+        sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
+        await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))
+        env.check("both sides")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -272,66 +241,61 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
     """Copies of many windows, and the longest line, move a window per cycle at any alignment with prompt memories."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, timing=(PROMPT, late(latency))) as env:
+    with DmaEnv(dut, await start(dut), PROMPT, late(latency)) as env:
         number = await env.identifier()
         words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
-        await env.command([*words, 0, rng.getrandbits(XLEN)] if flags else words)
+        await env.command([*words, 0, env.rng.getrandbits(XLEN)] if flags else words)
         begin = env.monitor.cycle
         await env.wait(number, patience=length)
         cycles = env.monitor.cycle - begin
         dut._log.info(f"{case}: {length / cycles:.2f} bytes per cycle")
         # filling and draining, and the loop that reads the status
-        assert cycles <= length / rate + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {board.seed})"
-        env.check(board, f"{case}")
+        assert cycles <= length / rate + 2 * latency + 16, f"{cycles} cycles for {length} bytes (seed {env.board.seed})"
+        env.check(f"{case}")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def lines_of_every_length(dut: Dut) -> None:
     """Lines whose lengths differ in every bit, each followed by a part of a next line."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng) as env:
-        longest = bench_data()["line"].bit_length()
+    with DmaEnv(dut, await start(dut)) as env:
+        rng, longest = env.rng, bench_data()["line"].bit_length()
         for bits in range(longest):
             size = (1 << bits) + WINDOW_BYTES
             # long lines would overlap within one memory
             direction = DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
             # the first line ends with a window
             offsets = [WINDOW_BYTES * rng.randrange(1, 8) - size % WINDOW_BYTES for _ in range(2)]
-            await command_all(env, [two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng)])
+            await env.command_all(two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng))
         small = 5
         for direction in DIRECTIONS:
             sizes = [small | 1 << bits for bits in range(small.bit_length(), DMA_LENGTH_BITS)]
-            await command_all(env, [two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes])
-        env.check(board, "lines")
+            await env.command_all(*(two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes))
+        env.check("lines")
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Transfers with every alignment of source and target; all other bytes are unchanged."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, timing=timing) as env:
-        await command_all(env, list(plain_transfers(rng))[:: bench_data()["every"]])
-        env.check(board, "plain")
+    with DmaEnv(dut, await start(dut), *timing) as env:
+        await env.command_all(*list(plain_transfers(env.rng))[:: bench_data()["every"]])
+        env.check("plain")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR), (STALLED, PROMPT)])
 async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Two-dimensional transfers with lines at the source, at the target, or both."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, timing=timing) as env:
-        await command_all(env, transfers_in_lines(rng, bench_data()["transfers"]))
-        env.check(board, "lines")
+    with DmaEnv(dut, await start(dut), *timing) as env:
+        await env.command_all(*transfers_in_lines(env.rng, bench_data()["transfers"]))
+        env.check("lines")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def anywhere(dut: Dut) -> None:
     """Transfers between any two addresses of both memories."""
-    rng, board = await start(dut), Scoreboard()
-    with DmaEnv(dut, rng, timing=(STALLED, STALLED)) as env:
-        for words in transfers_anywhere(rng):
+    with DmaEnv(dut, await start(dut), STALLED, STALLED) as env:
+        for words in transfers_anywhere(env.rng):
             # a transfer may read bytes that the one before writes
-            await command_all(env, [words])
-        env.check(board, "anywhere")
+            await env.command_all(words)
+        env.check("anywhere")

@@ -7,8 +7,17 @@ import cocotb
 from xpulpnn.isa.debug import DEBUG_BYTES, DMI_ADDRESS_BITS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.debug import CommandError as Error
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.debug_directed_env import NOTIFICATIONS, TRANSFER_WRITE, DirectedDebugEnv, directed
-from xpulpnn_sim.benches.debug_env import CLEAR, DATA_REGISTERS, DM_REGISTERS, HALT_REGISTERS, TRANSFER
+from xpulpnn_sim.benches.debug_env import (
+    CLEAR,
+    DATA_REGISTERS,
+    DM_REGISTERS,
+    HALT_REGISTERS,
+    NOTIFICATIONS,
+    TRANSFER,
+    TRANSFER_WRITE,
+    DebugEnv,
+    debug_test,
+)
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_memory import memory_words
 
@@ -16,8 +25,8 @@ _EVERYWHERE = range(0, DEBUG_BYTES, WORD_BYTES)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
+@debug_test
+async def each_flag_is_of_its_hart(env: DebugEnv) -> None:
     """Random reports of harts and writes of the debugger: the status of each hart is compared."""
     rng, count = env.rng, env.count
     numbers = 1 << max(count - 1, 1).bit_length()
@@ -27,7 +36,7 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
                 await env.write(DmReg.HAWINDOW, rng.getrandbits(32))
             case 1:
                 env.dut.unavailable.value = word = rng.getrandbits(count) & rng.getrandbits(count)
-                for place, hart in enumerate(env.directed_harts):
+                for place, hart in enumerate(env.model.harts):
                     hart.unavailable = bool(word >> place & 1)
             case 2 | 3:
                 await env.notify(rng.choice((Place.HALTED, Place.HALTED, Place.RESUMING)), rng.randrange(env.aliases))
@@ -48,8 +57,8 @@ async def each_flag_is_of_its_hart(env: DirectedDebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
+@debug_test
+async def every_bit_of_registers_is_kept(env: DebugEnv) -> None:
     """Registers hold words and their complements; read data are stable; an inactive module reads as 0."""
     rng = env.rng
     words = {register: rng.getrandbits(32) for register in DM_REGISTERS}
@@ -79,8 +88,8 @@ async def every_bit_of_registers_is_kept(env: DirectedDebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
+@debug_test
+async def every_word_of_the_memory_is_known(env: DebugEnv) -> None:
     """Harts read all words of the memory with and without orders; meaningless writes change nothing."""
     rng, count = env.rng, env.count
     # one bit away from the words that report something, while no hart has halted
@@ -101,7 +110,7 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
             await env.notify(Place.HALTED, goes)
             await env.select(goes)
             await env.write_command(rng.choice((0, Command.POSTEXEC)) | TRANSFER_WRITE | rng.randrange(0x1000, 0x1020))
-        flags = {place: Flag.RESUME for place, hart in enumerate(env.directed_harts) if hart.resuming}
+        flags = {place: Flag.RESUME for place, hart in enumerate(env.model.harts) if hart.resuming}
         flags |= {} if goes is None else {goes: Flag.GO}
         where = f"hart {goes} goes"
         # only the data registers accept writes of harts
@@ -122,8 +131,8 @@ async def every_word_of_the_memory_is_known(env: DirectedDebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def commands_become_instructions(env: DirectedDebugEnv) -> None:
+@debug_test
+async def commands_become_instructions(env: DebugEnv) -> None:
     """Instructions of commands for every register, CSRs with every bit, and every bit of the command."""
     rng = env.rng
     await env.notify(Place.HALTED)
@@ -156,8 +165,8 @@ async def commands_become_instructions(env: DirectedDebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
+@debug_test
+async def a_command_is_of_one_hart(env: DebugEnv) -> None:
     """Only the selected hart gets the order; only that hart's reports and resets end the command."""
     rng, count = env.rng, env.count
     endings = {"exception": Error.EXCEPTION, "late exception": Error.EXCEPTION}
@@ -215,8 +224,8 @@ async def a_command_is_of_one_hart(env: DirectedDebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
+@debug_test
+async def a_command_is_not_disturbed(env: DebugEnv) -> None:
     """Each forbidden access during a command sets the sticky busy error; all other accesses are made."""
     rng = env.rng
     for register in DATA_REGISTERS:
@@ -260,8 +269,8 @@ async def a_command_is_not_disturbed(env: DirectedDebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@directed
-async def each_register_may_start_a_command(env: DirectedDebugEnv) -> None:
+@debug_test
+async def each_register_may_start_a_command(env: DebugEnv) -> None:
     """A bit of abstractauto makes each register start a command when accessed, except after an error."""
     rng = env.rng
     await env.notify(Place.HALTED)

@@ -1,22 +1,21 @@
-"""Environment of the debug module: debugger, harts, system bus, model and scoreboard."""
+"""Environment of the debug module: debugger, system bus, model and scoreboard; the test itself plays the harts."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
 from random import Random
 from typing import Any
 
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
 
-from xpulpnn.isa.debug import Command, Control, DmReg
+from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, drive, sample, start
-from xpulpnn_sim.benches.agents.obi import ENABLED, ObiManager, ObiMemory, ObiRequest, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.base import Dut, drive, sample, start
+from xpulpnn_sim.benches.agents.obi import ENABLED, ObiMemory, ObiRequest, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.debugged_harts import CSRS, DebuggedHarts, HartState, run_program
 from xpulpnn_sim.benches.launcher_data import bench_data
-from xpulpnn_sim.reference.golden.debug_module import BusError, DebuggedHart, DebugModuleModel
+from xpulpnn_sim.reference.golden.debug_memory import command_code
+from xpulpnn_sim.reference.golden.debug_module import BusError, DebugModuleModel
 
-IDLE_CYCLES = 4  # cycles of an access that needs no hart
 _BUS_PATIENCE = 100
 FAILING = (0x4000_0000, 0x100)  # address and size of the region that answers with an error
 BUSY = 1 << 12
@@ -25,6 +24,13 @@ HALT_REGISTERS = (DmReg.DMSTATUS, DmReg.HALTSUM0, DmReg.DMCONTROL, DmReg.HAWINDO
 DATA_REGISTERS = [DmReg.DATA0, DmReg.DATA1, *range(DmReg.PROGBUF0, DmReg.PROGBUF0 + 8)]
 DM_REGISTERS = sorted({*DmReg, *DATA_REGISTERS})
 TRANSFER = 2 << 20 | Command.TRANSFER
+TRANSFER_WRITE = TRANSFER | Command.WRITE
+NOTIFICATIONS = [
+    *range(Place.HALTED, Place.HALTED + WORD_BYTES * MAX_HARTS, WORD_BYTES),
+    *range(Place.RESUMING, Place.RESUMING + WORD_BYTES * MAX_HARTS, WORD_BYTES),
+    Place.GOING,
+    Place.EXCEPTION,
+]  # addresses at which harts report events
 
 
 class ExpectedBus:
@@ -51,23 +57,16 @@ class ExpectedBus:
 
 
 class DebugEnv:
-    """A debug module with debugger, harts and system bus, and a model of the module."""
+    """A debug module with debugger and system bus, and a model of the module."""
 
     def __init__(self, dut: Dut, rng: Random) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.count: int = bench_data()["harts"]
-        self.port = ObiManager(dut, "memory")
+        self.aliases = 1 << (self.count - 1).bit_length()  # hart numbers that the module distinguishes
         self.bus = ObiMemory(dut, "bus", WordMemory((FAILING,)), ObiTiming(0.7, 1, 3), rng)
-        self.harts = DebuggedHarts(dut, self.port, self.count, rng)
         self.expected = ExpectedBus()
-        self.model = DebugModuleModel(self.count, self._run, self.expected.read, self.expected.write)
-        for hart in self.model.harts:
-            hart.csrs = dict.fromkeys(CSRS, 0)
-
-    @staticmethod
-    def _run(hart: DebuggedHart, words: Any) -> bool:
-        state = HartState(hart.csrs, hart.registers)
-        return run_program(state, words)
+        self.model = DebugModuleModel(self.count, self.expected.read, self.expected.write)
+        self.command = 0
 
     async def access(self, register: int, value: int | None = None) -> int:
         """Access a register of the debug module as debugger; return the read data."""
@@ -81,15 +80,13 @@ class DebugEnv:
         await RisingEdge(dut.clk)
         return rdata
 
-    async def wait_idle(self, cycles: int = 0) -> None:
-        """Wait for ``cycles`` cycles or, if 0, until all harts are idle."""
-        if cycles:
-            await ClockCycles(self.dut.clk, cycles)
-        else:
-            await self.harts.wait_idle()
-
-    async def wait_bus_idle(self) -> None:
-        """Wait until no access to the system bus is outstanding."""
+    async def _settle(self, register: int) -> None:
+        """Wait until the system bus is idle, if the register accesses it; else for a cycle or for none."""
+        if register not in (DmReg.SBADDRESS0, DmReg.SBDATA0):
+            # so that tests do not always sample in every second cycle
+            if self.rng.getrandbits(1):
+                await RisingEdge(self.dut.clk)
+            return
         for _ in range(_BUS_PATIENCE):
             await FallingEdge(self.dut.clk)
             requested = sample(self.dut.bus__req)
@@ -97,32 +94,21 @@ class DebugEnv:
             if not requested and not self.bus.unanswered:
                 await RisingEdge(self.dut.clk)
                 return
-        raise AssertionError(f"the bus is not calm within {_BUS_PATIENCE} cycles")
+        raise AssertionError(f"the bus is not idle within {_BUS_PATIENCE} cycles")
 
-    async def write(self, register: int, value: int, *, waits: bool = True) -> None:
+    async def write(self, register: int, value: int) -> None:
         """Write a register of module and model, and wait until the effect of the write is complete."""
         await self.access(register, value)
         self.model.write(register, value)
-        if register in (DmReg.SBADDRESS0, DmReg.SBDATA0):
-            await self.wait_bus_idle()
-        elif waits and self._may_begin(register):
-            await self.wait_idle()
-        else:
-            await self.wait_idle(IDLE_CYCLES)
-
-    def _may_begin(self, register: int) -> bool:
-        """Return whether an access to a register may lead to an order to a hart."""
-        return register not in DATA_REGISTERS or self.model.read(DmReg.ABSTRACTAUTO) > 0
+        await self._settle(register)
 
     async def compare(self, *registers: int, where: str = "") -> None:
         """Compare registers of the module with those of the model."""
         for register in registers:
             observed = await self.access(register)
             self.board.equal(hex(observed), hex(self.model.read(register)), f"{where}: register {register:#x}")
-            if register == DmReg.SBDATA0:
-                await self.wait_bus_idle()
-            elif register in DATA_REGISTERS:
-                await self.wait_idle(0 if self._may_begin(register) else IDLE_CYCLES)
+            if register in (DmReg.SBDATA0, *DATA_REGISTERS):
+                await self._settle(register)
 
     async def select(self, number: int, bits: int = 0) -> None:
         await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
@@ -131,10 +117,8 @@ class DebugEnv:
         """Compare the requests and resets to harts, and the state of the module."""
         dut, harts = self.dut, self.model.harts
         observed = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
-        requests, resets = (
-            sum(flag << place for place, flag in enumerate(flags))
-            for flags in ([hart.halt_request for hart in harts], [hart.in_reset for hart in harts])
-        )
+        requests = sum(hart.halt_request << place for place, hart in enumerate(harts))
+        resets = sum(hart.in_reset << place for place, hart in enumerate(harts))
         ndmreset = self.model.read(DmReg.DMCONTROL) & Control.NDMRESET > 0
         self.board.equal(observed, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
 
@@ -142,18 +126,100 @@ class DebugEnv:
         observed = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
         self.board.equal(observed, self.expected.log, "accesses to the bus")
 
+    async def access_memory(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
+        """Make accesses of harts in consecutive cycles: writes if ``values`` are given; return the words read."""
+        dut, rng, words, before = self.dut, self.rng, list[int](), 0
+        for address in (*addresses, None):
+            word = rng.getrandbits(32) if values is None or address is None else values[address]
+            drive(dut, {"memory__req": int(address is not None), "memory__wdata": word})
+            # `we` without a request and the upper address bits are don't-cares
+            dut.memory__we.value = int(address is None or values is not None)
+            place = rng.choice(NOTIFICATIONS) if address is None else address
+            dut.memory__addr.value = rng.getrandbits(20) << 12 | place
+            await FallingEdge(dut.clk)
+            answer = sample(dut.memory__gnt), sample(dut.memory__rvalid), sample(dut.memory__err)
+            self.board.equal(answer, (1, before, 0), f"grant, answer and error at {address}")
+            if before:
+                words.append(sample(dut.memory__rdata))
+            before = int(address is not None)
+            await RisingEdge(dut.clk)
+        return words
 
-async def begin(dut: Dut) -> DebugEnv:
-    return DebugEnv(dut, await start(dut))
+    async def notify(self, place: Place, hart: int = 0) -> None:
+        """Write random data to the address at which a hart reports an event."""
+        many = place in (Place.HALTED, Place.RESUMING)
+        number = self.rng.randrange(hart, MAX_HARTS, self.aliases) if many else 0
+        at = place + WORD_BYTES * number
+        await self.access_memory([at], {at: self.rng.getrandbits(32)})
+        if many and hart < self.count:
+            state = self.model.harts[hart]
+            state.halted = place == Place.HALTED
+            if place == Place.RESUMING:
+                state.resume_ack, state.resuming = state.resume_ack or self.model.active, False
+        self.model.settle()
+        await self._settle(DmReg.DMCONTROL)
+
+    async def halt_only(self, harts: Iterable[int]) -> None:
+        for hart in range(self.count):
+            await self.notify(Place.HALTED if hart in harts else Place.RESUMING, hart)
+
+    async def write_command(self, command: int, *, at_once: bool = False) -> None:
+        """Write a command to the module, not to the model; with ``at_once`` the next access may follow directly."""
+        self.command = command
+        if at_once:
+            words = {"valid": 1, "write": 1, "addr": DmReg.COMMAND, "wdata": command}
+            drive(self.dut, {f"dmi__{name}": word for name, word in words.items()})
+            await RisingEdge(self.dut.clk)
+        else:
+            await self.access(DmReg.COMMAND, command)
+
+    async def expect_refusal(self, error: int, where: str) -> None:
+        """Write an illegal command, expect its error, and clear the error."""
+        await self.write_command(TRANSFER_WRITE | 0x100A)
+        await self.expect(error, where)
+        await self.clear()
+
+    async def clear(self) -> None:
+        await self.access(DmReg.ABSTRACTCS, CLEAR)
+
+    async def finish(self, hart: int) -> None:
+        """Report the transfer of a command as done, and the hart as halted again."""
+        await self.notify(Place.GOING)
+        await self.notify(Place.HALTED, hart)
+
+    async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
+        """Check the busy bit and error of commands, and the orders to all harts."""
+        observed = await self.access(DmReg.ABSTRACTCS)
+        self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
+        orders = await self.access_memory(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
+        expected = [Flag.RESUME if hart.resuming else 0 for hart in self.model.harts]
+        if goes is not None:
+            expected[goes] = Flag.GO
+        self.board.equal(orders, expected, f"{where}: orders to harts")
+
+    async def expect_stable(self, expected: int) -> None:
+        """Check that the read data of the DMI are stable without an access."""
+        for _ in range(3):
+            noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
+            drive(self.dut, {f"dmi__{name}": bits for name, bits in noise.items()})
+            await FallingEdge(self.dut.clk)
+            self.board.equal(hex(sample(self.dut.dmi__rdata)), hex(expected), "what is left of what was read")
+            await RisingEdge(self.dut.clk)
+
+    async def expect_code(self, where: str) -> None:
+        """Check the instructions of the command twice, an odd number of cycles apart."""
+        words = await self.access_memory([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
+        self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 
 
-def with_harts(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Decorate a test so that harts and system bus run in the background."""
+def debug_test(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
+    """Run the decorated test with an active debug module and an agent that answers its system bus."""
 
     @wraps(test)
     async def run(dut: Dut) -> None:
-        env = await begin(dut)
-        with AgentGroup(dut, [env.port, env.bus]), background(env.harts.run()):
+        env = DebugEnv(dut, await start(dut))
+        with env.bus:
+            await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
             await test(env)
         env.compare_bus()
 

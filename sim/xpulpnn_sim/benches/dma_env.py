@@ -1,22 +1,126 @@
-"""Environment of the DMA engine: managers, memories, model and scoreboard."""
+"""Environment of the DMA engine: managers, memories that check every access, model and scoreboard."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
+from typing import Any
 
-from xpulpnn.isa.cluster import DMA, PRIVATE_DMA, Dma
-from xpulpnn.isa.machine import WORD_MASK
+import cocotb
+import numpy as np
+import numpy.typing as npt
+from cocotb.task import Task
+
+from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
+from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, sample
-from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, PROMPT, ObiManager, ObiTiming, ObiTransfer
+from xpulpnn_sim.benches.agents.obi import (
+    ALL_BYTES,
+    ANY_NUMBER,
+    PROMPT,
+    ObiManager,
+    ObiRequest,
+    ObiSubordinate,
+    ObiTiming,
+    ObiTransfer,
+)
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.dma_memories import Memories, MemoryPort, expect, memory_ports
 from xpulpnn_sim.benches.launcher_data import configuration
-from xpulpnn_sim.reference.golden.dma import moves
+from xpulpnn_sim.reference.golden.dma import Addresses, accesses, moves
 from xpulpnn_sim.reference.golden.dma_ports import Answer, PortsModel
 from xpulpnn_sim.reference.golden.tcdm import Request
 from xpulpnn_sim.reference.stimuli import near_offsets
 
-STATUS_IDS = 16
+TCDM_BYTES = L2_BYTES = 1 << 16
+OUTSTANDING_LIMIT = 16
+WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
+WRITE_BLOCK_BYTES = 64  # aligned block; no read comes between the writes of a run to it
+_PAGE_BYTES, _PRIME = 1 << 16, 1021
+_STATUS_IDS = 16
 _PATIENCE = 8000
+Bytes = npt.NDArray[np.uint8]
+Expected = deque[tuple[int, int, int | None]]
+"""Expected accesses of a port: address, byte enables and, on the external port, remaining transfers of the run."""
+
+_ENABLED = [
+    sum(0xFF << BYTE_BITS * byte for byte in range(WINDOW_BYTES) if enables >> byte & 1)
+    for enables in range(1 << WINDOW_BYTES)
+]
+
+
+def _place(address: Any, size: int) -> Any:
+    """Return the index in a memory of the byte at an address, or of several bytes; it depends on every address bit."""
+    # no power of two is a multiple of the prime
+    return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
+
+
+def _in_tcdm(address: Any) -> Any:
+    return address // TCDM_SPACE == TCDM_BASE // TCDM_SPACE
+
+
+_PAGES = range(L2_BASE // _PAGE_BYTES % _PRIME, 1 << XLEN >> 16, _PRIME)
+ALIASES = [page * _PAGE_BYTES for page in _PAGES if not _in_tcdm(page * _PAGE_BYTES)]
+"""Addresses with the same index as the start of the external memory."""
+
+
+def apart(sources: Addresses, targets: Addresses) -> bool:
+    """Return whether sources and targets lie in one memory each, and do not overlap."""
+    insides = [_in_tcdm(side).tolist() for side in (sources, targets)]
+    indices = (_place(side, TCDM_BYTES).tolist() for side in (sources, targets))
+    places = [{*zip(inside, index, strict=True)} for inside, index in zip(insides, indices, strict=True)]
+    return all(len({*inside}) <= 1 for inside in insides) and not places[0] & places[1]
+
+
+class Memories:
+    def __init__(self, rng: Random) -> None:
+        self.tcdm = np.frombuffer(rng.randbytes(TCDM_BYTES), np.uint8).copy()
+        self.l2 = np.frombuffer(rng.randbytes(L2_BYTES), np.uint8).copy()
+
+    def move(self, sources: Addresses, targets: Addresses) -> None:
+        inside = _in_tcdm(sources)
+        values = np.where(inside, self.tcdm[_place(sources, TCDM_BYTES)], self.l2[_place(sources, L2_BYTES)])
+        for is_inside, memory, size in ((True, self.tcdm, TCDM_BYTES), (False, self.l2, L2_BYTES)):
+            targeted = _in_tcdm(targets) == is_inside
+            # the last of several writes to one byte counts: the first one in reverse order
+            places, last = np.unique(_place(targets[targeted], size)[::-1], return_index=True)
+            memory[places] = values[targeted][::-1][last]
+
+
+class MemoryPort(ObiSubordinate):
+    """Memory at a port of the engine; the port must make the expected accesses in order."""
+
+    def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
+        super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
+        self.written = 0  # a write is answered in this cycle
+        self.takes_write = False  # a write is granted in this cycle
+        self.expected: tuple[Expected, Expected] = deque(), deque()  # reads and writes
+        self._memory = memory
+        self._beats = getattr(dut, f"{name}__beats") if name == "ext" else None
+        self._block_end = 0  # address after the last write of an incomplete block
+
+    def drive(self) -> None:
+        before, self.takes_write = self.unanswered, False
+        super().drive()
+        self.written = self.unanswered < before and self.log[-before].write
+
+    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+        address, write, enables, value = request
+        self.takes_write = bool(write)
+        assert self.expected[write], f"{self._port}: {request} of no command"
+        beats = None if self._beats is None else sample(self._beats)
+        observed, expected = (address, enables, beats), self.expected[write].popleft()
+        assert observed == expected, f"{self._port}: {'write' if write else 'read'} {observed}, expected {expected}"
+        assert write or not self._block_end % WRITE_BLOCK_BYTES, f"{self._port}: read between writes of one block"
+        if write:
+            self._block_end = 0 if beats in (None, 1) else address + self._size
+        place = _place(address, len(self._memory))
+        window, mask = self._memory[place : place + self._size], _ENABLED[enables]
+        old = int.from_bytes(window.tobytes(), "little")
+        if write:
+            new = old & ~mask | value & mask
+            window[:] = np.frombuffer(new.to_bytes(self._size, "little"), np.uint8)
+        noise = self._rng.getrandbits(BYTE_BITS * self._size)
+        return (noise if write else old & mask | noise & ~mask), 0
 
 
 class CommandManager(ObiManager):
@@ -44,9 +148,8 @@ class _CommandChecker(Agent):
         self._answers: Mapping[int, Answer] = {}
 
     def drive(self) -> None:
-        self._asking = {
-            port: shown for port, manager in enumerate(self._ports) if (shown := manager.request) is not None
-        }
+        requests = ((port, manager.request) for port, manager in enumerate(self._ports))
+        self._asking = {port: request for port, request in requests if request is not None}
 
     def sample(self) -> None:
         written = sum(memory.written for memory in self._memories)
@@ -72,28 +175,49 @@ class DmaEnv(AgentGroup):
     """The DMA engine after a reset, with managers at its command ports and memories at the others."""
 
     def __init__(
-        self,
-        dut: Dut,
-        rng: Random,
-        pause: float = 0.0,
-        timing: tuple[ObiTiming, ObiTiming] = (PROMPT, PROMPT),
+        self, dut: Dut, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT, *, pause: float = 0.0
     ) -> None:
-        self.dut = dut
+        self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(configuration().cores)]
         self.managers = [
             CommandManager(dut, port, outstanding=ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")
         ]
+        self.ports = range(len(self.managers))
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
-        self.memory_ports = memory_ports(dut, self.memories, rng, *timing)
+        inside = [MemoryPort(dut, f"tcdm__{port}", self.memories.tcdm, WORD_BYTES, tcdm, rng) for port in range(4)]
+        self.memory_ports = [*inside, MemoryPort(dut, "ext", self.memories.l2, WINDOW_BYTES, ext, rng)]
         self.model = PortsModel(configuration(), self._begin)
         self.monitor = _CommandChecker(dut, self.managers, self.memory_ports, self.model)
         super().__init__(dut, [*self.managers, *self.memory_ports, self.monitor])
 
     def _begin(self, words: Sequence[int]) -> list[set[int]]:
+        """Add the accesses of a command to those that the ports expect; return the ports that each write uses."""
         self.expected.move(*moves(words))
-        return expect(self.memory_ports, words)
+        outside, writing = len(self.memory_ports) - 1, list[set[int]]()
+        for write, side in enumerate(accesses(words)):
+            for external, address, enables, beats in side:
+                taking = {outside} if external else set[int]()
+                if external:
+                    self.memory_ports[outside].expected[write].append((address, enables, beats))
+                for half in () if external else range(2):
+                    enabled, port = enables >> WORD_BYTES * half & ALL_BYTES, 2 * write + half
+                    # reads always read both words of a window
+                    if enabled or not write:
+                        self.memory_ports[port].expected[write].append((address + WORD_BYTES * half, enabled, None))
+                        taking.add(port)
+                writing += [taking] * write
+        return writing
+
+    def run(self, port: int, *transfers: ObiTransfer) -> Coroutine[Any, Any, ObiTransfer]:
+        """Make transfers, whose addresses are offsets of registers, at a port."""
+        for transfer in transfers:
+            transfer.address += self.addresses[port]
+        return self.managers[port].run(transfers)
+
+    def start(self, *coroutines: Coroutine[Any, Any, Any]) -> list[Task[Any]]:
+        return [cocotb.start_soon(coroutine) for coroutine in coroutines]
 
     async def identifier(self, port: int = 0) -> int:
         return await self.managers[port].read(self.addresses[port] + Dma.COMMAND)
@@ -104,7 +228,7 @@ class DmaEnv(AgentGroup):
     async def status(self, port: int = 0) -> tuple[int, int]:
         """Return the identifiers in use and the allocated identifiers, as bit masks."""
         status = await self.managers[port].read(self.addresses[port] + Dma.STATUS)
-        return status % (1 << STATUS_IDS), status >> STATUS_IDS
+        return status % (1 << _STATUS_IDS), status >> _STATUS_IDS
 
     async def wait(self, number: int, port: int = 0, patience: int = _PATIENCE) -> None:
         for _ in range(patience):
@@ -115,14 +239,22 @@ class DmaEnv(AgentGroup):
     async def free(self, bits: int, port: int = 0) -> None:
         await self.managers[port].write(self.addresses[port] + Dma.STATUS, bits)
 
-    async def nothing_near(self, board: Scoreboard, port: int) -> None:
+    async def command_all(self, *commands: Sequence[int]) -> None:
+        """Execute commands of one identifier to their end."""
+        number = await self.identifier()
+        for words in commands:
+            await self.command(words)
+        await self.wait(number)
+        await self.free(1 << number)
+
+    async def nothing_near(self, port: int) -> None:
         """Check that accesses one address bit away from the command registers fail."""
         for offset in near_offsets(Dma):
             for write in (0, 1):
-                access = ObiTransfer(self.addresses[port] + offset, write, value=WORD_MASK)
-                board.equal((await self.managers[port].run([access])).failed, True, f"access to {offset:#x}")
+                access = await self.run(port, ObiTransfer(offset, write, value=WORD_MASK))
+                self.board.equal(access.failed, True, f"access to {offset:#x}")
 
-    def check(self, board: Scoreboard, label: str) -> None:
+    def check(self, label: str) -> None:
         missing = [len(side) for port in self.memory_ports for side in port.expected]
-        board.equal(missing, [0] * len(missing), f"{label}: accesses that were not made")
-        board.compare(vars(self.expected), vars(self.memories), None, label)
+        self.board.equal(missing, [0] * len(missing), f"{label}: accesses that were not made")
+        self.board.compare(vars(self.expected), vars(self.memories), None, label)

@@ -6,7 +6,7 @@ from random import Random
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, L2_BASE, TCDM_BASE, DmaCommand
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.benches.dma_memories import ALIASES, L2_BYTES, TCDM_BYTES, WINDOW_BYTES, apart
+from xpulpnn_sim.benches.dma_env import ALIASES, L2_BYTES, TCDM_BYTES, WINDOW_BYTES, apart
 from xpulpnn_sim.reference.golden.dma import moves
 from xpulpnn_sim.reference.stimuli import separating_words
 

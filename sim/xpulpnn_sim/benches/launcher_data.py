@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ def seed_from_environment() -> int:
         raise ToolError(f"{SEED_VARIABLE} must be an integer, not {text}") from None
 
 
+@cache
 def bench_data() -> dict[str, Any]:
     """Return the unit's name, its ports and the ``data`` of ``run_bench``."""
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
@@ -34,5 +36,6 @@ def configured(design: str) -> Any:
     return apply_settings({**PRESETS, **CLUSTER_PRESETS}[base], dict(text.split("=") for text in settings))
 
 
+@cache
 def configuration() -> Any:
     return configured(bench_data()["design"])

@@ -23,7 +23,7 @@ from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import LINE_OFFSET_BITS, DmaPortSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
-from xpulpnn.config import EXT_DATA_BITS, CoreConfig
+from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
@@ -55,18 +55,14 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.benches.launcher_data import configured
-from xpulpnn_sim.benches.runner import SIMULATORS
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import ControlledRow, RowsOf, control_port
-
-_VERILATOR, _ICARUS = ("verilator",), ("icarus",)
 
 
 @dataclass(frozen=True, slots=True)
 class BenchedUnit:
     bench: str  # the bench is the module `bench_<bench>` of this package; the top module has the same name
     make: Callable[[], wiring.Component]  # builds the component
-    simulators: Sequence[str]  # simulators of the bench
     parameters: Mapping[str, Any]  # data for the bench
     rows: Callable[[], Sequence[ControlledRow]] | None  # makes the rows of the instruction table, if needed
 
@@ -82,16 +78,15 @@ def _unit(
     component: Callable[..., wiring.Component],
     design: str = "",
     *,
-    simulators: Sequence[str] = SIMULATORS,
     rows: RowsOf | None = None,
     **parameters: Any,
 ) -> BenchedUnit:
     """Return a unit built by ``component``, from the configuration that ``design`` names: a preset with settings."""
     if not design:
-        return BenchedUnit(bench, component, simulators, parameters, None)
+        return BenchedUnit(bench, component, parameters, None)
     config = configured(design)
     make_rows = None if rows is None else partial(rows, config)
-    return BenchedUnit(bench, partial(component, config), simulators, parameters | {"design": design}, make_rows)
+    return BenchedUnit(bench, partial(component, config), parameters | {"design": design}, make_rows)
 
 
 _FULL = "xpulpnn-full"  # preset with every row that the hardware can execute
@@ -103,42 +98,20 @@ _INFERRED = f"{_FULL} requantise=on multiplier=inferred shifter=inferred multipl
 _LATE = "xpulpnn2 late_results=on adders=inferred multipliers=signed multiplier=inferred regfile=lut-ram"
 
 _EVERY_PAIR, _SOME_PAIRS = 1 << 20, 200
-_DIRECTED: Mapping[str, Any] = {
-    "corners": 25,
-    "places": XLEN,
-}  # executions of a row with pairs of corners, and executions in which a single bit decides
+_CORNERS = 25  # executions of a row with pairs of corners
+_DIRECTED: Mapping[str, Any] = {"corners": _CORNERS, "places": XLEN}  # and executions in which a single bit decides
+
+_alu = partial(_unit, "rows", design=_FULL, rows=controls.alu_rows, vectors_per_row=20, **_DIRECTED)
 
 
-def _alu(name: str, component: Callable[[CoreConfig], wiring.Component]) -> dict[str, BenchedUnit]:
-    """Return the benches of an ALU or a part of it; Icarus runs fewer vectors."""
-    alu = partial(_unit, "rows", component, _FULL, rows=controls.alu_rows)
-    return {
-        name: alu(simulators=_VERILATOR, vectors_per_row=20, **_DIRECTED),
-        f"{name}-part": alu(simulators=_ICARUS, vectors_per_row=5),
-    }
+def _dotp(settings: str) -> BenchedUnit:
+    design = f"xpulpnn mac_load_cu=on {settings}"
+    parameters = {"vectors_per_row": 16, "corners": _CORNERS}
+    return _unit("rows", lambda config: DotpUnit(config.dotp), design, rows=controls.dotp_rows, **parameters)
 
 
-def _dotp(settings: str, simulators: Sequence[str] = SIMULATORS) -> BenchedUnit:
-    return _unit(
-        "rows",
-        lambda config: DotpUnit(config.dotp),
-        f"xpulpnn mac_load_cu=on {settings}",
-        simulators=simulators,
-        rows=controls.dotp_rows,
-        vectors_per_row=16,
-        corners=_DIRECTED["corners"],
-    )
-
-
-def _multicycle(
-    component: Callable[[CoreConfig], wiring.Component],
-    design: str,
-    rows: RowsOf,
-    vectors: int,
-    handshake: tuple[str, str] = ("start", "take"),
-    **parameters: Any,
-) -> BenchedUnit:
-    parameters = {"vectors_per_row": vectors, "handshake": handshake, **_DIRECTED, **parameters}
+def _multicycle(component: Callable[..., wiring.Component], design: str, rows: RowsOf, vectors: int) -> BenchedUnit:
+    parameters = {"vectors_per_row": vectors, "handshake": ("start", "take"), **_DIRECTED}
     return _unit("multicycle", component, design, rows=rows, **parameters)
 
 
@@ -153,51 +126,43 @@ def _wide_mult(multiplier: str) -> BenchedUnit:
 
 def _ex_stage(design: str) -> BenchedUnit:
     csr = control_port(ExCtrl, {"unit": Unit.CSR})
-    return _multicycle(ExStage, design, controls.ex_rows, 4, ("valid", "advance"), corners=0, csr=csr)
+    parameters = {"vectors_per_row": 4, "handshake": ("valid", "advance"), **_DIRECTED, "corners": 0, "csr": csr}
+    return _unit("multicycle", ExStage, design, rows=controls.ex_rows, **parameters)
 
 
-def _decoder(design: str) -> BenchedUnit:
-    return _unit("decoder", Decoder, design, rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
+_decoder = partial(_unit, "decoder", Decoder, rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
+_requantiser = partial(
+    _unit,
+    "rows",
+    Requantiser,
+    rows=controls.requantiser_rows,
+    valid=control_port(RequantiseCtrl, {"valid": True})["ctrl"],
+)
+_event_unit = partial(_unit, "event_unit", EventUnit)
+_csr_file = partial(_unit, "csr_file", CsrFile, ops={op.name: op.value for op in CsrOp})
 
 
-def _requantiser(vectors: int, design: str, simulators: Sequence[str] = SIMULATORS) -> BenchedUnit:
-    valid = control_port(RequantiseCtrl, {"valid": True})["ctrl"]
-    parameters: dict[str, Any] = {"simulators": simulators, "valid": valid, "vectors_per_row": vectors}
-    return _unit("rows", Requantiser, design, rows=controls.requantiser_rows, **parameters)
-
-
-def _csr_file(design: str, simulators: Sequence[str] = SIMULATORS) -> BenchedUnit:
-    return _unit("csr_file", CsrFile, design, simulators=simulators, ops={op.name: op.value for op in CsrOp})
-
-
-def _event_unit(settings: str, simulators: Sequence[str], episodes: int) -> BenchedUnit:
-    return _unit("event_unit", EventUnit, f"cluster {settings}", simulators=simulators, episodes=episodes)
-
-
-def _tcdm(cycles: int, settings: str, simulators: Sequence[str] = SIMULATORS, others: int = 1) -> BenchedUnit:
+def _tcdm(cycles: int, settings: str, others: int = 1) -> BenchedUnit:
     """Return a small memory with the cores and ``others`` further masters."""
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
-
-    def make(config: Any) -> Tcdm:
-        return Tcdm(config, config.cores + others)
-
-    return _unit("tcdm", make, design, simulators=simulators, others=others, cycles=cycles)
+    return _unit("tcdm", lambda config: Tcdm(config, config.cores + others), design, others=others, cycles=cycles)
 
 
 def _obi_mux(
     make: Callable[[], wiring.Component],
-    initiators: Sequence[str],
+    initiators: str,
+    number: int,
     places: Mapping[str, tuple[int, int]],
     **parameters: Any,
 ) -> BenchedUnit:
     """Return a multiplexer; ``places`` holds base and size of the address range of each port."""
     blocks = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
-    return _unit("obi_mux", make, initiators=list(initiators), places=blocks, **parameters)
+    names = [f"{initiators}__{at}" for at in range(number)]
+    return _unit("obi_mux", make, initiators=names, places=blocks, **parameters)
 
 
-def _private_cache(settings: str, simulators: Sequence[str], *, late: bool = False) -> BenchedUnit:
-    make = partial(PrivateCache, registered=late)
-    return _unit("private_cache", make, f"cluster {settings}", simulators=simulators, late=late)
+def _private_cache(settings: str, *, late: bool = False) -> BenchedUnit:
+    return _unit("private_cache", partial(PrivateCache, registered=late), f"cluster {settings}", late=late)
 
 
 def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
@@ -211,9 +176,8 @@ def _wishbone(signature: PortSignature, shift: int = 0, *, registered: bool = Fa
     return _unit("wishbone_bridge", partial(WishboneBridge, signature, registered=registered), **parameters)
 
 
-def _debug_module(harts: int, steps: int) -> BenchedUnit:
-    make = partial(DebugModule, DebugConfig(harts=harts))
-    return _unit("debug_module", make, harts=harts, steps=steps, flags=200, accesses=100)
+def _debug_module(harts: int) -> BenchedUnit:
+    return _unit("debug_module", partial(DebugModule, DebugConfig(harts=harts)), harts=harts, flags=200, accesses=100)
 
 
 _BLOCKS = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
@@ -224,33 +188,25 @@ _SMALL_CLUSTER = "cluster-ri5cy xpulpv2=off cores=2 banks=4 tcdm_bytes=2048 icac
 _SMALL_DMA = "cluster2 cores=3 core.late_results=on dma_transfers=5"
 
 UNITS: Mapping[str, BenchedUnit] = {
-    # Icarus runs only one of several structures that use the same operators
     "nnrf-6": _unit("storage", lambda: NnRf(6), entries=6, weights=4),
-    "nnrf-4": _unit("storage", lambda: NnRf(4), simulators=_VERILATOR, entries=4, weights=4),
-    "nnrf-8": _unit("storage", lambda: NnRf(8), simulators=_VERILATOR, entries=8, weights=4),
-    "nnrf-pairs": _unit(
-        "storage",
-        lambda: NnRf(8, pairs=True, reads_factor=True),
-        simulators=_VERILATOR,
-        entries=8,
-        weights=5,
-        pairs=True,
-    ),
+    "nnrf-4": _unit("storage", lambda: NnRf(4), entries=4, weights=4),
+    "nnrf-8": _unit("storage", lambda: NnRf(8), entries=8, weights=4),
+    "nnrf-pairs": _unit("storage", lambda: NnRf(8, pairs=True, reads_factor=True), entries=8, weights=5, pairs=True),
     "regfile": _unit("storage", RegFile),
     "regfile-array": _unit("storage", lambda: RegFile("array")),
     "regfile-lut-ram": _unit("storage", lambda: RegFile("lut-ram")),
-    "regfile-lut-ram-pairs": _unit("storage", lambda: RegFile("lut-ram", pairs=True), simulators=_ICARUS, pairs=True),
-    "regfile-pairs": _unit("storage", lambda: RegFile(pairs=True), simulators=_ICARUS, pairs=True),
-    "regfile-array-pairs": _unit("storage", lambda: RegFile("array", pairs=True), simulators=_VERILATOR, pairs=True),
+    "regfile-lut-ram-pairs": _unit("storage", lambda: RegFile("lut-ram", pairs=True), pairs=True),
+    "regfile-pairs": _unit("storage", lambda: RegFile(pairs=True), pairs=True),
+    "regfile-array-pairs": _unit("storage", lambda: RegFile("array", pairs=True), pairs=True),
     "dotp-shared": _dotp(""),
     "dotp-shared-inferred": _dotp("adders=inferred"),
     "dotp-register": _dotp("multipliers=replicated isolation=register"),
     "dotp-and": _dotp("multipliers=replicated isolation=and"),
-    "dotp-and-inferred": _dotp("multipliers=replicated isolation=and adders=inferred", _VERILATOR),
-    "dotp-none-inferred": _dotp("multipliers=replicated adders=inferred", _VERILATOR),
-    "dotp-two-widths": _dotp("multipliers=replicated isolation=register widths=8,2", _VERILATOR),
-    **_alu("alu", Alu),
-    **_alu("simd-alu", SimdAlu),
+    "dotp-and-inferred": _dotp("multipliers=replicated isolation=and adders=inferred"),
+    "dotp-none-inferred": _dotp("multipliers=replicated adders=inferred"),
+    "dotp-two-widths": _dotp("multipliers=replicated isolation=register widths=8,2"),
+    "alu": _alu(Alu),
+    "simd-alu": _alu(SimdAlu),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "mult-late": _mult("inferred", _LATE),
@@ -261,75 +217,55 @@ UNITS: Mapping[str, BenchedUnit] = {
     ),
     "div": _multicycle(lambda _: Divider(), _FULL, controls.div_rows, 40),
     "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
-    "quantiser-crumbs": _unit(
-        "quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", simulators=_ICARUS, operations=60
-    ),
-    "requantiser": _requantiser(400, "xpulpnn requantise=on"),
-    "requantiser-exact": _requantiser(400, "xpulpnn requantise=on requantise_exact=on"),
-    "requantiser-part": _requantiser(200, "xpulpnn requantise=on widths=16,8,2", _ICARUS),
-    "widener": _unit(
-        "rows",
-        lambda _: WeightWidener(),
-        _EVERYTHING,
-        simulators=_ICARUS,
-        rows=controls.widener_rows,
-        vectors_per_row=8,
-    ),
+    "quantiser-crumbs": _unit("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", operations=60),
+    "requantiser": _requantiser("xpulpnn requantise=on", vectors_per_row=400),
+    "requantiser-exact": _requantiser("xpulpnn requantise=on requantise_exact=on", vectors_per_row=400),
+    "requantiser-part": _requantiser("xpulpnn requantise=on widths=16,8,2", vectors_per_row=200),
+    "widener": _unit("rows", lambda _: WeightWidener(), _EVERYTHING, rows=controls.widener_rows, vectors_per_row=8),
     "lsu": _unit("lsu", lambda _: Lsu(), _FULL, rows=controls.lsu_rows, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on multiplier=dot-product"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
     "decoder-ri5cy": _decoder("ri5cy"),
     "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
-    "compressed-decoder": _unit("compressed_decoder", CompressedDecoder, simulators=_VERILATOR, stride=1),
-    "compressed-decoder-part": _unit("compressed_decoder", CompressedDecoder, simulators=_ICARUS, stride=16),
+    "compressed-decoder": _unit("compressed_decoder", CompressedDecoder, stride=1),
     "prefetch": _unit("prefetch", PrefetchBuffer),
     "if-stage": _unit("if_stage", IfStage, f"{_FULL} mac_load_pair=on"),
     "hwloops": _unit("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file("xpulpnn-full mac_load_pair=on performance_counters=on"),
-    "csr-file-plain": _csr_file("ri5cy xpulpv2=off", _ICARUS),
-    "backend-full": _unit("backend", Backend, f"{_EVERYTHING} rvfi=on", simulators=_VERILATOR, pairs=_EVERY_PAIR),
-    "backend-ri5cy": _unit("backend", Backend, "ri5cy rvfi=on", simulators=_VERILATOR, pairs=_SOME_PAIRS),
+    "csr-file-plain": _csr_file("ri5cy xpulpv2=off"),
+    "backend-full": _unit("backend", Backend, f"{_EVERYTHING} rvfi=on", pairs=_EVERY_PAIR),
+    "backend-ri5cy": _unit("backend", Backend, "ri5cy rvfi=on", pairs=_SOME_PAIRS),
     "backend-2": _unit("backend", Backend, "xpulpnn2 rvfi=on", pairs=_SOME_PAIRS),
-    "backend-cu": _unit("backend", Backend, "xpulpnn-cu rvfi=on", simulators=_VERILATOR, pairs=_SOME_PAIRS),
-    "core-2": _unit("core", Core, "xpulpnn2 rvfi=on", simulators=_ICARUS, part=4),
-    "core-late": _unit("core", Core, f"{_LATE} rvfi=on", simulators=_ICARUS, part=4),
-    "core-full": _unit("core", Core, f"{_EVERYTHING} rvfi=on", simulators=_VERILATOR, part=1),
-    "private-cache": _private_cache("", _VERILATOR),
-    "private-cache-plain": _private_cache("icache_ways=1 prefetch=off", _ICARUS),
-    "private-cache-late": _private_cache("icache_ways=1 prefetch=off", _ICARUS, late=True),
-    "icache": _unit("icache", InstructionCache, "cluster cores=3", simulators=_VERILATOR, far=1 << 13),
-    "icache-small": _unit("icache", InstructionCache, _SMALL_CACHES, simulators=_ICARUS, far=1 << 6),
-    "event-unit": _event_unit("", _ICARUS, 5),
-    "event-unit-3": _event_unit("cores=3 mutexes=2 sw_events=3 dispatch_depth=2 core.debug=true", _VERILATOR, 5),
-    "event-unit-16": _event_unit("cores=16 barriers=3 mutexes=3 dispatch_depth=4 sw_events=5", _ICARUS, 2),
-    "event-unit-1": _event_unit("cores=1 barriers=1 dispatch_depth=1 sw_events=1", _ICARUS, 2),
+    "backend-cu": _unit("backend", Backend, "xpulpnn-cu rvfi=on", pairs=_SOME_PAIRS),
+    "core-2": _unit("core", Core, "xpulpnn2 rvfi=on", part=4),
+    "core-late": _unit("core", Core, f"{_LATE} rvfi=on", part=4),
+    "core-full": _unit("core", Core, f"{_EVERYTHING} rvfi=on", part=1),
+    "private-cache": _private_cache(""),
+    "private-cache-plain": _private_cache("icache_ways=1 prefetch=off"),
+    "private-cache-late": _private_cache("icache_ways=1 prefetch=off", late=True),
+    "icache": _unit("icache", InstructionCache, "cluster cores=3", far=1 << 13),
+    "icache-small": _unit("icache", InstructionCache, _SMALL_CACHES, far=1 << 6),
+    "event-unit": _event_unit("cluster", episodes=5),
+    "event-unit-3": _event_unit("cluster cores=3 mutexes=2 sw_events=3 dispatch_depth=2 core.debug=true", episodes=5),
+    "event-unit-16": _event_unit("cluster cores=16 barriers=3 mutexes=3 dispatch_depth=4 sw_events=5", episodes=2),
+    "event-unit-1": _event_unit("cluster cores=1 barriers=1 dispatch_depth=1 sw_events=1", episodes=2),
     "tcdm": _tcdm(400, ""),
-    "tcdm-strict": _tcdm(400, "arbiter=strict bank_hash=on cores=5", _VERILATOR, others=3),
-    "tcdm-fixed": _tcdm(200, "arbiter=fixed rvfi=off banks=1", _ICARUS),
-    "tcdm-equal": _tcdm(300, "dma_priority=equal cores=8 banks=2", _VERILATOR),
-    "tcdm-broadcast": _tcdm(400, "broadcast=on bank_hash=on tcdm_bytes=64", _ICARUS, others=5),
-    "tcdm-late": _tcdm(400, "core.late_results=on broadcast=on", _VERILATOR, others=3),
+    "tcdm-strict": _tcdm(400, "arbiter=strict bank_hash=on cores=5", others=3),
+    "tcdm-fixed": _tcdm(200, "arbiter=fixed rvfi=off banks=1"),
+    "tcdm-equal": _tcdm(300, "dma_priority=equal cores=8 banks=2"),
+    "tcdm-broadcast": _tcdm(400, "broadcast=on bank_hash=on tcdm_bytes=64", others=5),
+    "tcdm-late": _tcdm(400, "core.late_results=on broadcast=on", others=3),
     "core-demux": _unit("core_demux", CoreDemux, "cluster"),
-    "core-demux-late": _unit("core_demux", CoreDemux, "cluster2 core.late_results=on", simulators=_ICARUS),
-    "core-demux-dma": _unit("core_demux", CoreDemux, "cluster tcdm_bytes=1048576", simulators=_ICARUS),
+    "core-demux-late": _unit("core_demux", CoreDemux, "cluster2 core.late_results=on"),
+    "core-demux-dma": _unit("core_demux", CoreDemux, "cluster tcdm_bytes=1048576"),
     "cluster-timer": _unit("cluster_timer", ClusterTimer),
     "cluster-control": _unit("cluster_control", lambda: ClusterControl(3), cores=3),
-    "dma": _unit("dma", Dma, "cluster", simulators=_VERILATOR, transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
-    "dma-late": _unit("dma", Dma, _SMALL_DMA, simulators=_ICARUS, transfers=40, every=1, line=8192),
+    "dma": _unit("dma", Dma, "cluster", transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
+    "dma-late": _unit("dma", Dma, _SMALL_DMA, transfers=40, every=1, line=8192),
     "peripheral-bus": _obi_mux(
-        lambda: PeripheralBus(5, _BLOCKS),
-        [f"initiators__{number}" for number in range(5)],
-        _BUS_PLACES,
-        outstanding=1,
-        latency=2,
+        lambda: PeripheralBus(5, _BLOCKS), "initiators", 5, _BUS_PLACES, outstanding=1, latency=2
     ),
-    "external-port": _obi_mux(
-        lambda: ExternalPort(4),
-        [f"cores__{number}" for number in range(4)],
-        {"ext": (0, 1 << XLEN)},
-        outstanding=4,
-        latency=3,
-    ),
+    "external-port": _obi_mux(lambda: ExternalPort(4), "cores", 4, {"ext": (0, 1 << XLEN)}, outstanding=4, latency=3),
     "cluster-axi": _unit("cluster_axi", ClusterAxi, f"{_SMALL_CLUSTER} core.late_results=on"),
     "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
     "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
@@ -341,9 +277,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "wishbone-lines-registered": _wishbone(LineSignature(), shift=LINE_OFFSET_BITS, registered=True),
     "wishbone-refill": _wishbone(RefillSignature()),
     "wishbone-dma": _wishbone(DmaPortSignature()),
-    "dm": _debug_module(1, 50),
-    "dm-3": _debug_module(3, 30),
-    "dm-8": _debug_module(8, 12),
+    "dm": _debug_module(1),
+    "dm-3": _debug_module(3),
+    "dm-8": _debug_module(8),
     "jtag-dtm": _unit("jtag_dtm", lambda: JtagDtm(DebugConfig()), idcode=DebugConfig().idcode, scans=60),
 }
 """The units by name: how each is built, and the parameters of its bench."""

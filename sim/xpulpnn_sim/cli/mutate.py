@@ -130,7 +130,7 @@ _WHOLE = ("core", "backend", "cluster_axi")  # benches of several units, which a
 
 def _units(names: Sequence[str]) -> list[str]:
     if list(names) == [_ALL]:
-        return [name for name, unit in UNITS.items() if "verilator" in unit.simulators and unit.bench not in _WHOLE]
+        return [name for name, unit in UNITS.items() if unit.bench not in _WHOLE]
     for name in names:
         if name not in UNITS:
             raise InputError(f"UNIT must be {_ALL}, or one that --list shows, not {name}")
