@@ -15,7 +15,7 @@ TESTS = (
     "tests/isa/test_table.py",
     "tests/reference/golden/test_values.py",
     "tests/reference/iss/test_translate.py",
-    "tests/benches/test_units.py::test_unit[alu-part-icarus]",
+    "tests/benches/test_units.py::test_unit[alu-icarus]",
 )
 
 

@@ -16,14 +16,13 @@ from xpulpnn_sim.benches.agents.obi import (
     OUTSTANDING_LIMIT,
     PROMPT,
     ObiManager,
-    ObiRequest,
     ObiSubordinate,
     ObiTiming,
     ObiTransfer,
 )
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
-from xpulpnn_sim.reference.golden.tcdm import CacheLevel
+from xpulpnn_sim.reference.golden.tcdm import CacheLevel, Request
 
 PART_BYTES = 8  # unit of memory errors
 _SPREAD, _CHANGE = 0x9E37_79B1, 0x85EB_CA6B
@@ -71,7 +70,7 @@ class CodeMemory(ObiSubordinate):
     def requests(self) -> list[int]:
         return [grant.address for grant in self.log]
 
-    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+    def _serve(self, request: Request) -> tuple[int, int]:
         parts = enumerate(range(request.address, request.address + self._size, PART_BYTES))
         errors = sum(self._code.fails(part) << number for number, part in parts)
         return self._code.read(request.address, self._size), errors

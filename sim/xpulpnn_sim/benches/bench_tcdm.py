@@ -76,7 +76,7 @@ class Master(ObiManager):
             return None
         drawn = self._drawn(self.traffic)
         self._driver.drive(**self._fields(drawn))
-        return Request(*drawn.as_request)
+        return drawn.as_request
 
 
 def _masters(dut: Dut, rng: Random) -> list[Master]:
@@ -130,9 +130,7 @@ class TcdmChecker(Agent):
         data = {number: sample(self._seen["rdata"][number]) for number in self._expected}
         equal(data, self._expected, f"{where}: data by master")
         requests = {
-            at: Request(*master.request.as_request)
-            for at, master in enumerate(self._masters)
-            if master.request is not None
+            at: master.request.as_request for at, master in enumerate(self._masters) if master.request is not None
         }
         answers = self._model.cycle(requests, self._claims.idle)
         self._answered = granted = self._high("gnt")

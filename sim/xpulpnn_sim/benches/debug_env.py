@@ -10,11 +10,12 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.benches.agents.base import Dut, drive, sample, start
-from xpulpnn_sim.benches.agents.obi import ENABLED, ObiMemory, ObiRequest, ObiTiming, WordMemory
+from xpulpnn_sim.benches.agents.obi import ENABLED, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_memory import command_code
 from xpulpnn_sim.reference.golden.debug_module import BusError, DebugModuleModel
+from xpulpnn_sim.reference.golden.tcdm import Request
 
 _BUS_PATIENCE = 100
 FAILING = (0x4000_0000, 0x100)  # address and size of the region that answers with an error
@@ -38,12 +39,12 @@ class ExpectedBus:
 
     def __init__(self) -> None:
         self.memory = WordMemory((FAILING,))
-        self.log: list[ObiRequest] = []
+        self.log: list[Request] = []
 
     def _access(self, address: int, size: int, write: int, value: int) -> None:
         lane = address % WORD_BYTES
         enables = (1 << size) - 1 << lane
-        self.log.append(ObiRequest(address - lane, write, enables, value << BYTE_BITS * lane & ENABLED[enables]))
+        self.log.append(Request(address - lane, write, enables, value << BYTE_BITS * lane & ENABLED[enables]))
         if self.memory.fails(address - lane):
             raise BusError
 

@@ -19,7 +19,6 @@ from xpulpnn_sim.benches.agents.obi import (
     ANY_NUMBER,
     PROMPT,
     ObiManager,
-    ObiRequest,
     ObiSubordinate,
     ObiTiming,
     ObiTransfer,
@@ -103,7 +102,7 @@ class MemoryPort(ObiSubordinate):
         super().drive()
         self.written = self.unanswered < before and self.log[-before].write
 
-    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+    def _serve(self, request: Request) -> tuple[int, int]:
         address, write, enables, value = request
         self.takes_write = bool(write)
         assert self.expected[write], f"{self._port}: {request} of no command"
@@ -153,7 +152,7 @@ class _CommandChecker(Agent):
 
     def sample(self) -> None:
         written = sum(memory.written for memory in self._memories)
-        asking = {port: Request(*transfer.as_request) for port, transfer in self._asking.items()}
+        asking = {port: transfer.as_request for port, transfer in self._asking.items()}
         taking = [number for number, memory in enumerate(self._memories) if memory.takes_write]
         seen = self._model.cycle(asking, written, taking)
         granted = {port for port, transfer in self._asking.items() if self._ports[port].request is not transfer}

@@ -25,10 +25,8 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, Unit
-from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
@@ -97,7 +95,6 @@ _INFERRED = f"{_FULL} requantise=on multiplier=inferred shifter=inferred multipl
 """Structures that leave sums and products to synthesis; other units have the structures of the presets."""
 _LATE = "xpulpnn2 late_results=on adders=inferred multipliers=signed multiplier=inferred regfile=lut-ram"
 
-_EVERY_PAIR, _SOME_PAIRS = 1 << 20, 200
 _CORNERS = 25  # executions of a row with pairs of corners
 _DIRECTED: Mapping[str, Any] = {"corners": _CORNERS, "places": XLEN}  # and executions in which a single bit decides
 
@@ -233,13 +230,6 @@ UNITS: Mapping[str, BenchedUnit] = {
     "hwloops": _unit("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file("xpulpnn-full mac_load_pair=on performance_counters=on"),
     "csr-file-plain": _csr_file("ri5cy xpulpv2=off"),
-    "backend-full": _unit("backend", Backend, f"{_EVERYTHING} rvfi=on", pairs=_EVERY_PAIR),
-    "backend-ri5cy": _unit("backend", Backend, "ri5cy rvfi=on", pairs=_SOME_PAIRS),
-    "backend-2": _unit("backend", Backend, "xpulpnn2 rvfi=on", pairs=_SOME_PAIRS),
-    "backend-cu": _unit("backend", Backend, "xpulpnn-cu rvfi=on", pairs=_SOME_PAIRS),
-    "core-2": _unit("core", Core, "xpulpnn2 rvfi=on", part=4),
-    "core-late": _unit("core", Core, f"{_LATE} rvfi=on", part=4),
-    "core-full": _unit("core", Core, f"{_EVERYTHING} rvfi=on", part=1),
     "private-cache": _private_cache(""),
     "private-cache-plain": _private_cache("icache_ways=1 prefetch=off"),
     "private-cache-late": _private_cache("icache_ways=1 prefetch=off", late=True),

@@ -158,23 +158,12 @@ class AgentGroup(Agent):
 
 
 class PortMonitor(Agent):
-    """Samples ports in every cycle, or in the cycles in which the port ``valid`` is high."""
+    """Samples ports in every cycle."""
 
-    def __init__(self, dut: Dut, ports: Sequence[str], valid: str = "") -> None:
+    def __init__(self, dut: Dut, ports: Sequence[str]) -> None:
         super().__init__(dut)
-        self.rows: list[Any] = []  # values of the ports, by port name
-        self.cycles: list[int] = []
-        self.cycle = 0
+        self.rows: list[Any] = []  # values of the ports in each cycle, by port name
         self._row, self._ports = namedtuple("Row", ports), [getattr(dut, name) for name in ports]
-        self._valid = getattr(dut, valid) if valid else None
 
     def sample(self) -> None:
-        if self._valid is None or sample(self._valid):
-            self.rows.append(self._row(*map(sample, self._ports)))
-            self.cycles.append(self.cycle)
-        else:
-            self._skip()
-        self.cycle += 1
-
-    def _skip(self) -> None:
-        """Called instead of recording a row in a cycle in which ``valid`` is low."""
+        self.rows.append(self._row(*map(sample, self._ports)))

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
 
 from cocotb.triggers import Event
 
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import Agent, Dut, PortDriver, sample
+from xpulpnn_sim.reference.golden.tcdm import Request
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
 OUTSTANDING_LIMIT = {"instr": 4}  # largest number of outstanding requests by port; one at other ports
@@ -32,10 +32,9 @@ class WordMemory(dict[int, int]):
 
     def __init__(self, failing: tuple[tuple[int, int], ...] = ()) -> None:
         super().__init__()
-        self._failing = failing
+        self._failing = failing  # first address and size of regions that answer with an error
 
     def fails(self, address: int) -> bool:
-        """Return whether an access to the word at ``address`` is answered with an error."""
         return any(first <= address < first + size for first, size in self._failing)
 
     def __missing__(self, address: int) -> int:
@@ -46,9 +45,6 @@ class WordMemory(dict[int, int]):
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
         both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << 32
         return both >> BYTE_BITS * byte & WORD_MASK
-
-    def bytes_at(self, address: int, size: int) -> bytes:
-        return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
 
     def store(self, address: int, size: int, value: int) -> None:
         """Write the low ``size`` bytes of ``value`` at any byte address."""
@@ -75,13 +71,28 @@ PROMPT = ObiTiming()  # grants at once and answers in the next cycle
 SLOW = ObiTiming(0.5, 1, 4)
 
 
-class ObiRequest(NamedTuple):
-    """Request of an access: aligned byte address, write flag, byte enables, data to be written."""
+@dataclass(slots=True)
+class ObiTransfer:
+    """An access and its outcome."""
 
-    address: int
+    address: int  # aligned byte address
+    # request attributes
     write: int = 0
     enables: int = ALL_BYTES
     value: int = 0
+    gap: int = 0  # cycles without a request before the transfer
+    beats: int = 1  # remaining transfers of its run, at ports with runs
+    # cycle numbers of the first request, the grant and the answer
+    requested: int = -1
+    granted: int = -1
+    answered: int = -1
+    data: int = 0  # data read
+    failed: bool = False  # the answer was an error
+    ended: Event = field(default_factory=Event, repr=False)  # set with the answer
+
+    @property
+    def as_request(self) -> Request:
+        return Request(self.address, self.write, self.enables, self.value)
 
 
 class ObiSubordinate(Agent):
@@ -104,9 +115,9 @@ class ObiSubordinate(Agent):
         noisy: bool = False,
     ) -> None:
         super().__init__(dut)
-        self.log: list[ObiRequest] = []  # granted requests
+        self.log: list[Request] = []  # granted requests
         self.transfers: list[ObiTransfer] = []  # requests by their first cycle, with cycle and error of the answer
-        self.cycle = self.cycles_refused = self.cycles_unanswered = 0
+        self.cycle = 0
         self._port, self.timing, self._rng = port, timing, rng
         self._size, self._shift, self._outstanding = size, shift, outstanding
         self._driver, self._noisy = PortDriver(dut, f"{port}__"), noisy
@@ -115,7 +126,7 @@ class ObiSubordinate(Agent):
         answer = {name: getattr(dut, f"{port}__{name}", None) for name in ("rdata", "err")}
         self._widths = {name: len(handle) for name, handle in answer.items() if handle is not None}
         self._answers: deque[tuple[int, int, int, ObiTransfer]] = deque()  # cycle, data, error
-        self._pending: ObiRequest | None = None  # not granted yet
+        self._pending: Request | None = None  # not granted yet
         self._grants, self._draws_noise = 0, True
 
     @property
@@ -123,7 +134,7 @@ class ObiSubordinate(Agent):
         return len(self._answers)
 
     @abstractmethod
-    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+    def _serve(self, request: Request) -> tuple[int, int]:
         """Perform a granted access; return the data and error bits of its response."""
 
     def drive(self) -> None:
@@ -142,23 +153,20 @@ class ObiSubordinate(Agent):
         self._draws_noise = answers or self._noisy
 
     def sample(self) -> None:
-        """Check and record the request of this cycle."""
         req, *fields = self._request
-        self.cycles_unanswered += bool(self._answers)
         if sample(req):
             address, *rest = (sample(field) for field in fields)
-            self._requested(ObiRequest(address << self._shift, *rest))
+            self._requested(Request(address << self._shift, *rest))
         else:
             assert self._pending is None, f"{self._port}: {self._pending} withdrawn before its grant"
         self.cycle += 1
 
-    def _requested(self, request: ObiRequest) -> None:
+    def _requested(self, request: Request) -> None:
         assert request.address % self._size == 0, f"{self._port}: {request} is not aligned"
         assert self._pending in (None, request), f"{self._port}: {self._pending} becomes {request} before its grant"
         if self._pending is None:
             self.transfers.append(ObiTransfer(request.address, requested=self.cycle))
         self._pending = None if self._grants else request
-        self.cycles_refused += not self._grants
         if self._grants:
             self.log.append(request)
             answer_at = self.cycle + self._rng.randint(self.timing.fastest, self.timing.slowest)
@@ -173,29 +181,13 @@ class ObiMemory(ObiSubordinate):
     """Memory of words at an OBI port of the unit."""
 
     def __init__(
-        self,
-        dut: Dut,
-        port: str,
-        memory: WordMemory,
-        timing: ObiTiming,
-        rng: Random,
-        *,
-        outstanding: int = 1,
-        core_sleep: Dut = None,
+        self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random, *, outstanding: int = 1
     ) -> None:
-        """``core_sleep`` is the output of a core that has no outstanding access while it is high."""
         limit = max(outstanding, OUTSTANDING_LIMIT.get(port, 1))
         super().__init__(dut, port, timing, rng, outstanding=limit, noisy=True)
-        self._memory, self._core_sleep = memory, core_sleep
+        self._memory = memory
 
-    def sample(self) -> None:
-        """Check and record the request of this cycle; a sleeping core must make none."""
-        if self._core_sleep is not None and sample(self._core_sleep):
-            under_way = self.unanswered + self._driver.values["rvalid"] + sample(self._request[0])
-            assert not under_way, f"{under_way} accesses under way in a sleeping core"
-        super().sample()
-
-    def _serve(self, request: ObiRequest) -> tuple[int, int]:
+    def _serve(self, request: Request) -> tuple[int, int]:
         # the enabled bytes of a successful read are valid, everything else is noise
         noise = self._rng.getrandbits(32)
         if self._memory.fails(request.address):
@@ -205,33 +197,6 @@ class ObiMemory(ObiSubordinate):
             return noise, 0
         mask = ENABLED[request.enables]
         return self._memory[request.address] & mask | noise & ~mask, 0
-
-
-_PATIENCE = 8000  # cycles without a grant or an answer after which the unit counts as stuck
-
-
-@dataclass(slots=True)
-class ObiTransfer:
-    """An access and its outcome."""
-
-    address: int  # aligned byte address
-    # request attributes
-    write: int = 0
-    enables: int = ALL_BYTES
-    value: int = 0
-    gap: int = 0  # cycles without a request before the transfer
-    beats: int = 1  # remaining transfers of its run, at ports with runs
-    # cycle numbers of the first request, the grant and the answer
-    requested: int = -1
-    granted: int = -1
-    answered: int = -1
-    data: int = 0  # data read
-    failed: bool = False  # the answer was an error
-    ended: Event = field(default_factory=Event, repr=False)  # set with the answer
-
-    @property
-    def as_request(self) -> ObiRequest:
-        return ObiRequest(self.address, self.write, self.enables, self.value)
 
 
 def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) -> int:
@@ -245,6 +210,7 @@ def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) ->
     return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask
 
 
+_PATIENCE = 8000  # cycles without a grant or an answer after which the unit counts as stuck
 ANY_NUMBER = _PATIENCE  # for outstanding transfers: the unit itself must limit its grants
 
 
@@ -317,7 +283,6 @@ class ObiManager(Agent):
         """Called in every cycle before an answer is processed; ``answered`` is the transfer that is answered."""
 
     def drive(self) -> None:
-        """Request the next transfer when it may begin, until it is granted."""
         self._drive(begins=len(self._granted) < self._limit)
 
     def respond(self) -> None:
@@ -336,7 +301,6 @@ class ObiManager(Agent):
         self._driver.drive(req=0)
 
     def sample(self) -> None:
-        """Process grant and response of this cycle."""
         self._waited = 0 if self.request is None and not self._granted else self._waited + 1
         assert self._waited < _PATIENCE, f"{self._port}: {self.request or self._granted[0]} waits too long"
         answered = None

@@ -80,12 +80,12 @@ PATIENCE = 16  # a low-priority master wins after it has lost one cycle less tha
 
 
 class Request(NamedTuple):
-    """The request of a master in a cycle."""
+    """The request of a master: aligned byte address, write flag, byte enables, data to be written."""
 
     address: int
-    write: int
-    enables: int
-    value: int
+    write: int = 0
+    enables: int = (1 << WORD_BYTES) - 1
+    value: int = 0
 
 
 class _BankAccess(NamedTuple):
