@@ -42,6 +42,14 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
     return near + anywhere + inside
 
 
+def _later() -> int:
+    return int(configuration().core.late_results)
+
+
+def _ports() -> list[str]:
+    return ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if configuration().dma else [])
+
+
 class PortMemory(WordMemory):
     """Memory at one port, whose initial words differ from those of other ports."""
 
@@ -57,26 +65,20 @@ class PortMemory(WordMemory):
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     """Each access reaches its destination only, and gets the answer of the destination; events are counted."""
-    config = configuration()
+    config, late = configuration(), _later()
     rng, board = await start(dut), Scoreboard()
-    ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
+    ports = _ports()
     bad = _failing(config)
     memories = {port: PortMemory(port, bad) for port in ports}
     addresses = _addresses(config, rng)
     rng.shuffle(addresses)
     transfers = [
-        ObiTransfer(
-            address,
-            int(rng.random() < 0.4),
-            rng.choice((obi.ALL_BYTES, rng.getrandbits(4))),
-            rng.getrandbits(32),
-            rng.choice((0, 0, 0, 1, 3)),
-        )
+        ObiTransfer(address, int(rng.random() < 0.4), enables, rng.getrandbits(32), rng.choice((0, 0, 0, 1, 3)))
         for address in addresses
+        for enables in (rng.choice((obi.ALL_BYTES, rng.getrandbits(4))),)
     ]
     responders = {port: ObiMemory(dut, port, memories[port], timing, rng) for port in ports}
     core = ObiManager(dut, "core")
-    late = bool(_later(config))
     monitor = PortMonitor(dut, ["events", "tcdm__req", "tcdm__gnt", *(["claim"] if late else [])])
     with AgentGroup(dut, [*responders.values(), core]), monitor:
         await core.run(transfers)
@@ -97,7 +99,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     board.equal([t.failed for t in core.completed], failing, "failed accesses")
     if timing is obi.PROMPT:
         took = {(place == "tcdm", t.answered - t.requested) for t, place in zip(core.completed, places, strict=True)}
-        board.equal(took, {(True, 1), (False, 1 + _later(config))}, "cycles to the answer")
+        board.equal(took, {(True, 1), (False, 1 + late)}, "cycles to the answer")
     _check_events(transfers, places, monitor.rows, board)
     if late:
         # `claim` comes with each request, and once with every access to another destination
@@ -111,15 +113,16 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reset_forgets_what_is_under_way(dut: Dut) -> None:
     """After one cycle of reset during an access nothing is requested, answered or counted."""
-    rng, board, config = await start(dut), Scoreboard(), configuration()
-    ports = ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if config.dma else [])
+    rng, board, ports = await start(dut), Scoreboard(), _ports()
     watched = ["core__rvalid", "events", *(f"{port}__req" for port in ports)]
     for _ in range(30):
         timing = ObiTiming(0.5, 4, 9)
         responders = [ObiMemory(dut, port, PortMemory(port, []), timing, rng) for port in ports]
         core = ObiManager(dut, "core", rng=rng)
         with AgentGroup(dut, [*responders, core]):
-            transfers = [ObiTransfer(address, rng.getrandbits(1)) for address in rng.sample(_addresses(config, rng), 9)]
+            transfers = [
+                ObiTransfer(address, rng.getrandbits(1)) for address in rng.sample(_addresses(configuration(), rng), 9)
+            ]
             task = cocotb.start_soon(core.run(transfers))
             await ClockCycles(dut.clk, rng.randint(2, 20))
             await pulse_reset(dut, 1)
@@ -127,13 +130,9 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
         await board.stays_low(dut, watched, 3, "high after reset")
 
 
-def _later(config: ClusterConfig) -> int:
-    return int(config.core.late_results)
-
-
 def _check_events(transfers: list[ObiTransfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
     """Compare the counts of all events with the counts derived from the times of the transfers."""
-    late = _later(configuration())
+    late = _later()
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]
     stores = [transfer for transfer in outside if transfer.write]

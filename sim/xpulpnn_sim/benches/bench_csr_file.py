@@ -6,7 +6,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.csr import (
     ALL_BITS,
@@ -27,6 +27,7 @@ from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.iss.csrs import INHIBIT, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
+_WRITABLE = (CsrAccess.RW, CsrAccess.WO)
 LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
 """CSRs of hardware loops, which the file does not store, in the order of their addresses."""
 
@@ -46,7 +47,7 @@ class CsrModel:
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
         """Return the value read (0 for no register), the value written, and the register that is written."""
-        csr, file = self._file.find(cycle["csr__addr"]), self._file
+        csr, file, wdata = self._file.find(cycle["csr__addr"]), self._file, cycle["csr__wdata"]
         if csr is None:
             old = 0
         elif csr.name in LOOP_NAMES:
@@ -54,15 +55,8 @@ class CsrModel:
         else:
             file.irq, file.values["mhartid"] = cycle["irq"], cycle["hart_id"]
             old = file.read(csr)
-        new = {"WRITE": cycle["csr__wdata"], "SET": old | cycle["csr__wdata"], "CLEAR": old & ~cycle["csr__wdata"]}[
-            cycle["op"]
-        ]
-        writes = (
-            csr is not None
-            and cycle["csr__valid"]
-            and cycle["csr__write"]
-            and csr.access in (CsrAccess.RW, CsrAccess.WO)
-        )
+        new = {"WRITE": wdata, "SET": old | wdata, "CLEAR": old & ~wdata}[cycle["op"]]
+        writes = csr is not None and cycle["csr__valid"] and cycle["csr__write"] and csr.access in _WRITABLE
         return old, new, csr if writes else None
 
     def outputs(self, cycle: CsrCycle) -> dict[str, int]:
@@ -114,17 +108,11 @@ class CsrModel:
 
 ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
 EVENTS = len(PERFORMANCE_EVENTS)
-
-
 _STOPPING = 0b11  # mode of performance counters that count and do not wrap
 
 
-def groups() -> frozenset[CsrGroup]:
-    return configuration().csr_groups
-
-
 def _registers() -> list[Csr]:
-    return [csr for csr in CSRS if csr.group in groups()]
+    return [csr for csr in CSRS if csr.group in configuration().csr_groups]
 
 
 def idle_cycle(rng: Random) -> CsrCycle:
@@ -233,20 +221,17 @@ def random_cycles(rng: Random) -> Iterator[CsrCycle]:
     for _ in range(1500):
         csr = rng.choice(every)
         if rng.random() < 0.3:
-            yield idle_cycle(rng) | {
-                "enter": rng.random() < 0.2,
-                "leave": rng.random() < 0.2,
-                "csr__addr": csr.address,
-            }
+            traps = {name: rng.random() < 0.2 for name in ("enter", "leave")}
+            yield idle_cycle(rng) | traps | {"csr__addr": csr.address}
         else:
             yield _access(csr, rng.choice(["WRITE", "SET", "CLEAR"]), random_word(rng), rng)
 
 
 def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
     data = bench_data()
-    operations = [data["ops"][cycle["op"]] for cycle in cycles]
     stimulus = {port: [int(cycle[port]) for cycle in cycles] for port in cycles[0] if port in data["inputs"]}
-    return {port: np.array(values, dtype=object) for port, values in ({"csr__op": operations} | stimulus).items()}
+    stimulus["csr__op"] = [data["ops"][cycle["op"]] for cycle in cycles]
+    return {port: np.array(values, dtype=object) for port, values in stimulus.items()}
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -255,7 +240,7 @@ async def registers_match_the_simulator(dut: Dut, draw) -> None:
     """Compare read data and all outputs in every cycle; then again after a reset."""
     rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
-        model, cycles = CsrModel(groups()), list(draw(rng))
+        model, cycles = CsrModel(configuration().csr_groups), list(draw(rng))
         want: dict[str, list[int]] = {}
         for cycle in cycles:
             for port, value in model.outputs(cycle).items():
@@ -272,6 +257,5 @@ async def registers_match_the_simulator(dut: Dut, draw) -> None:
                 phase,
             )
         drive(dut, dict.fromkeys(("csr__valid", "enter", "leave", "boot"), 0))
-        await FallingEdge(dut.clk)
         await RisingEdge(dut.clk)
         await pulse_reset(dut)

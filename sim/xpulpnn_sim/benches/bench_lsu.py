@@ -8,7 +8,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.benches.agents.base import Agent, Dut, drive, pulse_reset, sample, start, wait_until
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
@@ -34,7 +34,6 @@ class LsuAccess:
     address: int
     size: int
     store: int
-    loaded: int = 0
     rdata: int = 0
 
     @property
@@ -46,32 +45,19 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
     """Return ``count`` accesses by an instruction to random addresses in a window so small that they overlap."""
     src = sources(insn, count, rng)
     targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
-    src.rs1 = np.zeros_like(src.rs1)
+    src = Sources(word=src.word, rs2=src.rs2, rd=src.rd)
     from_zero = execute(insn, src).address
     assert from_zero is not None
     src.rs1 = targets - from_zero
-    src = Sources(**{name: getattr(src, name) for name in ("word", "rs1", "rs2", "rd")})
     operands, effects = operands_of(insn, src), execute(insn, src)
     assert effects.size is not None
-    store = np.zeros(count, np.uint32) if effects.store is None else effects.store
+    stores = np.zeros(count, np.uint32) if effects.store is None else effects.store
     # register bytes above the stored ones do not matter
     wdata = src.rs2 if insn.is_store else random_words(rng, count)
+    columns = (operands["op_a"], operands["op_a"] + operands["op_b"], wdata, targets, stores)
     return [
-        LsuAccess(
-            insn,
-            {**control, "ex_base": base, "ex_sum": base + offset & WORD_MASK, "ex_wdata": data},
-            address,
-            effects.size,
-            value,
-        )
-        for base, offset, data, address, value in zip(
-            operands["op_a"].tolist(),
-            operands["op_b"].tolist(),
-            wdata.tolist(),
-            targets.tolist(),
-            store.tolist(),
-            strict=True,
-        )
+        LsuAccess(insn, {**control, "ex_base": base, "ex_sum": total, "ex_wdata": data}, address, effects.size, store)
+        for base, total, data, address, store in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 
@@ -85,20 +71,16 @@ def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
 
 
 def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
-    """Execute the accesses in order: set the word and the result of each load; return the final memory."""
+    """Execute the accesses in order: set the result of each load; return the final memory."""
     memory = WordMemory()
     for access in accesses:
         if access.insn.is_store:
             memory.store(access.address, access.size, access.store)
         else:
-            access.loaded = memory.load(access.address)
-    for key in {access.insn.key for access in accesses if access.insn.is_load}:
-        mine = [access for access in accesses if access.insn.key == key]
-        loaded = np.array([access.loaded for access in mine], dtype=np.uint32)
-        values = execute(mine[0].insn, Sources(word=np.zeros_like(loaded), loaded=loaded)).rd
-        assert values is not None
-        for access, value in zip(mine, values.tolist(), strict=True):
-            access.rdata = value
+            loaded = np.array([memory.load(access.address)], np.uint32)
+            effects = execute(access.insn, Sources(word=np.zeros_like(loaded), loaded=loaded))
+            assert effects.rd is not None
+            access.rdata = int(effects.rd[0])
     return memory
 
 
@@ -119,24 +101,22 @@ async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | 
     """Present an access; return whether it faults as a store, or None if it does not fault."""
     # EX requests nothing in the cycle of a fault, and is flushed
     drive(dut, access.ports)
-    under_way = False
+    under_way = ended = False
     for _ in range(_CYCLE_LIMIT):
         await FallingEdge(dut.clk)
         fault, done = sample(dut.fault__valid), sample(dut.wb_done)
         assert not (fault and sample(dut.data__req)), "a request in the cycle of a fault"
         assert not (fault and under_way and done), "WB is done with an access that faults"
-        in_ex = sample(dut.ex_done)
-        store = bool(sample(dut.fault__store))
+        in_ex, store, ended = sample(dut.ex_done), bool(sample(dut.fault__store)), under_way and bool(done)
         await RisingEdge(dut.clk)
-        if fault:
+        under_way |= bool(in_ex)
+        if fault or under_way:
             drive(dut, idle)
+        if fault:
             await RisingEdge(dut.clk)
             return store
-        if under_way and done:
+        if ended:
             break
-        under_way |= bool(in_ex)
-        if under_way:
-            drive(dut, idle)
     drive(dut, idle)
     return None
 

@@ -4,15 +4,14 @@ Each manager uses other words at every destination, so that it reads what it wro
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
-from typing import Any
 
 import cocotb
 from cocotb.task import Task
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, gather
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.benches.agents import obi
@@ -53,9 +52,8 @@ def _blocks() -> list[range]:
 
 
 def _transfer(address: int, rng: Random, gap: int = 0) -> ObiTransfer:
-    return ObiTransfer(
-        address, rng.getrandbits(1), rng.choice((obi.ALL_BYTES, rng.getrandbits(4))), rng.getrandbits(32), gap
-    )
+    enables = rng.choice((obi.ALL_BYTES, rng.getrandbits(4)))
+    return ObiTransfer(address, rng.getrandbits(1), enables, rng.getrandbits(32), gap)
 
 
 def _handles(dut: Dut, port: str, *names: str) -> list[Dut]:
@@ -141,15 +139,13 @@ class MuxEnv:
     """The unit with managers, memories and a checker of every cycle."""
 
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
-        data = bench_data()
+        data, board = bench_data(), Scoreboard()
         names: list[str] = data["initiators"]
-        places: list[dict[str, Any]] = data["places"]
-        self.words = _words(len(names), rng)
+        self.equal, self.words = board.equal, _words(len(names), rng)
+        options = {"outstanding": data["outstanding"]}
         self.ports = {
-            place["port"]: ObiMemory(
-                dut, place["port"], self.words.memory(), _TIMINGS[timing], rng, outstanding=data["outstanding"]
-            )
-            for place in places
+            place["port"]: ObiMemory(dut, place["port"], self.words.memory(), _TIMINGS[timing], rng, **options)
+            for place in data["places"]
         }
         self.managers = [ObiManager(dut, name) for name in names]
         self.transfers = [self.words.transfers(number, rng, timing) for number in range(len(names))]
@@ -158,19 +154,17 @@ class MuxEnv:
 
     def check(self) -> None:
         """Compare the accesses at every destination, and data and errors of every manager."""
-        board = Scoreboard()
-        all_transfers = [transfer for transfers in self.transfers for transfer in transfers]
+        requests = [transfer for transfers in self.transfers for transfer in transfers]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
-            expected = [transfer.as_request for transfer in all_transfers if transfer.address in block]
-            board.equal(sorted(responder.log), sorted(expected), f"accesses of {port}")
+            expected = [transfer.as_request for transfer in requests if transfer.address in block]
+            self.equal(sorted(responder.log), sorted(expected), f"accesses of {port}")
         for number, (manager, transfers) in enumerate(zip(self.managers, self.transfers, strict=True)):
             memory = self.words.memory()
-            expected = [
-                obi.expected_data(transfer, memory, absent=_is_unmapped(transfer.address)) for transfer in transfers
-            ]
-            board.equal([transfer.data for transfer in manager.completed], expected, f"data of manager {number}")
-            failing = [t.address in self.words.failing or _is_unmapped(t.address) for t in transfers]
-            board.equal([transfer.failed for transfer in manager.completed], failing, f"errors of manager {number}")
+            absent = [_is_unmapped(transfer.address) for transfer in transfers]
+            data = [obi.expected_data(t, memory, absent=nowhere) for t, nowhere in zip(transfers, absent, strict=True)]
+            failing = [t.address in self.words.failing or nowhere for t, nowhere in zip(transfers, absent, strict=True)]
+            self.equal([transfer.data for transfer in manager.completed], data, f"data of manager {number}")
+            self.equal([transfer.failed for transfer in manager.completed], failing, f"errors of manager {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
         pairs = zip(self.managers, self.transfers, strict=True)
@@ -181,16 +175,14 @@ class MuxEnv:
 @cocotb.parametrize(timing=range(len(_TIMINGS)))
 async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
     """Every access arrives once and unchanged at its destination, and its answer at its manager."""
-    rng, board = await start(dut), Scoreboard()
-    bus = MuxEnv(dut, timing, rng)
+    bus = MuxEnv(dut, timing, await start(dut))
     with bus.running:
-        for task in bus.begin():
-            await task
+        await gather(*bus.begin())
         await ClockCycles(dut.clk, 2)
     bus.check()
     if _TIMINGS[timing] == ObiTiming():
         quickest = min(transfer.answered - transfer.granted for transfers in bus.transfers for transfer in transfers)
-        board.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
+        bus.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -202,14 +194,11 @@ async def all_sets_of_managers_meet(dut: Dut) -> None:
     far = _unmapped_addresses(2, rng)
     rng.shuffle(far)
 
-    async def ask(asking: Iterable[int]) -> None:
-        tasks: list[Task[ObiTransfer]] = []
-        for number_asking in asking:
-            address = far.pop() if far else rng.choice(rng.choice(bus.words.own[number_asking]))
-            bus.transfers[number_asking].append(_transfer(address, rng))
-            tasks.append(cocotb.start_soon(bus.managers[number_asking].run(bus.transfers[number_asking][-1:])))
-        for task in tasks:
-            await task
+    async def ask(asking: Collection[int]) -> None:
+        for manager in asking:
+            address = far.pop() if far else rng.choice(rng.choice(bus.words.own[manager]))
+            bus.transfers[manager].append(_transfer(address, rng))
+        await gather(*(bus.managers[manager].run(bus.transfers[manager][-1:]) for manager in asking))
 
     sets = [frozenset(asking) for size in range(1, number + 1) for asking in combinations(range(number), size)]
     missing = {(turn, asking) for turn in range(number) for asking in sets}

@@ -9,16 +9,8 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from xpulpnn.isa.machine import (
-    BYTE_BITS,
-    HALF_BITS,
-    HALF_BYTES,
-    HALF_MASK,
-    LENGTH_MASK,
-    WORD_BYTES,
-    WORD_MASK,
-    instruction_size,
-)
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, HALF_MASK, LENGTH_MASK, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import instruction_size as size_of
 from xpulpnn.isa.table import INSNS
 from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiMemory, ObiTiming, WordMemory
@@ -72,7 +64,7 @@ class RandomCode(WordMemory):
         return self.fails(word) or (self.words_of(address) > 1 and self.fails((word + WORD_BYTES) & WORD_MASK))
 
     def size_at(self, address: int) -> int:
-        return instruction_size(self.load(address))
+        return size_of(self.load(address))
 
     def instruction_at(self, address: int) -> int:
         return self.load(address) & (1 << BYTE_BITS * self.size_at(address)) - 1
@@ -124,53 +116,41 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
     """Compare the offered instruction in every cycle with the program order since the last redirect."""
     pc: int | None = cycles[0].target & ~1
     silence = 0
-    want: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
-    got: dict[str, list[int]] = {"pc": [], "error": [], "instruction": []}
     for number, ports in enumerate(cycles[1:], start=1):
+        where = f"in cycle {number}"
         if pc is None:
             # an error is followed by a redirect at once
-            assert ports.redirect, f"no redirect in cycle {number} (seed {board.seed})"
-            pc = ports.target & ~1
-            continue
-        want["pc"].append(pc)
-        got["pc"].append(ports.pc)
-        silence = 0 if ports.valid or ports.redirect else silence + 1
-        assert silence < SILENCE_LIMIT, f"no instruction up to cycle {number} (seed {board.seed})"
-        if ports.valid:
-            want["error"].append(code.error_at(pc))
-            got["error"].append(ports.error)
-        if ports.valid and not ports.error:
-            want["instruction"].append(code.instruction_at(pc))
-            got["instruction"].append(ports.word & (1 << 8 * code.size_at(pc)) - 1)
-        if ports.take:
+            assert ports.redirect, f"no redirect {where} (seed {board.seed})"
+        else:
+            board.equal(ports.pc, pc, f"pc {where}")
+            silence = 0 if ports.valid or ports.redirect else silence + 1
+            assert silence < SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
+        if pc is not None and ports.valid:
+            word = ports.word & (1 << 8 * code.size_at(pc)) - 1
+            board.equal(ports.error, code.error_at(pc), f"error {where}")
+            board.equal(word, word if ports.error else code.instruction_at(pc), f"instruction {where}")
+        if pc is not None and ports.take:
             pc = None if ports.error else code.after(pc)
         if ports.redirect:
             pc = ports.target & ~1
-    board.compare(want, got)
 
 
 def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
     """Check ``idle`` in every cycle without a redirect: nothing is requested or outstanding."""
     under_way = 0
-    want: list[int] = []
-    got: list[int] = []
-    for ports in cycles:
+    for number, ports in enumerate(cycles):
         if not ports.redirect:
-            want.append(not (under_way or ports.instr__req))
-            got.append(ports.idle)
+            board.equal(ports.idle, not (under_way or ports.instr__req), f"idle in cycle {number}")
         under_way += (ports.instr__req & ports.instr__gnt) - ports.instr__rvalid
-    board.compare({"idle": want}, {"idle": got})
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
     """Check the cycles with an ideal memory: one per word after the redirect, then an instruction in every cycle."""
     ready_at = len(cycles)
-    want: list[int] = []
     for number, ports in enumerate(cycles):
-        want.append(number >= ready_at)
+        board.equal(ports.valid, number >= ready_at, f"valid in cycle {number} with an ideal memory")
         if ports.redirect:
             ready_at = number + code.words_of(ports.target & ~1)
-    board.compare({"valid": want}, {"valid": [ports.valid for ports in cycles]}, label="with an ideal memory")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

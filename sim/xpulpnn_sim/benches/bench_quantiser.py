@@ -87,7 +87,7 @@ class QuantiserDriver:
         self._dut, self._timing, self._rng = dut, timing, rng
 
     async def idle(self, cycles: int) -> None:
-        """Leave the unit without an operation for a cycle, with arbitrary other inputs."""
+        """Leave the unit without an operation, with arbitrary other inputs."""
         for _ in range(cycles):
             drive(self._dut, {"start": 0, "granted": 0, "answered": 1, "threshold": self._rng.getrandbits(HALF_BITS)})
             await FallingEdge(self._dut.clk)
@@ -100,15 +100,12 @@ class QuantiserDriver:
         drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")
         addresses: list[int] = []
-        ready_at: int | None = None
-        waiting: int | None = None
+        ready_at, waiting = 0, None  # cycle of the last answer, and the address that is not granted yet
         for cycle in range(1, limit + 1):
-            arrives = ready_at is not None and ready_at <= cycle
-            threshold = operation.thresholds[addresses[-1]] if arrives else rng.getrandbits(HALF_BITS)
-            free = ready_at is None or arrives
+            free = ready_at <= cycle
+            threshold = operation.thresholds[addresses[-1]] if ready_at == cycle else rng.getrandbits(HALF_BITS)
             drive(dut, {"granted": 0, "answered": int(free), "threshold": threshold})
             await FallingEdge(dut.clk)
-            ready_at = None if arrives else ready_at
             if sample(dut.done):
                 result = sample(dut.result)
                 assert not sample(dut.request), "request in the cycle of the result"

@@ -96,11 +96,8 @@ class ClaimDriver(Agent):
             return
         claims = {number: master.claim() for number, master in enumerate(self._masters)}
         self.idle = {number: claim for number, claim in claims.items() if claim is not None}
-        self._dut.claims.value = sum(
-            1 << number
-            for number, master in enumerate(self._masters)
-            if master.request is not None or number in self.idle
-        )
+        requesting = {number for number, master in enumerate(self._masters) if master.request is not None}
+        self._dut.claims.value = sum(1 << number for number in requesting | set(self.idle))
 
 
 class TcdmChecker(Agent):
@@ -129,9 +126,8 @@ class TcdmChecker(Agent):
         equal(self._high("rvalid"), sorted(self._answered), f"{where}: who is answered")
         data = {number: sample(self._seen["rdata"][number]) for number in self._expected}
         equal(data, self._expected, f"{where}: data by master")
-        requests = {
-            at: master.request.as_request for at, master in enumerate(self._masters) if master.request is not None
-        }
+        offered = {at: master.request for at, master in enumerate(self._masters)}
+        requests = {at: request.as_request for at, request in offered.items() if request is not None}
         answers = self._model.cycle(requests, self._claims.idle)
         self._answered = granted = self._high("gnt")
         equal(granted, sorted(answers), f"{where}: who is granted")

@@ -150,13 +150,11 @@ class RandomExecution:
         )
 
     def steps(self, count: int, machine: LoopMachine) -> list[LoopStep]:
-        """Return the first ``count`` steps."""
         pc = self.base
         steps: list[LoopStep] = []
         for _ in range(count):
             action = self._draw(pc, at_end=machine.ending(pc) is not None)
-            step, after = machine.execute(pc, self.size_at(pc), action)
             self._recent = [*self._recent[1 - _RECENT :], pc]
+            step, pc = machine.execute(pc, self.size_at(pc), action)
             steps.append(step)
-            pc = after
         return steps
