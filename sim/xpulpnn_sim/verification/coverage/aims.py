@@ -6,17 +6,19 @@ from random import Random
 
 from xpulpnn.isa.csr import Csr
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR, WORD_BYTES
+from xpulpnn.isa.machine import (
+    ACTIVATION_SELECT,
+    FIRST_WEIGHT,
+    RELOADS_ACTIVATION,
+    RELOADS_WEIGHT,
+    SECOND_PAIR,
+    WEIGHT_SELECT,
+    WEIGHT_SELECT_LSB,
+    WORD_BYTES,
+)
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sim.reference.bare.program import ProgramBlock
-from xpulpnn_sim.reference.golden.dotp import (
-    ACTIVATION_SELECT,
-    RELOADS_ACTIVATION,
-    RELOADS_WEIGHT,
-    WEIGHT_SELECT,
-    WEIGHT_SELECT_LSB,
-)
 from xpulpnn_sim.verification.coverage.crosses import Crosses
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, Producer, reserved_words
 from xpulpnn_sim.verification.coverage.placing import PRODUCER, NoWayError, Placed, Placer, ProducedPair
@@ -24,15 +26,21 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _REPEATS = 6  # copies of what waits for an interrupt
 _INTERRUPTED = 40  # iterations of a loop that waits for an interrupt
-_TRANSFERS = frozenset({"mret", "ecall", "ebreak"})
 _PENDING = 12  # cycles in which a line may rise while interrupts are off
 _WAITED_FOR = {
     WaitCause.LOAD_USE: Producer.LOAD,
     WaitCause.JUMP_REGISTER: Producer.ALU,
     WaitCause.MAC_LOAD: Producer.MAC_LOAD_BASE,
 }
-_COUNT = ABI_NAMES[COUNTER]
+_COUNT, _LINK, _BASE = ABI_NAMES[COUNTER], ABI_NAMES[LINK], ABI_NAMES[BASE]
 _ON, _OFF = "csrrsi zero, mstatus, 8", "csrrci zero, mstatus, 8"
+_AHEAD: Mapping[WaitCause, list[str]] = {
+    WaitCause.TRAP: ["ecall"],
+    WaitCause.CSR: ["csrrw zero, mscratch, zero"],
+    WaitCause.SYNC: ["fence.i"],
+    WaitCause.SLEEP: [_OFF, f"addi {_LINK}, zero, -1", f"csrrw zero, mie, {_LINK}", "wfi"],
+}
+"""Instructions behind which an instruction waits, by cause."""
 
 SKIPPING = """
 skip:
@@ -53,14 +61,12 @@ class Aims:
         self._rng: Random = placer.draw.rng
         self._writers: Mapping[str, Callable[..., Lines]] = {
             "instruction": lambda row: placer.place(row).behind(),
-            "operand": self._operand,
-            "overwrite": lambda row, *how: self._apart(self._placer.overwritten(row, how[0]), how[1]),
+            "operand": lambda row, slot, producer, distance: self._apart(placer.pair(row, slot, producer), distance),
+            "overwrite": lambda row, producer, distance: self._apart(placer.overwritten(row, producer), distance),
             "NN-RF": self._entry,
             "wait": self._wait,
             "interrupt": self._interrupt,
-            "loop end": lambda row, place: self._loop_of(
-                row, first=place.startswith("first"), length=self._rng.randrange(1, 4)
-            ),
+            "loop end": lambda row, place: self._loop_of(row, first=place.startswith("first")),
             "access fault": self._fault,
             "timing": self._timing,
             "across an interrupt": self._across_interrupt,
@@ -73,21 +79,18 @@ class Aims:
     def block(self, number: int) -> ProgramBlock | None:
         """Return code that aims at the cross ``number``; None for crosses that programs reach by chance."""
         family, place = self._crosses.place(number)
-        writer = self._writers.get(family.name)
-        if writer is None:
+        if family.name not in self._writers:
             return None
         values = (axis[at] for axis, at in zip(family.values, family.at(place), strict=True))
         with suppress(NoWayError):
-            return ProgramBlock(f"aims at {family.name}: {family.label(place)}", tuple(writer(*values)))
+            lines = self._writers[family.name](*values)
+            return ProgramBlock(f"aims at {family.name}: {family.label(place)}", tuple(lines))
         return None
 
     def _apart(self, pair: ProducedPair, distance: int, *ahead: str) -> Lines:
         """Return the code of ``pair`` with ``distance - 1`` other instructions between its two instructions."""
         fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
-
-    def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> Lines:
-        return self._apart(self._placer.pair(row, slot, producer), distance)
 
     def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
         pins, first = self._loader(row, entry)
@@ -97,90 +100,78 @@ class Aims:
 
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed]:
         """Return operands of ``row`` that select an NN-RF entry, and an instruction that loads the entry."""
-        rows, rng, operands, chosen = self._crosses.rows, self._rng, dict[str, int](), 0
+        rng, operands, pins = self._rng, dict[str, int](), dict[str, int]()
+
+        def loaded_by(other: Insn) -> bool:
+            return other.op == row.op and other.entry == row.entry
+
         if row.is_pair:
             operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
             number = SECOND_PAIR * operands["p"] + (entry == ENTRIES[-1])
             pins = {"t": FIRST_WEIGHT + operands["w"] if entry == "weight" else number}
-            loads = rng.choice([load for load in rows if load.is_pair and load.writes_base])
+            rows = [other for other in self._crosses.rows if other.is_pair and other.writes_base]
         elif row.requantises:
             pins = {"uimm1": ENTRIES.index(entry) - 2}
-            loads = next(load for load in rows if load.loads_parameter)
-        elif not row.is_nn_form:
-            pins, loads = {}, rng.choice([load for load in rows if load.op == row.op and load.entry == row.entry])
-        else:
-            chosen = rng.randrange(8)
-            if entry == "activation":
-                selector = RELOADS_ACTIVATION | chosen & ACTIVATION_SELECT | rng.randrange(4) << WEIGHT_SELECT_LSB
-            else:
-                selector = RELOADS_WEIGHT | chosen & WEIGHT_SELECT << WEIGHT_SELECT_LSB | rng.randrange(2)
-            pins, loads = (
-                {"nnimm5": selector},
-                rng.choice([load for load in rows if load.is_nn_form and not load.reloads_other]),
-            )
-        first = self._placer.place(loads, pins, scratch=PRODUCER)
-        if row.is_nn_form:
-            both = RELOADS_ACTIVATION | RELOADS_WEIGHT
+            rows = [other for other in self._crosses.rows if other.loads_parameter]
+        elif row.is_nn_form:
+            entries, both = rng.randrange(8), RELOADS_ACTIVATION | RELOADS_WEIGHT
             own = both if row.reloads_other else rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
-            operands = {"nnimm5": own | chosen}
-        return operands, first
+            operands = {"nnimm5": own | entries}
+            if entry == "activation":
+                other_weight = rng.randrange(4) << WEIGHT_SELECT_LSB
+                pins = {"nnimm5": RELOADS_ACTIVATION | entries & ACTIVATION_SELECT | other_weight}
+            else:
+                pins = {"nnimm5": RELOADS_WEIGHT | entries & WEIGHT_SELECT << WEIGHT_SELECT_LSB | rng.randrange(2)}
+            rows = [other for other in self._crosses.rows if other.is_nn_form and not other.reloads_other]
+        else:
+            rows = [other for other in self._crosses.rows if loaded_by(other)]
+        return operands, self._placer.place(rng.choice(rows), pins, scratch=PRODUCER)
 
     def _wait(self, row: Insn, cause: WaitCause) -> Lines:
-        placer = self._placer
+        placer, reads = self._placer, self._crosses.reads(row)
         match cause:
             case WaitCause.LOOP:
                 return self._short_loop(row)
             case WaitCause.MISALIGNED:
                 return placer.place(row, crosses_word=True).behind()
-            case WaitCause.MAC_LOAD if not self._crosses.reads(row).slots:
-                return self._entry(row, self._rng.choice(self._crosses.reads(row).entries), 1)
+            case WaitCause.MAC_LOAD if not reads.slots:
+                return self._entry(row, self._rng.choice(reads.entries), 1)
             case _ if cause in _WAITED_FOR:
-                return self._operand(row, self._rng.choice(self._crosses.reads(row).slots), _WAITED_FOR[cause], 1)
+                return self._apart(placer.pair(row, self._rng.choice(reads.slots), _WAITED_FOR[cause]), 1)
+            case WaitCause.JUMP | WaitCause.BRANCH:
+                over = placer.draw.label("near")
+                jump = "jal zero" if cause is WaitCause.JUMP else "beq zero, zero"
+                return placer.place(row).behind([f"{jump}, {over}", placer.filler(), f"{over}:"])
             case _:
-                pass
-        placed = placer.place(row)
-        if cause is WaitCause.TRAP:
-            self._require_end(row)
-        over = placer.draw.label("near")
-        ahead: Mapping[WaitCause, list[str]] = {
-            WaitCause.JUMP: [f"jal zero, {over}", placer.filler(), f"{over}:"],
-            WaitCause.BRANCH: [f"beq zero, zero, {over}", placer.filler(), f"{over}:"],
-            WaitCause.TRAP: ["ecall"],
-            WaitCause.CSR: ["csrrw zero, mscratch, zero"],
-            WaitCause.SYNC: ["fence.i"],
-        }
-        if cause is WaitCause.SLEEP:
-            self._require_interrupts()
-            lines = [_OFF, f"addi {ABI_NAMES[LINK]}, zero, -1", f"csrrw zero, mie, {ABI_NAMES[LINK]}", "wfi"]
-            return [*placed.behind(lines), _ON]
-        return placed.behind(ahead.get(cause, []))
+                self._require_interrupts(cause is WaitCause.SLEEP or (cause is WaitCause.TRAP and row.op == "mret"))
+                lines = placer.place(row).behind(_AHEAD.get(cause, []))
+                return [*lines, _ON] if cause is WaitCause.SLEEP else lines
 
     def _interrupt(self, row: Insn, side: str) -> Lines:
         self._require_interrupts()
-        if side == "first not retired" and row.op == "mret":
+        resumes = side == "first not retired"
+        if resumes and row.op == "mret":
             return self._wait(row, WaitCause.TRAP)
         lines: list[str] = []
-        resumes = side == "first not retired"
         for _ in range(2 if resumes else _REPEATS):
-            placed = self._placer.place(row)
             # a line that has risen meanwhile is taken at once when interrupts are on again
             enabled = [_OFF, *(self._placer.filler() for _ in range(_PENDING)), _ON] if resumes else []
-            lines += placed.behind(enabled)
+            lines += self._placer.place(row).behind(enabled)
         return lines
 
-    def _require_interrupts(self) -> None:
-        if not self._placer.interrupts:
+    def _require_interrupts(self, needed: bool = True) -> None:
+        """Raise :class:`NoWayError` if interrupts are needed, as by an mret that would return to itself for ever."""
+        if needed and not self._placer.interrupts:
             raise NoWayError
 
-    def _require_end(self, row: Insn) -> None:
-        """Raise :class:`NoWayError` for mret without interrupts, which would return to itself for ever."""
-        if row.op == "mret":
-            self._require_interrupts()
+    def _other_loop(self, row: Insn, number: int) -> dict[str, int]:
+        """Return operands with which a hardware-loop instruction leaves the loop ``number`` alone."""
+        return {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
 
     def _short_loop(self, row: Insn) -> Lines:
         """Return a loop that begins with the instruction ``row`` and writes its own count just before its end."""
         placer, number = self._placer, self._rng.randrange(2)
-        placed = placer.place(row, {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {})
+        placed = placer.place(row, self._other_loop(row, number))
         start, end = (placer.draw.label(stem) for stem in ("start", "end"))
         setup = [f"lp.counti {number}, 0", f"lp.starti {number}, {start}", f"lp.endi {number}, {end}"]
         last = placer.filler(placed.registers(row))
@@ -191,63 +182,55 @@ class Aims:
     def _interrupted_loop(self, kind: InsnClass, side: str) -> Lines:
         """Return a loop with so many iterations that an interrupt is likely to come during the loop."""
         self._require_interrupts()
-        rows = [row for row in self._crosses.rows if row.insn_class is kind and row.op not in _TRANSFERS]
+        rows = [
+            row for row in self._crosses.rows if row.insn_class is kind and row.op not in ("mret", "ecall", "ebreak")
+        ]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
-    def _loop_of(self, row: Insn, *, first: bool, length: int, count: int = 0) -> Lines:
-        """Return a loop whose first or last instruction is ``row``; it has ``count`` iterations, for 0 two or three."""
-        placer, number = self._placer, self._rng.randrange(2)
-        other = {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
-        placed = placer.place(row, other)
-        end = placer.draw.label("end")
-        body = [placer.filler(placed.registers(row)) for _ in range(length)]
-        setup = f"lp.setupi {number}, {count or self._rng.randrange(2, 4)}, {end}"
-        if first:
-            inside = [placed.text, *placed.after, *body[:-1], f"{end}:", body[-1]]
-            return [*placed.before, setup, *inside, f"lp.counti {number}, 0"]
-        return [*placed.before, setup, *body, f"{end}:", placed.text, *placed.after, f"lp.counti {number}, 0"]
+    def _loop_of(self, row: Insn, *, first: bool, length: int = 0, count: int = 0) -> Lines:
+        """Return a loop whose first or last instruction is ``row``; for 0, its length and iterations are random."""
+        placer, rng, number = self._placer, self._rng, self._rng.randrange(2)
+        placed = placer.place(row, self._other_loop(row, number))
+        body = [placer.filler(placed.registers(row)) for _ in range(length or rng.randrange(1, 4))]
+        end, own = f"{placer.draw.label('end')}:", [placed.text, *placed.after]
+        inside = [*own, *body[:-1], end, body[-1]] if first else [*body, end, *own]
+        setup = f"lp.setupi {number}, {count or rng.randrange(2, 4)}, {end[:-1]}"
+        return [*placed.before, setup, *inside, f"lp.counti {number}, 0"]
 
     def _fault(self, row: Insn, place: str) -> Lines:
         if place == "fails":
             return self._placer.place(row, fails=True).behind()
-        placed = self._placer.place(row)
-        self._require_end(row)
-        base = ABI_NAMES[LINK]
-        failing = self._rng.choice(("lw zero, 0({})", "sw zero, 0({})", "lh zero, 2({})")).format(base)
-        return placed.behind([f"li {base}, 0x{FAILING[0]:x}", failing])
+        self._require_interrupts(row.op == "mret")
+        failing = self._rng.choice((f"lw zero, 0({_LINK})", f"sw zero, 0({_LINK})", f"lh zero, 2({_LINK})"))
+        return self._placer.place(row).behind([f"li {_LINK}, 0x{FAILING[0]:x}", failing])
 
-    def _rows_of(self, kind: InsnClass) -> list[tuple[Insn, str]]:
-        """Return the instructions of a class, each paired with every register operand that the instruction reads."""
-        reads = self._crosses.reads
-        return [(row, slot) for row in self._crosses.rows if row.insn_class is kind for slot in reads(row).slots]
+    def _read(self, kind: InsnClass) -> tuple[Insn, str]:
+        """Return an instruction of a class with a register operand that it reads."""
+        crosses = self._crosses
+        rows = [(row, slot) for row in crosses.rows if row.insn_class is kind for slot in crosses.reads(row).slots]
+        return self._rng.choice(rows)
 
     def _timing(self, kind: InsnClass, producer: Producer, distance: int, when: str) -> Lines:
-        row, slot = self._rng.choice(self._rows_of(kind))
-        if when != "at once" or producer is not Producer.LINK:
-            return self._operand(row, slot, producer, distance)
         # while this load waits, fetching starts again unseen
-        return self._apart(self._placer.pair(row, slot, producer), distance, f"lw zero, 0({ABI_NAMES[BASE]})")
+        load = [f"lw zero, 0({_BASE})"] if when == "at once" and producer is Producer.LINK else []
+        return self._apart(self._placer.pair(*self._read(kind), producer), distance, *load)
 
     def _across_interrupt(self, kind: InsnClass, producer: Producer) -> Lines:
         self._require_interrupts()
         lines: list[str] = []
         for _ in range(_REPEATS):
-            row, slot = self._rng.choice(self._rows_of(kind))
             with suppress(NoWayError):
-                lines += self._operand(row, slot, producer, 1)
+                lines += self._apart(self._placer.pair(*self._read(kind), producer), 1)
         return lines
 
     def _across_loop(self, kind: InsnClass, producer: Producer) -> Lines:
-        row, slot = self._rng.choice(self._rows_of(kind))
-        number = self._rng.randrange(2)
-        pair = self._placer.pair(row, slot, producer, pins={"L": 1 - number} if kind is InsnClass.LOOP else {})
         if kind is InsnClass.SYSTEM:
             raise NoWayError
-        end = self._placer.draw.label("end")
-        *ahead, last = pair.producer
+        (row, slot), number = self._read(kind), self._rng.randrange(2)
+        pair = self._placer.pair(row, slot, producer, self._other_loop(row, number))
+        end, (*ahead, last) = self._placer.draw.label("end"), pair.producer
         inside = [*pair.consumer, *pair.before, *ahead, f"{end}:", last]
-        setup = f"lp.setupi {number}, 2, {end}"
-        return [*pair.before, *pair.producer, setup, *inside, f"lp.counti {number}, 0"]
+        return [*pair.before, *pair.producer, f"lp.setupi {number}, 2, {end}", *inside, f"lp.counti {number}, 0"]
 
     def _csr(self, csr: Csr, access: str) -> Lines:
         """Return code that reads a CSR and, unless ``access`` is "read", writes the value back."""

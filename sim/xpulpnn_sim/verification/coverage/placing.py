@@ -8,36 +8,46 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from xpulpnn.isa.compressed import EXPANSIONS
-from xpulpnn.isa.csr import CSR_BY_NAME
+from xpulpnn.isa.csr import CSR_BY_NAME, MSTATUS_MPIE
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.cosimulation.model.statics import register
+from xpulpnn.isa.machine import RELOADS_ACTIVATION, RELOADS_WEIGHT, WORD_BYTES
 from xpulpnn_sim.reference.bare import layout
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
-from xpulpnn_sim.reference.golden.dotp import RELOADS_ACTIVATION, RELOADS_WEIGHT
+from xpulpnn_sim.reference.bare.program import block_of
 from xpulpnn_sim.verification.coverage.kinds import MEMORY, Producer, producers_of
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
-_SAFE = layout.WINDOW + 0x80  # Behind the words that fail
-_SPAN = 0x40
-_NEAR = 16
-_BOTH = RELOADS_ACTIVATION | RELOADS_WEIGHT
-_LOADS = (RELOADS_ACTIVATION, RELOADS_WEIGHT)
-_MPIE = 128
-_FEW_TURNS = {"rs1": "4"}
-CONSUMER, PRODUCER = (layout.SCRATCH, layout.SHORT_COUNTER), (layout.COUNTER, layout.LINK)
-"""Scratch registers for addresses, in the lines of an instruction and in those of the producer of its operand."""
-_ATTEMPTS = 30
+_SAFE, _SPAN = layout.WINDOW + 0x80, 0x40  # addresses of accesses: from here on, behind the words that fail
+_NEAR = 16  # largest offset
 _SLOT = 0xF0  # offset from the window of words that carry constants and zeros
-_ZERO_LANES = {"c": 15, "n": 5, "b": 2}
-"""Lane operand of a pv.rq that requantises zeros into lanes of an address that are 0 anyway, by suffix of the
-mnemonic."""
-_T0, _T2, _TP, _SP = (ABI_NAMES[number] for number in (layout.LINK, layout.COUNTER, layout.BASE, layout.SP))
-_SP_AGAIN = f"li {_SP}, 0x{layout.FRAME:x}"
-_READERS = frozenset({"csrrs", "csrrc"})
-_STEP = WORD_BYTES
+_ATTEMPTS = 30
+CONSUMER, PRODUCER = (layout.SCRATCH, layout.SHORT_COUNTER), (layout.COUNTER, layout.LINK)
+"""Scratch registers for addresses, in the lines of an instruction and in those of the producer of its operand. The
+second of each pair is one that compressed instructions reach."""
+_SP, _SP_AGAIN = ABI_NAMES[layout.SP], f"li {ABI_NAMES[layout.SP]}, 0x{layout.FRAME:x}"
+
+_ZEROS = f"sw zero, {_SLOT}(tp); sw zero, {_SLOT + WORD_BYTES}(tp); addi t0, tp, {_SLOT}"
+_NEW = "addi {name}, t2, 0"
+_WAYS = {
+    Producer.ALU: f"| {_NEW}",
+    Producer.MULTIPLY: "addi t0, zero, 1 | mul {name}, t2, t0",
+    Producer.MULTIPLY_HIGH: "slli t2, t2, 1; lui t0, 0x80000 | mulhu {name}, t2, t0",
+    # the divisor is larger than all values, and takes the fewest cycles
+    Producer.DIVISION: "lui t0, 0x80000 | remu {name}, t2, t0",
+    Producer.LOAD: f"sw t2, {_SLOT}(tp) | lw {{name}}, {_SLOT}(tp)",
+    Producer.CSR: "csrrw zero, mscratch, t2 | csrrs {name}, mscratch, zero",
+    Producer.BASE: "addi {name}, t2, -4 | p.lw t0, 4({name}!)",
+    # products of zeros are added to the value
+    Producer.MAC_LOAD: f"{_ZEROS}; {{row}} zero, (t0!), {{weight}}; {_NEW} | {{row}} {{name}}, (t0!), {{activation}}",
+    Producer.MAC_LOAD_BASE: "addi {name}, t2, -4 | {row} zero, ({name}!), {weight}",
+    Producer.PAIR: f"{_ZEROS}; {{row}} zero, (t0!), 0, 0, 2; {_NEW} | {{row}} {{even}}, 0, 0",
+    # zeros are requantised into a lane of an address that is 0 anyway
+    Producer.REQUANTISE: f"{_ZEROS}; pv.rqld 0, (t0!); pv.rqld 1, (t0!); {_NEW} | {{row}} {{name}}, x0, x0, {{lane}}",
+}
+"""Instructions that write the value in t2 to a register; what stands behind the bar is the producer itself."""
+_ZERO_LANES = {"c": 15, "n": 5, "b": 2}  # lane of a pv.rq that is 0 in every address, by suffix of the mnemonic
 
 
 class NoWayError(Exception):
@@ -75,28 +85,23 @@ class ProducedPair:
     keep: set[int]  # registers that nothing in between may write
 
 
-def placed_destination(row: Insn) -> Token | None:
+def _destination(row: Insn) -> Token | None:
     """Return the operand that names the result register of an instruction."""
     bases = {operand.base.field.name for operand in row.forms if operand.increment and operand.base}
     names = [name for name in written_fields(row) if name not in bases]
     return next((token for token in row.tokens if token.field.name in names), None)
 
 
-def token_of(row: Insn, slot: str) -> Token | None:
+def _token_of(row: Insn, slot: str) -> Token | None:
     """Return the operand that becomes the field ``slot`` of the expanded instruction; None if it is implied."""
-    tokens = [token for token in row.tokens if token.field.kind is FieldKind.REGISTER]
-    if row.size == WORD_BYTES:
-        return next((token for token in tokens if token.field.name in (slot, "rs3" if slot == "rd" else slot)), None)
-    expansion = EXPANSIONS[row.mnemonic]
-    for token in tokens:
-        values = {operand.field.name: operand.field.high for operand in row.tokens}
-        marks: list[bool] = []
-        for mark in (8, 9):
-            values |= {operand.field.name: 10 for operand in tokens} | {token.field.name: mark}
-            marks.append(register(expansion.word(values), slot) == mark)
-        if all(marks):
-            return token
-    return None
+    names = (slot, "rs3") if slot == "rd" else (slot,)
+    if row.size < WORD_BYTES:
+        names = (EXPANSIONS[row.mnemonic].sources[slot],)
+    return next((token for token in row.tokens if token.field.name in names), None)
+
+
+def _load(register: int, value: str) -> str:
+    return f"l{'i' if value[0].isdigit() else 'a'} {ABI_NAMES[register]}, {value}"
 
 
 class Placer:
@@ -122,154 +127,112 @@ class Placer:
         crosses_word: bool = False,
     ) -> Placed:
         """Return an instruction with the lines that make it safe; raise :class:`NoWayError` if there are none."""
-        pins, kind = dict(pins or {}), row.insn_class
+        placed, kind = Placed([], "", values=dict(pins or {})), row.insn_class
+        pinned, label = {*placed.values}, self.draw.label("over")
+        placed.values |= {token.field.name: 8 * token.field.step for token in self._targets(row)}
         if kind in MEMORY:
-            return self._access(row, pins, keep, scratch, fails=fails, crosses_word=crosses_word)
-        if kind is InsnClass.BRANCH:
-            return self._target(row, pins, keep, [self.filler(keep)])
-        if kind is InsnClass.JUMP:
-            return self._jump(row, pins, keep, scratch[0])
-        if kind is InsnClass.LOOP:
-            return self._loop(row, pins, keep)
-        if kind is InsnClass.SYSTEM:
-            return self._system(row)
-        if kind is InsnClass.QUANTISE:
+            self._access(row, placed, fails=fails, crosses_word=crosses_word)
+        elif kind is InsnClass.LOOP:
+            self._end_loop(row, placed, label)
+        elif kind is InsnClass.SYSTEM:
+            self._system(row, placed)
+        elif kind is InsnClass.CSR:
+            placed.values.setdefault("csr", CSR_BY_NAME["mscratch"].address)
+        elif row.op == "jalr":
+            placed.needs["rs1"] = label
+            placed.values |= {"imm12": 0} if row.size == WORD_BYTES else {}
+        elif kind is InsnClass.QUANTISE:
             raise NoWayError
-        if kind is InsnClass.CSR:
-            pins.setdefault("csr", CSR_BY_NAME["mscratch"].address)
-        return self._plain(row, pins, keep)
+        for name, value in placed.needs.items():
+            if name and name not in pinned:
+                token = next(token for token in row.tokens if token.field.name == name)
+                placed.values[name] = scratch[token.field.low >= layout.POOL[0]]
+                placed.before.append(_load(placed.values[name], value))
+        keep = {*keep, *(placed.values.get(name, layout.SP) for name in placed.needs)}
+        if kind in (InsnClass.BRANCH, InsnClass.JUMP):
+            placed.after = [self.filler(keep), f"{label}:"]
+        placed.after = [line or self.filler(keep) for line in placed.after]
+        placed.values = self.draw.values(row, keep, placed.values)
+        placed.text = placed.text or self._text(row, placed.values, label)
+        return placed
 
     def filler(self, keep: Collection[int] = ()) -> str:
         """Return a single-cycle instruction that writes none of ``keep``."""
         return self.draw.arithmetic(keep, group=Group.INTEGER)
 
-    def _plain(self, row: Insn, pins: Mapping[str, int], keep: Collection[int]) -> Placed:
-        values = self.draw.values(row, keep, pins)
-        return Placed([], self.draw.text(row, values), values=values)
-
-    def _target(self, row: Insn, pins: dict[str, int], keep: Collection[int], skipped: list[str]) -> Placed:
-        target = next(token.field for token in row.tokens if token.field.kind is FieldKind.TARGET)
-        over = self.draw.label("over")
-        pins[target.name] = 8 * target.step
-        placed = self._plain(row, pins, keep)
-        return Placed([], self._labelled(row, placed, over), [*skipped, f"{over}:"], placed.values)
-
     @staticmethod
-    def _labelled(row: Insn, placed: Placed, label: str) -> str:
-        text = render(row, row.encode(**placed.values))
-        for token in row.tokens:
-            if token.field.kind is FieldKind.TARGET:
-                text = text.replace(f"pc{placed.values[token.field.name]:+d}", label)
-        return text
+    def _targets(row: Insn) -> list[Token]:
+        return [token for token in row.tokens if token.field.kind is FieldKind.TARGET]
 
-    def _jump(self, row: Insn, pins: dict[str, int], keep: Collection[int], scratch: int) -> Placed:
-        if row.op == "jal":
-            return self._target(row, pins, keep, [self.filler(keep)])
-        over = self.draw.label("to")
-        before: list[str] = []
-        if "rs1" not in pins:
-            pins["rs1"] = scratch
-            before = [f"la {ABI_NAMES[scratch]}, {over}"]
-        if row.size == WORD_BYTES:
-            pins["imm12"] = 0
-        placed = self._plain(row, pins, {*keep, pins["rs1"]})
-        return Placed(before, placed.text, [self.filler(keep), f"{over}:"], placed.values, {"rs1": over})
+    def _text(self, row: Insn, values: dict[str, int], label: str) -> str:
+        if not (targets := self._targets(row)):
+            return self.draw.text(row, values)
+        return render(row, row.encode(**values)).replace(f"pc{values[targets[0].field.name]:+d}", label)
 
-    def _loop(self, row: Insn, pins: dict[str, int], keep: Collection[int]) -> Placed:
-        """Return a hardware-loop instruction with lines after which its loop ends at once and leaves no count."""
-        draw, number = self.draw, pins.setdefault("L", self.draw.rng.randrange(2))
-        off = f"lp.counti {number}, 0"
-        counts = [token.field.name for token in row.tokens if token.field.name == "lpcnt12"]
-        pins |= {name: draw.rng.randrange(1, 4) for name in counts if name not in pins}
-        before: list[str] = []
-        if "rs1" in {token.field.name for token in row.tokens} and "rs1" not in pins:
-            pins["rs1"] = draw.rng.choice([register for register in layout.POOL if register not in keep])
-            before.append(f"addi {ABI_NAMES[pins['rs1']]}, zero, {draw.rng.randrange(1, 4)}")
-        # the instruction may be repeated
-        keep = {*keep, pins.get("rs1", 0)}
-        targets = [token for token in row.tokens if token.field.kind is FieldKind.TARGET]
-        end = self.draw.label("last")
-        for token in targets:
-            pins[token.field.name] = 8 * token.field.step
-        placed = self._plain(row, pins, keep)
-        text = self._labelled(row, placed, end)
-        if row.op != "lp.setup":
-            # the count may be anything
-            body = [f"{end}:"] if targets else []
-            return Placed([off, *before], text, [off, *body, self.filler(keep)], placed.values, _FEW_TURNS)
-        # a count that is not chosen here may be large
-        body = [self.filler(keep), self.filler(keep), self.filler(keep) if before or counts else off]
-        return Placed(before, text, [*body, f"{end}:", self.filler(keep), off], placed.values, _FEW_TURNS)
+    def _end_loop(self, row: Insn, placed: Placed, end: str) -> None:
+        """Add lines after which the loop of a hardware-loop instruction ends at once and leaves no count."""
+        names, rng = {token.field.name for token in row.tokens}, self.draw.rng
+        off = f"lp.counti {placed.values.setdefault('L', rng.randrange(2))}, 0"
+        if "lpcnt12" in names:
+            placed.values.setdefault("lpcnt12", rng.randrange(1, 4))
+        counted = "rs1" not in placed.values
+        if "rs1" in names:
+            placed.needs["rs1"] = str(WORD_BYTES)  # few iterations; an incremented base has been at 0
+        if row.op == "lp.setup":
+            # a count that is not chosen here may be large; empty lines become fillers
+            placed.after = ["", "", "" if counted else off, f"{end}:", "", off]
+        else:
+            placed.before.append(off)
+            placed.after = [off, *[f"{end}:"] * bool(self._targets(row)), ""]
 
-    def _system(self, row: Insn) -> Placed:
+    def _system(self, row: Insn, placed: Placed) -> None:
         scratch = ABI_NAMES[layout.SCRATCH]
         if row.op == "wfi":
             if not self.interrupts:
                 raise NoWayError
-            return Placed([f"addi {scratch}, zero, -1", f"csrrw zero, mie, {scratch}"], "wfi")
-        if row.op != "mret":
-            return self._plain(row, {}, ())
-        over = self.draw.label("mret")
-        before = ["csrrci zero, mstatus, 8", f"addi {scratch}, zero, {_MPIE}"]
-        before.append(f"csrr{'s' if self.interrupts else 'c'} zero, mstatus, {scratch}")
-        before += [f"la {scratch}, {over}", f"csrrw zero, mepc, {scratch}"]
-        return Placed(before, "mret", [self.filler(), f"{over}:"])
+            placed.before = [f"addi {scratch}, zero, -1", f"csrrw zero, mie, {scratch}"]
+        elif row.op == "mret":
+            over = self.draw.label("mret")
+            placed.before = ["csrrci zero, mstatus, 8", f"addi {scratch}, zero, {MSTATUS_MPIE}"]
+            placed.before.append(f"csrr{'s' if self.interrupts else 'c'} zero, mstatus, {scratch}")
+            placed.before += [f"la {scratch}, {over}", f"csrrw zero, mepc, {scratch}"]
+            placed.after = ["", f"{over}:"]
 
-    def _access(
-        self,
-        row: Insn,
-        pins: dict[str, int],
-        keep: Collection[int],
-        scratch: tuple[int, int],
-        *,
-        fails: bool,
-        crosses_word: bool,
-    ) -> Placed:
-        rng, operand = self.draw.rng, memory_operand(row)
+    def _access(self, row: Insn, placed: Placed, *, fails: bool, crosses_word: bool) -> None:
+        """Choose an address and the operands that give it."""
+        rng, operand, values = self.draw.rng, memory_operand(row), placed.values
         if row.is_nn_form:
-            load = _BOTH if row.reloads_other else rng.choice(_LOADS)
-            pins.setdefault("nnimm5", load | rng.randrange(8))
+            loads = (
+                (RELOADS_ACTIVATION | RELOADS_WEIGHT,) if row.reloads_other else (RELOADS_ACTIVATION, RELOADS_WEIGHT)
+            )
+            values.setdefault("nnimm5", rng.choice(loads) | rng.randrange(8))
         offset = 0
-        if operand.value is not None and operand.value.field.name not in pins:
-            offset = self._offset(operand.value)
-            pins[operand.value.field.name] = offset
-        elif operand.value is not None and operand.value.field.kind is FieldKind.IMMEDIATE:
-            offset = pins[operand.value.field.name]
-        offset = 0 if operand.increment else offset
+        if operand.value is not None:
+            token, name = operand.value, operand.value.field.name
+            if token.field.kind is FieldKind.REGISTER:
+                values.setdefault(name, 0)
+            else:
+                near = range(max(token.field.low, -_NEAR), min(token.field.high, _NEAR) + 1)
+                offset = values.setdefault(name, rng.choice([value for value in near if token.accepts(value)]))
         address = layout.FAILING[0] + WORD_BYTES if fails else _SAFE + rng.randrange(_SPAN)
-        if crosses_word:
-            address |= WORD_BYTES - 1
-        value, before, needs = f"0x{address - offset:x}", list[str](), dict[str, str]()
+        address |= (WORD_BYTES - 1) * crosses_word
+        address -= 0 if operand.increment else offset
         if operand.base is None:
+            placed.needs[""] = f"0x{layout.FRAME:x}"
             if fails or crosses_word:
-                # sp is put back
-                return Placed([f"li {_SP}, {value}"], self._plain(row, pins, keep).text, [_SP_AGAIN])
-            base, needs[""] = layout.SP, f"0x{layout.FRAME:x}"
-        else:
-            name = operand.base.field.name
-            if name not in pins:
-                pins[name] = scratch[operand.base.field.low >= layout.POOL[0]]
-                before.append(f"li {ABI_NAMES[pins[name]]}, {value}")
-            base, needs[name] = pins[name], value
-            if operand.value is not None and not base:
-                # the offset alone is the address
-                needs[operand.value.field.name] = f"0x{_SAFE + rng.randrange(_SPAN):x}"
-        placed = self._plain(row, pins, {*keep, base})
-        return Placed(before, placed.text, [], placed.values, needs)
-
-    def _offset(self, token: Token) -> int:
-        """Return the value of an offset operand: a small immediate, or x0 for a register."""
-        if token.field.kind is FieldKind.REGISTER:
-            return 0
-        near = range(max(token.field.low, -_NEAR), min(token.field.high, _NEAR) + 1)
-        return self.draw.rng.choice([value for value in near if token.accepts(value)])
+                placed.before, placed.after = [f"li {_SP}, 0x{address:x}"], [_SP_AGAIN]
+            return
+        name = operand.base.field.name
+        placed.needs[name] = f"0x{address:x}"
+        if operand.value is not None and values.get(name) == 0:
+            # the offset alone is the address
+            placed.needs[operand.value.field.name] = f"0x{_SAFE + rng.randrange(_SPAN):x}"
 
     def pair(self, row: Insn, slot: str, producer: Producer, pins: Mapping[str, int] | None = None) -> ProducedPair:
         """Return a pair whose first instruction, a ``producer``, writes the operand ``slot`` of the second."""
         is_second = row.is_pair and slot == "rs2"  # the second of two sums, in the register behind rd
-        token, chosen = token_of(row, "rd" if is_second else slot), dict(pins or {})
-        register = layout.SP if token is None else self._register(token)
-        name = "" if token is None else token.field.name
+        token, chosen = _token_of(row, "rd" if is_second else slot), dict(pins or {})
+        register, name = (layout.SP, "") if token is None else (self._register(token), token.field.name)
         if row.insn_class in MEMORY:
             operand = memory_operand(row)
             if operand.value is not None and not operand.increment:
@@ -283,16 +246,17 @@ class Placer:
             chosen[name] = register
         register += is_second
         placed = self.place(row, chosen, () if token is None else {register})
-        consumer = [placed.text, *placed.after, *([] if token else [_SP_AGAIN])]
-        value = placed.needs.get(name)
-        made = self._valued(producer, register, value) if value else self._free(producer, register)
-        if value and not value[0].isdigit() and producer is Producer.LINK:
-            consumer.append(f"{self._out}:")
+        value, consumer = placed.needs.get(name), [placed.text, *placed.after, *([] if token else [_SP_AGAIN])]
+        if value and producer is Producer.LINK:
+            made, behind = self._linked(register, value)
+            consumer += behind
+        else:
+            made = self._valued(producer, register, value) if value else self._free(producer, register)
         return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register} | placed.registers(row))
 
     def overwritten(self, row: Insn, producer: Producer) -> ProducedPair:
         """Return a pair whose instructions write the same register, which the second one does not read."""
-        token = placed_destination(row)
+        token = _destination(row)
         register = layout.RA if token is None else self._register(token)
         pins = {} if token is None else {token.field.name: register}
         for _ in range(_ATTEMPTS):
@@ -300,9 +264,9 @@ class Placer:
             others = [other for other in row.tokens if other.field.kind is FieldKind.REGISTER and other != token]
             sources = [placed.values[other.field.name] for other in others]
             if register not in sources:
-                made = self._free(producer, register)
+                before, made = self._free(producer, register)
                 consumer = [placed.text, *placed.after]
-                return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register, *sources})
+                return ProducedPair([*placed.before, *before], made, consumer, {register, *sources})
         raise NoWayError
 
     def _register(self, token: Token) -> int:
@@ -320,75 +284,43 @@ class Placer:
         is_base = producer in (Producer.BASE, Producer.MAC_LOAD_BASE)
         for _ in range(_ATTEMPTS):
             row = self.draw.rng.choice(self._rows[producer])
-            token = memory_operand(row).base if is_base else placed_destination(row)
+            token = memory_operand(row).base if is_base else _destination(row)
             odd = register % 2 if row.is_pair and not is_base else 0
-            if token is None or not token.accepts(register - odd):
-                continue
-            if row.is_pair and not is_base and register ^ 1 not in layout.POOL:
+            fits = token is not None and token.accepts(register - odd)
+            if token is None or not fits or (row.is_pair and not is_base and register ^ 1 not in layout.POOL):
                 continue
             pins = {token.field.name: register - odd}
-            if row.op in _READERS and self.draw.rng.random() < 0.5:
+            if row.op in ("csrrs", "csrrc") and self.draw.chance(0.5):
                 # a CSR that is only read holds nobody up
                 pins |= {operand.field.name: 0 for operand in row.tokens if operand.field.name in ("rs1", "zimm5")}
             with suppress(NoWayError):
                 placed = self.place(row, pins, {register}, scratch=PRODUCER)
-                ahead = [f"li {ABI_NAMES[register]}, {placed.needs[token.field.name]}"] if is_base else []
+                ahead = [_load(register, placed.needs[token.field.name])] if is_base else []
                 return [*placed.before, *ahead], [placed.text]
         raise NoWayError
 
+    def _linked(self, register: int, value: str) -> tuple[tuple[list[str], list[str]], list[str]]:
+        """Return code as :meth:`_free` does, for a link to a word that may be overwritten or, for a label, to a jump;
+        also return the lines to which that jump leads."""
+        over, out = self.draw.label("over"), self.draw.label("out")
+        number = value[0].isdigit()
+        behind = ".word 0x00000013" if number else f"jal zero, {out}"
+        return ([], [f"jal {ABI_NAMES[register]}, {over}", behind, f"{over}:"]), [] if number else [f"{out}:"]
+
     def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
         """Return code as :meth:`_free` does, for an instruction that writes a number or the address of a label."""
-        name = ABI_NAMES[register]
-        is_label = not value[0].isdigit()
-        load = f"{'la' if is_label else 'li'} {_T2}, {value}"
-        slot = f"{_SLOT}({_TP})"
-        # the divisor is larger than all values, and takes the fewest cycles
-        ways: dict[Producer, tuple[list[str], str]] = {
-            Producer.MULTIPLY: ([f"addi {_T0}, zero, 1"], f"mul {name}, {_T2}, {_T0}"),
-            Producer.MULTIPLY_HIGH: ([f"slli {_T2}, {_T2}, 1", f"lui {_T0}, 0x80000"], f"mulhu {name}, {_T2}, {_T0}"),
-            Producer.DIVISION: ([f"lui {_T0}, 0x80000"], f"remu {name}, {_T2}, {_T0}"),
-            Producer.LOAD: ([f"sw {_T2}, {slot}"], f"lw {name}, {slot}"),
-            Producer.CSR: ([f"csrrw zero, mscratch, {_T2}"], f"csrrs {name}, mscratch, zero"),
-            Producer.BASE: ([f"addi {name}, {_T2}, {-_STEP}"], f"p.lw {_T0}, {_STEP}({name}!)"),
-        }
-        if producer in ways:
-            before, last = ways[producer]
-            return [load, *before], [last]
-        match producer:
-            case Producer.ALU:
-                return [load], [self.draw.rng.choice((f"addi {name}, {_T2}, 0", f"add {name}, zero, {_T2}"))]
-            case Producer.LINK:
-                # the link leads to a word that may be overwritten, or on
-                over, self._out = self.draw.label("over"), self.draw.label("out")
-                behind = f"jal zero, {self._out}" if is_label else ".word 0x00000013"
-                return [], [f"jal {name}, {over}", behind, f"{over}:"]
-            case Producer.MAC_LOAD | Producer.MAC_LOAD_BASE:
-                return self._mac_load(producer, name, load)
-            case Producer.PAIR:
-                # sums with products of a weight of zero: the other register of the two stays
-                row = self.draw.rng.choice([row for row in self._rows[producer] if row.accumulates])
-                zero = [f"sw zero, {slot}", f"addi {_T0}, {_TP}, {_SLOT}", f"{row.mnemonic} zero, ({_T0}!), 0, 0, 2"]
-                return [*zero, load, f"addi {name}, {_T2}, 0"], [f"{row.mnemonic} {ABI_NAMES[register & ~1]}, 0, 0"]
-            case Producer.REQUANTISE:
-                words = [f"sw zero, {_SLOT + at}({_TP})" for at in (0, _STEP)]
-                loads = [f"addi {_T0}, {_TP}, {_SLOT}", f"pv.rqld 0, ({_T0}!)", f"pv.rqld 1, ({_T0}!)"]
-                names = [row.mnemonic for row in self._rows[producer]]
-                suffix = next(suffix for suffix in _ZERO_LANES if any(mnemonic.endswith(suffix) for mnemonic in names))
-                row = self.draw.rng.choice([mnemonic for mnemonic in names if mnemonic.endswith(suffix)])
-                last = f"{row} {name}, zero, zero, {_ZERO_LANES[suffix]}"
-                return [*words, *loads, load, f"addi {name}, {_T2}, 0"], [last]
-            case _:
-                raise NoWayError
-
-    def _mac_load(self, producer: Producer, name: str, load: str) -> tuple[list[str], list[str]]:
-        """Return code as :meth:`_valued` does, for a Mac&Load that writes its result or its base register."""
-        row = self.draw.rng.choice([row for row in self._rows[producer] if not row.reloads_other and row.accumulates])
-        form = f"{row.mnemonic} {{}}, ({{}}!), {{}}"
-        if producer is Producer.MAC_LOAD_BASE:
-            last = RELOADS_WEIGHT if row.is_nn_form else "zero"
-            return [load, f"addi {name}, {_T2}, {-_STEP}"], [form.format("zero", name, last)]
-        zero = [f"sw zero, {slot}({_TP})" for slot in (_SLOT, _SLOT + _STEP)] + [f"addi {_T0}, {_TP}, {_SLOT}"]
-        if row.is_nn_form:
-            zero.append(form.format("zero", _T0, RELOADS_WEIGHT))
-        last = RELOADS_ACTIVATION if row.is_nn_form else "zero"
-        return [*zero, load, f"addi {name}, {_T2}, 0"], [form.format(name, _T0, last)]
+        if producer not in _WAYS:
+            raise NoWayError
+        texts = {"name": ABI_NAMES[register], "even": ABI_NAMES[register & ~1]}
+        rows = [row for row in self._rows[producer] if row.accumulates and not row.reloads_other]
+        if producer is Producer.REQUANTISE:
+            names = [row.mnemonic for row in self._rows[producer]]
+            suffix = next(suffix for suffix in _ZERO_LANES if any(name.endswith(suffix) for name in names))
+            rows = [row for row in self._rows[producer] if row.mnemonic.endswith(suffix)]
+            texts["lane"] = str(_ZERO_LANES[suffix])
+        if "{row}" in _WAYS[producer]:
+            row = self.draw.rng.choice(rows)
+            entries = (RELOADS_WEIGHT, RELOADS_ACTIVATION) if row.is_nn_form else ("zero", "zero")
+            texts |= {"row": row.mnemonic, "weight": entries[0], "activation": entries[1]}
+        before, _, last = _WAYS[producer].format(**texts).partition("| ")
+        return [_load(layout.COUNTER, value), *block_of("", before).head], [last]
