@@ -1,6 +1,5 @@
 """Producers and operands of instructions, and the properties of instruction words that the coverage model needs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -14,8 +13,6 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import FIRST_PARAMETER, instruction_size
 from xpulpnn.isa.table import Decoder, enabled
-from xpulpnn_sim.cosimulation.model.schema import Property
-from xpulpnn_sim.cosimulation.model.statics import Describer
 from xpulpnn_sim.reference.iss.core import ALL_WIDTHS
 from xpulpnn_sim.reference.iss.fetched import decoding
 
@@ -48,6 +45,7 @@ class Producer(IntEnum):
     PAIR = 12
 
 
+BASES = frozenset({Producer.BASE, Producer.MAC_LOAD_BASE})  # increments of base registers
 NOTHING = -1  # in place of a number: there is none
 MEMORY = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.MAC_LOAD, InsnClass.PARAMETER})
 _PRODUCER_OF = {each: Producer[each.name] for each in InsnClass if each.name in Producer.__members__}
@@ -116,14 +114,9 @@ def reads_of(row: Insn) -> RegisterReads:
     return RegisterReads(slots, ENTRIES[2:4] if row.requantises else entries)
 
 
-_FIELDS = {
-    np.int16: "row reserved csr kind size rs1 rs2 rd activation weight second_activation",
-    np.int8: "producer base_producer",
-    np.bool_: "parameters writes_csr branch elsewhere accesses",
-    np.int32: "offset",
-}
 _NUMBERS = ("row", "kind", "reserved", "csr", "producer", "base_producer", "activation", "weight", "second_activation")
-_DETAILS = np.dtype([(name, kind) for kind, names in _FIELDS.items() for name in names.split()])
+_OTHERS = ("size", *SLOTS, "parameters", "writes_csr", "branch", "elsewhere", "accesses", "offset")
+_DETAILS = np.dtype([(name, np.int16) for name in (*_NUMBERS, *_OTHERS)])
 """Properties of an instruction word: numbers of its instruction, CSR and class in their tables, and of the
 instruction that it would be but for a reserved operand; size in bytes; registers (0: none) and entries of the NN-RF
 that it reads; producers of what it writes; whether it writes the CSR, branches, jumps or accesses memory; branch
@@ -137,65 +130,50 @@ class Words:
         self.rows = enabled(config.extensions, config.widths)
         self._numbers = {row.key: number for number, row in enumerate(self.rows)}
         self._decoder = Decoder(self.rows)
-        self._describer = Describer(decoding(config.extensions, config.widths))
-        self._restricted = [row for row in self.rows if row.restricted]
+        self._decode = decoding(config.extensions, config.widths)
         csrs = [csr for csr in CSRS if csr.group in config.csr_groups]
         self._csrs = {csr.address: number for number, csr in enumerate(csrs)}
-        self._known: dict[int, Any] = {}
+        self._known: dict[int, tuple[int, ...]] = {}
 
     def of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
         """Return the properties of each word; the instruction number of illegal words is :data:`NOTHING`."""
         distinct, which = np.unique(words, return_inverse=True)
-        unknown = [word for word in distinct.tolist() if word not in self._known]
-        self._known |= zip(unknown, self._described(unknown), strict=True)
+        for word in distinct.tolist():
+            if word not in self._known:
+                values = dict.fromkeys(_NUMBERS, NOTHING) | dict.fromkeys(_OTHERS, 0) | self._properties(word)
+                self._known[word] = tuple(values.values())
         return np.array([self._known[word] for word in distinct.tolist()], _DETAILS)[which]
 
-    def _described(self, words: Sequence[int]) -> NDArray[Any]:
-        table = np.zeros(len(words), _DETAILS)
-        described = self._describer.describe(np.array(words, np.uint32))
-        for number, word in enumerate(words):
-            row, entry = self._decoder.decode(word), table[number]
-            for name in _NUMBERS:
-                entry[name] = NOTHING
-            if row is None:
-                entry["reserved"] = self._reserved(word)
-                entry["size"] = instruction_size(word)
-            else:
-                self._fill(entry, row, word, described[number])
-        return table
-
-    def _reserved(self, word: int) -> int:
-        """Return the number of the instruction whose pattern an illegal word matches, or :data:`NOTHING`."""
-        size = instruction_size(word)
-        for row in self._restricted:
-            if row.size == size and word & row.mask == row.match:
-                return self._numbers[row.key]
-        return NOTHING
-
-    def _fill(self, entry: Any, row: Insn, word: int, described: Any) -> None:
-        properties = Property(int(described["properties"]))
+    def _properties(self, word: int) -> dict[str, int]:
+        """Return the properties of a word, without those that are the usual ones."""
+        row, fetched, size = self._decoder.decode(word), self._decode(word), instruction_size(word)
+        if row is None or fetched is None:
+            matching = (
+                row for row in self.rows if row.restricted and row.size == size and word & row.mask == row.match
+            )
+            return {"size": size, "reserved": next((self._numbers[row.key] for row in matching), NOTHING)}
+        values, registers = row.decode(word), {"rs1": fetched.rs1, "rs2": fetched.read_as_rs2, "rd": fetched.rd}
+        properties = {
+            "row": self._numbers[row.key],
+            "kind": row.insn_class,
+            "size": size,
+            "parameters": row.requantises,
+            "branch": row.is_branch,
+            "elsewhere": row.is_jump or row.op == "mret",
+            "accesses": fetched.access is not None,
+            "offset": values.get("boff13", values.get("cb9", 0)),
+            **{slot: register for slot, register in registers.items() if slot in fetched.reads},
+            **{("base_" if producer in BASES else "") + "producer": producer for producer in producers_of(row)},
+        }
         if row.extension is Extension.ZICSR:
-            values = row.decode(word)
-            entry["csr"] = self._csrs.get(values["csr"], NOTHING)
-            entry["writes_csr"] = row.op == "csrrw" or bool(values.get("rs1", values.get("zimm5")))
-        entry["row"], entry["kind"], entry["size"] = self._numbers[row.key], row.insn_class, row.size
-        for slot, flag in zip(SLOTS, (Property.READS_RS1, Property.READS_RS2, Property.READS_RD), strict=True):
-            entry[slot] = described[slot] if flag in properties else 0
-        if Property.READS_ACT in properties:
-            entry["activation"] = described["act"]
-        if Property.READS_WGT in properties:
-            entry["weight"] = described["wgt"]
-        if Property.WRITES_RD2 in properties:
-            entry["second_activation"] = described["act"] + 1
-        entry["parameters"] = Property.READS_PARAMETERS in properties
-        for producer in producers_of(row):
-            entry["base_producer" if producer in (Producer.BASE, Producer.MAC_LOAD_BASE) else "producer"] = producer
-        entry["branch"] = row.is_branch
-        entry["elsewhere"] = row.is_jump or row.op == "mret"
-        entry["accesses"] = described["access"] > 0
-        if row.is_branch:
-            values = row.decode(word)
-            entry["offset"] = values.get("boff13", values.get("cb9", 0))
+            properties["csr"] = self._csrs.get(values["csr"], NOTHING)
+            properties["writes_csr"] = row.op == "csrrw" or bool(values.get("rs1", values.get("zimm5")))
+        if fetched.nn_activation is not None:
+            properties["activation"] = fetched.nn_activation
+            properties |= {"second_activation": fetched.nn_activation + 1} if row.is_pair else {}
+        if fetched.nn_weight is not None:
+            properties["weight"] = fetched.nn_weight
+        return properties
 
 
 PARAMETERS = (FIRST_PARAMETER, FIRST_PARAMETER + 1)  # entries of kappa and lambda

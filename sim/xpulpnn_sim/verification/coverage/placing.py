@@ -15,7 +15,7 @@ from xpulpnn.isa.machine import RELOADS_ACTIVATION, RELOADS_WEIGHT, WORD_BYTES
 from xpulpnn_sim.reference.bare import layout
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
 from xpulpnn_sim.reference.bare.program import block_of
-from xpulpnn_sim.verification.coverage.kinds import MEMORY, Producer, producers_of
+from xpulpnn_sim.verification.coverage.kinds import BASES, MEMORY, Producer, producers_of
 from xpulpnn_sim.verification.random.memory_run import memory_operand
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
@@ -281,7 +281,7 @@ class Placer:
             return [], [f"jal {ABI_NAMES[register]}, {over}", self.filler({register}), f"{over}:"]
         if register == layout.SP:
             return self._valued(producer, register, f"0x{layout.FRAME:x}")
-        is_base = producer in (Producer.BASE, Producer.MAC_LOAD_BASE)
+        is_base = producer in BASES
         for _ in range(_ATTEMPTS):
             row = self.draw.rng.choice(self._rows[producer])
             token = memory_operand(row).base if is_base else _destination(row)
