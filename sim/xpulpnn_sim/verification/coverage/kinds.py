@@ -115,12 +115,11 @@ def reads_of(row: Insn) -> RegisterReads:
 
 
 _NUMBERS = ("row", "kind", "reserved", "csr", "producer", "base_producer", "activation", "weight", "second_activation")
-_OTHERS = ("size", *SLOTS, "parameters", "writes_csr", "branch", "elsewhere", "accesses", "offset")
-_DETAILS = np.dtype([(name, np.int16) for name in (*_NUMBERS, *_OTHERS)])
+_OTHERS, _FLAGS = ("size", *SLOTS, "offset"), ("parameters", "writes_csr", "branch", "elsewhere")
+_DETAILS = np.dtype([*((name, np.int16) for name in (*_NUMBERS, *_OTHERS)), *((name, np.bool_) for name in _FLAGS)])
 """Properties of an instruction word: numbers of its instruction, CSR and class in their tables, and of the
 instruction that it would be but for a reserved operand; size in bytes; registers (0: none) and entries of the NN-RF
-that it reads; producers of what it writes; whether it writes the CSR, branches, jumps or accesses memory; branch
-offset."""
+that it reads; producers of what it writes; branch offset; whether it writes the CSR, branches or goes elsewhere."""
 
 
 class Words:
@@ -140,7 +139,9 @@ class Words:
         distinct, which = np.unique(words, return_inverse=True)
         for word in distinct.tolist():
             if word not in self._known:
-                values = dict.fromkeys(_NUMBERS, NOTHING) | dict.fromkeys(_OTHERS, 0) | self._properties(word)
+                values = (
+                    dict.fromkeys(_NUMBERS, NOTHING) | dict.fromkeys((*_OTHERS, *_FLAGS), 0) | self._properties(word)
+                )
                 self._known[word] = tuple(values.values())
         return np.array([self._known[word] for word in distinct.tolist()], _DETAILS)[which]
 
@@ -160,7 +161,6 @@ class Words:
             "parameters": row.requantises,
             "branch": row.is_branch,
             "elsewhere": row.is_jump or row.op == "mret",
-            "accesses": fetched.access is not None,
             "offset": values.get("boff13", values.get("cb9", 0)),
             **{slot: register for slot, register in registers.items() if slot in fetched.reads},
             **{("base_" if producer in BASES else "") + "producer": producer for producer in producers_of(row)},
