@@ -27,45 +27,23 @@ PRESERVED = {name: -number for number, name in enumerate(("tp", *(f"s{n}" for n 
 _CALLER = """
     .equ function, {function}
 handler:
-    addi sp, sp, -{frame}
-    {save}
-    lw x5, 0(gp)
-    addi x5, x5, 1
-    sw x5, 0(gp)
-    {overwrite}
-    {restore}
-    addi sp, sp, {frame}
-    mret
+    addi sp, sp, -{frame}; {save}
+    lw x5, 0(gp); addi x5, x5, 1; sw x5, 0(gp)
+    {overwrite}; {restore}
+    addi sp, sp, {frame}; mret
 start:
-    li sp, {stack}
-    li gp, {interrupts}
-    li t0, {handler}
-    csrw mtvec, t0
-    li t0, -1
-    csrw mie, t0
-    csrsi mstatus, 8
-    li a0, {arguments}
-    li a1, 0
-    li a2, 1
-    {mark}
-    csrr s0, mcycle
-    jal ra, function
-    csrr s1, mcycle
-    csrci mstatus, 8
+    li sp, {stack}; li gp, {interrupts}; li t0, {handler}; csrw mtvec, t0
+    li t0, -1; csrw mie, t0; csrsi mstatus, 8
+    li a0, {arguments}; li a1, 0; li a2, 1; {mark}
+    csrr s0, mcycle; jal ra, function; csrr s1, mcycle; csrci mstatus, 8
     {compare}
-    li t0, {report}
-    sw s0, 0(t0)
-    sw s1, 4(t0)
-    li t0, {tohost}
-    li t1, 1
+    li t0, {report}; sw s0, 0(t0); sw s1, 4(t0); li t0, {tohost}; li t1, 1
 end:
     sw t1, 0(t0)
 stay:
     j stay
 wrong:
-    li t0, {tohost}
-    li t1, 3
-    j end
+    li t0, {tohost}; li t1, 3; j end
 """
 """Code after the function: a caller, and the handler of all interrupts, which counts them at the address in ``gp``."""
 
@@ -164,58 +142,28 @@ CLUSTER_ADDRESSES = {
 CLUSTER_CALLER = """
     .equ function, {function}
 start:
-    csrr t0, mhartid
-    andi a1, t0, {cores_mask}
-    li t1, {stack_stride}
-    mul t1, t1, a1
-    li sp, {stack}
-    add sp, sp, t1
-    li gp, {event_unit}
-    li t1, {line}
-    sw t1, {mask}(gp)
+    csrr t0, mhartid; andi a1, t0, {cores_mask}; li t1, {stack_stride}; mul t1, t1, a1; li sp, {stack}; add sp, sp, t1
+    li gp, {event_unit}; li t1, {line}; sw t1, {mask}(gp)
     bne a1, zero, set
-    li t1, {team}
-    sw t1, {target}(gp)
-    sw t1, {trigger}(gp)
+    li t1, {team}; sw t1, {target}(gp); sw t1, {trigger}(gp)
 set:
-    csrr t0, mhartid
-    andi a1, t0, {cores_mask}
-    li a0, {arguments}
-    li a2, {cores}
-    {mark}
+    csrr t0, mhartid; andi a1, t0, {cores_mask}; li a0, {arguments}; li a2, {cores}; {mark}
     p.elw t0, {barrier}(gp)
-    csrr s0, mcycle
-    jal ra, function
-    csrr s1, mcycle
+    csrr s0, mcycle; jal ra, function; csrr s1, mcycle
     p.elw t0, {barrier}(gp)
     csrr a0, mcycle
     {compare}
-    csrr t0, mhartid
-    andi a1, t0, {cores_mask}
-    li t1, {report_bytes}
-    mul t1, t1, a1
-    li t0, {report}
-    add t0, t0, t1
-    lw t1, 0(t0)
-    addi t1, t1, -1
-    sw t1, 0(t0)
-    bne t1, zero, set
-    sw s0, 0(t0)
-    sw s1, 4(t0)
-    sw a0, 8(t0)
+    csrr t0, mhartid; andi a1, t0, {cores_mask}; li t1, {report_bytes}; mul t1, t1, a1; li t0, {report}; add t0, t0, t1
+    lw t1, 0(t0); addi t1, t1, -1; sw t1, 0(t0); bne t1, zero, set
+    sw s0, 0(t0); sw s1, 4(t0); sw a0, 8(t0)
     p.elw t0, {barrier}(gp)
-    bne a1, zero, sleep
-    li t1, 1
+    bne a1, zero, sleep; li t1, 1
 end:
-    li t0, {tohost}
-    sw t1, 0(t0)
+    li t0, {tohost}; sw t1, 0(t0)
 sleep:
-    sw zero, {mask}(gp)
-    p.elw t0, {wait_event}(gp)
-    j sleep
+    sw zero, {mask}(gp); p.elw t0, {wait_event}(gp); j sleep
 wrong:
-    li t1, 3
-    j end
+    li t1, 3; j end
 """
 """Code after the function: the cores call it and report the cycles. The barrier counts arrivals even before core 0 has
 set its masks. The first word of a report counts the remaining passes until the last one; after the last barrier the

@@ -40,15 +40,8 @@ _HEAD = ("commands", "works", "lasts")
 
 CORE_START = """
 start:
-    csrr t0, mhartid
-    andi s2, t0, {cores_mask}
-    li t1, {stack_stride}
-    mul t1, t1, s2
-    li sp, {stack}
-    add sp, sp, t1
-    li gp, {event_unit}
-    li t1, {line}
-    sw t1, {mask}(gp)
+    csrr t0, mhartid; andi s2, t0, {cores_mask}; li t1, {stack_stride}; mul t1, t1, s2; li sp, {stack}; add sp, sp, t1
+    li gp, {event_unit}; li t1, {line}; sw t1, {mask}(gp)
 """
 """Code at the start of each core, which sets up its stack and the events that it waits for."""
 
@@ -56,72 +49,29 @@ _CALLER = (
     "\n    .equ function, {function}"
     + CORE_START
     + """\
-    li s3, {description}
-    li s4, {other_description}
-    li t1, {report_bytes}
-    mul t1, t1, s2
-    li s5, {report}
-    add s5, s5, t1
-    li s6, {other_report}
-    add s6, s6, t1
-    li s7, {dma}
-    bne s2, zero, step
-    li t1, {team}
-    sw t1, {target}(gp)
-    sw t1, {trigger}(gp)
+    li s3, {description}; li s4, {other_description}
+    li t1, {report_bytes}; mul t1, t1, s2
+    li s5, {report}; add s5, s5, t1; li s6, {other_report}; add s6, s6, t1
+    li s7, {dma}; bne s2, zero, step
+    li t1, {team}; sw t1, {target}(gp); sw t1, {trigger}(gp)
 step:
-    p.elw t0, {barrier}(gp)
-    csrr s9, mcycle
-    bne s2, zero, compute
-    lw s8, {command}(s7)
-    lw t1, {commands_at}(s3)
-    addi t2, s3, {words_at}
+    p.elw t0, {barrier}(gp); csrr s9, mcycle; bne s2, zero, compute
+    lw s8, {command}(s7); lw t1, {commands_at}(s3); addi t2, s3, {words_at}
 issue:
-    p.lw t3, 4(t2!)
-    addi t1, t1, -1
-    sw t3, {command}(s7)
-    bne t1, zero, issue
+    p.lw t3, 4(t2!); addi t1, t1, -1; sw t3, {command}(s7); bne t1, zero, issue
 compute:
-    csrr s10, mcycle
-    lw t0, {works_at}(s3)
-    beq t0, zero, computed
-    addi a0, s3, {arguments_at}
-    mv a1, s2
-    li a2, {cores}
-    jal ra, function
+    csrr s10, mcycle; lw t0, {works_at}(s3); beq t0, zero, computed
+    addi a0, s3, {arguments_at}; mv a1, s2; li a2, {cores}; jal ra, function
 computed:
-    csrr s11, mcycle
-    bne s2, zero, arrived
-    li t0, 1
-    sll t0, t0, s8
+    csrr s11, mcycle; bne s2, zero, arrived; li t0, 1; sll t0, t0, s8
 wait:
-    lw t1, {status}(s7)
-    and t1, t1, t0
-    bne t1, zero, wait
-    sw t0, {status}(s7)
+    lw t1, {status}(s7); and t1, t1, t0; bne t1, zero, wait; sw t0, {status}(s7)
 arrived:
-    csrr t1, mcycle
-    sw s9, 0(s5)
-    sw s10, 4(s5)
-    sw s11, 8(s5)
-    sw t1, 12(s5)
-    lw t2, {lasts_at}(s3)
-    mv t0, s3
-    mv s3, s4
-    mv s4, t0
-    mv t0, s5
-    mv s5, s6
-    mv s6, t0
-    beq t2, zero, step
-    p.elw t0, {barrier}(gp)
-    bne s2, zero, sleep
-    li t0, {tohost}
-    li t1, 1
-    sw t1, 0(t0)
+    csrr t1, mcycle; sw s9, 0(s5); sw s10, 4(s5); sw s11, 8(s5); sw t1, 12(s5)
+    lw t2, {lasts_at}(s3); mv t0, s3; mv s3, s4; mv s4, t0; mv t0, s5; mv s5, s6; mv s6, t0; beq t2, zero, step
+    p.elw t0, {barrier}(gp); bne s2, zero, sleep; li t0, {tohost}; li t1, 1; sw t1, 0(t0)
 sleep:
-    sw zero, {mask}(gp)
-    p.elw t0, {wait_event}(gp)
-    j sleep
+    sw zero, {mask}(gp); p.elw t0, {wait_event}(gp); j sleep
 """
 )
 """Code after the function. A step lasts from one barrier to the next: core 0 starts the transfers of the step, computes
