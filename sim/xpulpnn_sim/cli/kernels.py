@@ -31,7 +31,7 @@ from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
 WIDTHS = ("16", "8", "4", "2", "1")
 
-FORMS = ", ".join(f"{name}: {kernel.form}" for name, kernel in KERNELS.items())  # help on layers
+FORMS = ", ".join(f"{name}: {kernel.layer.form}" for name, kernel in KERNELS.items())  # help on layers
 
 
 @arguments

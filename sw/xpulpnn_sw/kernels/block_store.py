@@ -123,7 +123,6 @@ class Store(BlockStore):
                 b.append_bits(target, value, self.bits, position * self.bits, value)
         else:
             self._clip(value, value)
-            # pack pairs of results
             if position % 2 and self.bits > BYTE_BITS:
                 b("pv.pack.h", target, value, accumulators[channel - 1])
             elif position % 2:

@@ -17,6 +17,7 @@ ZERO = 0  # register x0
 THRESHOLD_BYTES = 2  # bytes of a threshold
 WORD = WORD_BYTES  # bytes of an instruction and of a data word
 STORE_BY_BITS = {8: "sb", 16: "sh", 32: "sw"}
+IMMEDIATE = {"add": "addi", "and": "andi", "sra": "srai", "sltu": "sltiu"}  # forms with an immediate operand
 MAX_COUNT_IMMEDIATE = 0xFFF  # largest count of ``lp.setupi``
 MAX_SHORT_BODY = 15  # most instructions between ``lp.setupi`` and the end of its body: a 5-bit offset in half-words
 _REACH = 1 << 12  # largest backward distance of a branch in bytes
@@ -77,8 +78,6 @@ class Builder:
         self._region = "setup"
         self._asides: list[tuple[str, Callable[[], None]]] = []
 
-    # -- instructions
-
     def __call__(self, mnemonic: str, *operands: int, form: str | None = None) -> None:
         """Append an instruction, operands in assembler order; ``form`` selects one of the operand formats."""
         self._append(_row(mnemonic, form), operands)
@@ -128,22 +127,23 @@ class Builder:
     def put(self, rd: int, value: Value) -> None:
         self.mv(rd, value.register) if isinstance(value, Held) else self.li(rd, value)
 
+    def operate(self, mnemonic: str, rd: int, rs: int, value: Value, temporary: int = ZERO) -> None:
+        """Write ``rd = rs op value``; ``temporary`` is clobbered if ``value`` is a constant of more than 12 bits."""
+        if isinstance(value, int) and fits_immediate(value):
+            self(IMMEDIATE[mnemonic], rd, rs, value)
+            return
+        if isinstance(value, int):
+            self.li(temporary, value)
+        self(mnemonic, rd, rs, value.register if isinstance(value, Held) else temporary)
+
     def add(self, register: int, value: Value, temporary: int) -> None:
         """Add ``value`` to a register; ``temporary`` is clobbered if ``value`` is a constant of more than 12 bits."""
-        if isinstance(value, Held):
-            self("add", register, register, value.register)
-        elif fits_immediate(value):
-            if value:
-                self("addi", register, register, value)
-        else:
-            self.li(temporary, value)
-            self("add", register, register, temporary)
+        if value != 0:
+            self.operate("add", register, register, value, temporary)
 
     def shift_right(self, rd: int, rs: int, value: Value) -> None:
-        if isinstance(value, Held):
-            self("sra", rd, rs, value.register)
-        elif value or rd != rs:
-            self("srai", rd, rs, value)
+        if value != 0 or rd != rs:
+            self.operate("sra", rd, rs, value)
 
     def add_shifted(self, rd: int, rs: int, value: Value) -> None:
         """Write ``rd = (rd + rs) >> value`` with a 32-bit sum and an arithmetic shift."""
@@ -169,7 +169,6 @@ class Builder:
         """Write ``rd = (kappa * a + lam >> 32) >> shift``; ``kappa`` and ``lam`` are pairs, lower word first."""
         total, product = work
         self.chain(total, a, ("mul", kappa[0]), ("add", lam[0]))
-        # the carry
         self.chain(total, total, ("sltu", lam[0]), ("add", lam[1]))
         self.accumulate(total, a, kappa[1], product)
         self("mulhsu", rd, a, kappa[0])
@@ -216,13 +215,7 @@ class Builder:
 
     def below(self, rd: int, register: int, bound: Value) -> None:
         """Write ``rd = register < bound``, compared as unsigned numbers; negative values therefore give 0."""
-        if isinstance(bound, Held):
-            self("sltu", rd, register, bound.register)
-        elif fits_immediate(bound):
-            self("sltiu", rd, register, bound)
-        else:
-            self.li(rd, bound)
-            self("sltu", rd, register, rd)
+        self.operate("sltu", rd, register, bound, rd)
 
     def positive(self, register: int, temporary: int) -> None:
         """Write ``register = max(register, 0)``."""
@@ -259,8 +252,6 @@ class Builder:
             with self.region(region):
                 write()
         self._asides.clear()
-
-    # -- structure
 
     @property
     def position(self) -> int:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import zip_longest
 
 from xpulpnn_sw.assembly.disasm import register_number
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import IMMEDIATE, WORD, ZERO, Builder, Held, Label, Value, fits_immediate
 from xpulpnn_sw.kernels.registers import FREE, RegisterAllocator
 from xpulpnn_sw.kernels.terms import TERM_OPERATIONS, Argument, Combination, Name, Number, Term, arguments_of
 
@@ -23,8 +23,6 @@ RA = register_number("ra")
 SAVED = (RA, *(register_number(f"s{number}") for number in range(12)))  # callee-saved registers
 STACK_ALIGNMENT = 16
 
-
-_IMMEDIATE = {"add": "addi", "and": "andi"}
 _SHIFTS = {"mul": "slli", "divu": "srli"}  # operations with a power of two as shifts
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right operands that leave the left one unchanged
 _WORKING = 4  # registers reserved for computing a term
@@ -65,8 +63,7 @@ class Frame:
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
         self._constants: dict[str, int] = {}
         for name, value in terms.items():
-            constant = self._fold(value)
-            if constant is not None:
+            if (constant := self._fold(value)) is not None:
                 self._constants[name] = constant
         for name in preferred:
             if name not in self._constants and name not in homes and spare:
@@ -84,8 +81,6 @@ class Frame:
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(self._saved) * WORD
         self._size = -(-words // STACK_ALIGNMENT) * STACK_ALIGNMENT
-
-    # -- in the body of the kernel
 
     def value(self, name: str, temporary: int) -> Value:
         """Return a number as a constant or in a register; a number on the stack is loaded into ``temporary``."""
@@ -144,8 +139,6 @@ class Frame:
 
     def address(self, name: str, rd: int) -> None:
         self._b("addi", rd, SP, self._slots[name])
-
-    # -- prologue and epilogue
 
     @contextmanager
     def function(self) -> Generator[None]:
@@ -220,13 +213,8 @@ class Frame:
         """Load the arguments in a number's term before it is computed, to avoid load-use stalls."""
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
         for argument in arguments_of(value) if isinstance(value, Combination) else ():
-            is_register = argument.name in ("core", "cores")
-            if (
-                is_register
-                or self._fold(argument) is not None
-                or argument in allocator.holds
-                or len(allocator.free) <= _WORKING
-            ):
+            is_there = argument.name in ("core", "cores") or argument in allocator.holds
+            if is_there or self._fold(argument) is not None or len(allocator.free) <= _WORKING:
                 continue
             register = allocator.take()
             self._b("lw", register, self._offsets[argument.name], ARGUMENTS_POINTER)
@@ -245,19 +233,17 @@ class Frame:
                 pass
         if (known := allocator.find(value)) is not None:
             return known
-        constant = self._fold(value)
-        if constant is None and isinstance(value, Combination):
+        if (constant := self._fold(value)) is not None:
+            register = allocator.take(target)
+            self._b.li(register, constant)
+        elif isinstance(value, Combination):
             register = self._operate(value, allocator, target)
         else:
+            assert isinstance(value, Argument | Name)
             register = allocator.take(target)
-            match value:
-                case Argument(name) if constant is None:
-                    self._b("lw", register, self._offsets[name], ARGUMENTS_POINTER)
-                case Name(name) if constant is None:
-                    self._b("lw", register, self._slots[name], SP)
-                case _:
-                    assert constant is not None
-                    self._b.li(register, constant)
+            is_argument = isinstance(value, Argument)
+            place = (self._offsets, ARGUMENTS_POINTER) if is_argument else (self._slots, SP)
+            self._b("lw", register, place[0][value.name], place[1])
         allocator.holds[value] = register
         return register
 
@@ -267,48 +253,41 @@ class Frame:
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
             return self._evaluate(value.left, allocator, target)
         a = ZERO if self._fold(value.left) == 0 else self._evaluate(value.left, allocator)
-        if mnemonic != "max0" and (short := self._immediate(mnemonic, constant)) is not None:
+        if constant is not None and (short := self._immediate(mnemonic, constant)) is not None:
             result = allocator.take(target)
             self._b(short[0], result, a, short[1])
         else:
             b = ZERO if constant == 0 else self._evaluate(value.right, allocator)
             result = allocator.take(target)
-            if mnemonic == "max0" and self._b.xpulp:
-                self._b("p.max", result, a, ZERO)
-            elif mnemonic == "max0":
-                self._b.mv(result, a)
-                self._b.positive(result, *allocator.spare(1))
-            elif mnemonic == "share":
-                self._share(result, a, b)
-            elif mnemonic == "min":
-                self._lesser(result, a, b, allocator)
-            else:
-                self._b(mnemonic, result, a, b)
+            match mnemonic:
+                case "max0" | "min" if self._b.xpulp:
+                    self._b("p.max" if mnemonic == "max0" else "p.min", result, a, b)
+                case "max0":
+                    self._b.mv(result, a)
+                    self._b.positive(result, *allocator.spare(1))
+                case "min":
+                    # the result may have the register of b
+                    lesser, *work = allocator.spare(3)
+                    self._b.mv(lesser, a)
+                    self._b.at_most(lesser, b, *work)
+                    self._b.mv(result, lesser)
+                case "share":
+                    self._share(result, a, b)
+                case _:
+                    self._b(mnemonic, result, a, b)
             allocator.give_back(b)
         allocator.give_back(a)
         return result
 
     @staticmethod
-    def _immediate(mnemonic: str, constant: int | None) -> tuple[str, int] | None:
-        if constant is None:
-            return None
-        if mnemonic in _IMMEDIATE and fits_immediate(constant):
-            return _IMMEDIATE[mnemonic], constant
-        if mnemonic == "sub" and fits_immediate(-constant):
-            return "addi", -constant
+    def _immediate(mnemonic: str, constant: int) -> tuple[str, int] | None:
+        if mnemonic == "sub":
+            mnemonic, constant = "add", -constant
+        if mnemonic in ("add", "and") and fits_immediate(constant):
+            return IMMEDIATE[mnemonic], constant
         if mnemonic in _SHIFTS and constant > 0 and constant.bit_count() == 1:
             return _SHIFTS[mnemonic], constant.bit_length() - 1
         return None
-
-    def _lesser(self, rd: int, a: int, b: int, allocator: RegisterAllocator) -> None:
-        if self._b.xpulp:
-            self._b("p.min", rd, a, b)
-            return
-        # rd may be the register of b
-        result, temporary, other = allocator.spare(3)
-        self._b.mv(result, a)
-        self._b.at_most(result, b, temporary, other)
-        self._b.mv(rd, result)
 
     def _share(self, rd: int, a: int, divisor: int) -> None:
         b, divide = self._b, partial(self._b, "divu", rd, a, divisor)

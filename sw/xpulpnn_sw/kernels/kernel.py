@@ -56,9 +56,9 @@ def argument_structure(name: str, *fields: ArgumentField, notes: str) -> Structu
 def with_outside(structure: Structure) -> Structure:
     fields = (replace(field, meaning=field.meaning.removeprefix("zero ")) for field in structure.fields)
     outside = ArgumentField("outside", "value around the input, in the range of its elements")
-    name, usual = structure.name, structure.name.removeprefix("xp_").removesuffix("_arguments")
-    notes = f"As {usual}, with the value around the map."
-    return Structure(name.replace("_arguments", "_outside_arguments"), (*fields, outside), notes)
+    name = structure.name.removeprefix("xp_").removesuffix("_arguments")
+    notes = f"As {name}, with the value around the map."
+    return argument_structure(f"{name}_outside", *fields, outside, notes=notes)
 
 
 SHIFT = ArgumentField("shift", "right shift of the requantisation")
@@ -195,11 +195,7 @@ class KernelRequest:
         write: Callable[[Mapping[str, int]], Program],
         rule: Rule | None = None,
     ) -> KernelRun:
-        """Return the kernel; ``write`` creates its function from the arguments that are constants.
-
-        The kernel's name consists of ``name``, precision, variant and ``rule``, which is omitted if it is ``bn32``.
-        Output pixels are ``out_stride`` bytes apart if that is an argument; otherwise they fill the output.
-        """
+        """Return the kernel; ``write`` creates its function from the arguments that are constants."""
         layer, precision = self.layer, self.precision
         values = np.array([arguments[name] for name in structure.names])
         self.memory.place("arguments", values.astype(np.uint32))
@@ -259,10 +255,6 @@ class Kernel:
         return bool(self.rules) or getattr(self.layer, "operands", 1) > 1
 
     @property
-    def form(self) -> str:
-        return self.layer.form
-
-    @property
     def usual_in_cluster(self) -> str:
         return self.usual_tiny or self.usual
 
@@ -286,11 +278,7 @@ class Kernel:
         specialise: bool = False,
         placement: Placement = "padded",
     ) -> KernelRun:
-        """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``.
-
-        Buffers and stacks are for ``cores`` cores; if ``specialise``, the function is for this layer only.
-        ``placement`` applies to data that cores read side by side.
-        """
+        """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``."""
         level = self.variant(name)
         level.check_precision(precision)
         computed = level.computed_precision(self.precision(layer, precision))

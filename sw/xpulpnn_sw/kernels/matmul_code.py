@@ -58,7 +58,6 @@ class KernelCode:
         # parts of the channels that cores share in addition to the groups, and number of cores
         self._parts = parts
         self._order = GroupOrder.ALONG_ROWS if im2col is None else im2col.order
-        # whether results are accumulators without a bias
         self._is_bare = blocking.is_fresh and not blocking.requantises
         # the products of the eight channels that make a byte of single bits exceed the reach of branches
         is_long = blocking.by_sign and not variant.xpulp
@@ -179,7 +178,6 @@ class KernelCode:
         for lane in range(1, max(inner.lanes) + 1):
             terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
         if blocking.by_channels:
-            # starts of the core's channel steps
             return terms | {**starts, **given("shift"), **({} if self._im2col is None else self._im2col.terms())}
         out_stride, steps = Argument("out_stride"), Name("steps")
         if not self._is_split:

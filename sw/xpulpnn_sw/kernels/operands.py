@@ -79,7 +79,6 @@ class Blocking:
         self.is_fresh = is_scaled or (is_unbiased and not precision.requantised)
         # fewest iterations of the inner loop for a filter row
         self.least_turns = variant.turns_around + 1 if self.is_fresh else 1
-        # filter rows of a block that alternate in a stream
         self.rows_per_stream = nch // variant.weight_streams
         # whether accumulators count the products that are -1
         self.counts = variant.counts(precision)

@@ -110,7 +110,6 @@ class RequantisedCode(KernelCode):
         if self._walks:
             homes["out_stride"] = registers.take_one()
         per_word = XLEN // (variant.nch * precision.y)
-        # one pixel would save a single store
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         # whether the last iteration of a block fetches the first words of the next block

@@ -8,23 +8,18 @@ once.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partialmethod
 
 
 class Term:
-    def __add__(self, other: "Term | int") -> "Term":
-        return Combination("add", self, term(other))
+    def _with(self, mnemonic: str, other: "Term | int") -> "Term":
+        return Combination(mnemonic, self, Number(other) if isinstance(other, int) else other)
 
-    def __sub__(self, other: "Term | int") -> "Term":
-        return Combination("sub", self, term(other))
-
-    def __mul__(self, other: "Term | int") -> "Term":
-        return Combination("mul", self, term(other))
-
-    def __floordiv__(self, other: "Term | int") -> "Term":
-        return Combination("divu", self, term(other))
-
-    def __and__(self, other: "Term | int") -> "Term":
-        return Combination("and", self, term(other))
+    __add__ = partialmethod(_with, "add")
+    __sub__ = partialmethod(_with, "sub")
+    __mul__ = partialmethod(_with, "mul")
+    __floordiv__ = partialmethod(_with, "divu")
+    __and__ = partialmethod(_with, "and")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +54,6 @@ class Combination(Term):
 
 def given(*names: str) -> dict[str, Term]:
     return {name: Argument(name) for name in names}
-
-
-def term(value: Term | int) -> Term:
-    return Number(value) if isinstance(value, int) else value
 
 
 def per_core(value: Term) -> Term:

@@ -163,8 +163,6 @@ class ClassifierCode:
             self._count(different, different)
             self._b("add", total, total, different)
 
-    # -- layers
-
     def _pack(self, registers: FreeRegisters) -> None:
         """Write the strips of the image rows; each strip begins two pixels after the strip before."""
         b = self._b

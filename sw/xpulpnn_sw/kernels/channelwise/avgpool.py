@@ -179,7 +179,6 @@ class _AvgPooling(Pooling):
             if number == 0 and self._is_split:
                 source = word
                 if is_first:
-                    # is added together with the next word
                     self._pending = word
                     continue
                 if self._pending is not None:

@@ -152,8 +152,6 @@ class DepthwiseCode:
         b.at_most(rows, work, other, temporary)
         frame.store("lanes", rows)
 
-    # -- filters in registers
-
     def _held_filter(self, rows: int) -> None:
         b, frame = self._b, self._frame
         taken = iter(self._scratch)
@@ -251,8 +249,6 @@ class DepthwiseCode:
         if frame.constant("odd"):
             columns(1)
 
-    # -- filters in memory
-
     def _moving_filter(self) -> None:
         b, frame = self._b, self._frame
         count = PARAMETER_REGISTERS[self._rule]
@@ -286,8 +282,6 @@ class DepthwiseCode:
             b.add(base, frame.value("line_gap", work), element)
         b.add(filters, frame.value("filter_bytes", work), element)
         frame.store("weights", filters)
-
-    # -- all filters
 
     def _finishing(self, parameters: list[int], temporaries: list[int]) -> ChannelResults:
         return ChannelResults(self._b, self._rule, self._precision, self._shift, parameters, temporaries)

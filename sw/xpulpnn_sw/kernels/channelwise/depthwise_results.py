@@ -35,7 +35,6 @@ class ChannelResults:
         self._is_exact = self.rule is Rule.EXACT
         self.requantises = self.rule in (Rule.BN32, Rule.EXACT) and self.b.level.requantises
         if self._is_exact:
-            # each channel has a shift
             self.shift = self.parameters[0]
 
     @property
@@ -45,7 +44,6 @@ class ChannelResults:
     def load(self, pointer: int) -> None:
         """Load the parameters at ``pointer``, which is clobbered."""
         if self.requantises:
-            # lambda, then kappa
             self.b("pv.rqld", 1, pointer)
             if self._is_exact:
                 self.b("p.lw", self.shift, WORD, pointer)

@@ -69,8 +69,6 @@ class ElementBuilder(Builder):
             intermediates=intermediates,
         )
 
-    # -- memory
-
     def load(self, rd: int, pointer: int, step: Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
         self._access(_LOADS[bits, signed], rd, pointer, step)
 
@@ -97,8 +95,6 @@ class ElementBuilder(Builder):
             self(f"p.{mnemonic}", register, step.register, pointer, form=_BY_REGISTER[mnemonic[0]])
         else:
             self(f"p.{mnemonic}", register, step, pointer)
-
-    # -- elements of a word
 
     def extract(self, rd: int, word: int, bits: int, place: int, *, signed: bool) -> None:
         top = XLEN - bits - place

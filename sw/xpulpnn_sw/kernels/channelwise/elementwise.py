@@ -218,7 +218,6 @@ class _Addition:
         self._registers.take(len(ARGUMENT_REGISTERS))
         take = self._registers.take
         self._pointers, self._words, self._count = take(3), take(2), take(1)[0]
-        # factors or tables of both maps
         self._scales, self._shift, self._out = take(2), take(1)[0], take(1)[0]
         self._firsts, self._seconds, self._work = take(2), take(2), take(1)[0]
         self._summand: int | None = None

@@ -68,8 +68,6 @@ class Pooling(ABC):
         self.values = [*ARGUMENT_REGISTERS, *take(_EDGE_REGISTERS - len(ARGUMENT_REGISTERS))]
         self.most_columns = max(1, len(self.values) // layer.kernel_height)  # columns that may be loaded together
 
-    # -- operations of a pooling
-
     @abstractmethod
     def begin(self) -> None:
         pass
@@ -109,8 +107,6 @@ class Pooling(ABC):
             for register, pointer in zip(column, pointers, strict=True):
                 self.b.load(register, pointer, Held(step))
         return columns
-
-    # -- the loop over windows
 
     def _terms(self) -> dict[str, Term]:
         width, pixel, out_pixel = Argument("width"), Name("pixel_bytes"), Name("out_pixel")

@@ -130,7 +130,6 @@ class GroupCopy(OneRowCopy):
             if self._unused and self._frame.value(name, self._unused[0]) == Held(self._unused[0]):
                 self._held[name] = Held(self._unused.pop(0))
         if self._form.variant.npx == 1:
-            # such kernels compute a single pixel
             self._pixel()
             return
         if self._form.by_groups:

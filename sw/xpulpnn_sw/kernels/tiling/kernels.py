@@ -135,7 +135,6 @@ class ProductDivision:
         if run.rule is Rule.QNT:
             raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
         self.run, self._variant, self._blocking = run, variant, Blocking(variant, precision, run.rule, folded=folded)
-        # whether inputs go through im2col
         self._is_map, self.group = BUFFER in arguments, variant.npx
         # output pixels of a line: of a row of the map, of a group, or the only one
         line_pixels = pixels = 1
@@ -196,8 +195,6 @@ class ProductDivision:
         symbol = self.run.image.symbols.get("im2col")
         return 0 if symbol is None else aligned(symbol.length)
 
-    # -- sizes of tiles
-
     @property
     def unit(self) -> str:
         return "rows" if self._is_map else "pixels"
@@ -215,8 +212,6 @@ class ProductDivision:
             return tile.lines
         first = tile.lines.start * self.shape.line_pixels
         return range(first, first + tile.pixels)
-
-    # -- operands and function
 
     def filters(self, channels: range) -> Filters:
         """Return the filters of ``channels``, laid out as those of a kernel with only these channels."""

@@ -138,7 +138,6 @@ class ActivationRows:
                     b("or", part, part, total)
             sums = parts
         for register in [] if upper is None else sums:
-            # the upper half's elements follow those of the lower half
             b("srli", temporary, register, HALF_BITS)
             b.accumulate(register, temporary, upper or ZERO, temporary)
         return sums

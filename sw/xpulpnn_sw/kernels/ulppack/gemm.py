@@ -220,8 +220,6 @@ class GemmCode(ProductCode):
             if self._block_level is not None:
                 b("addi", self._out, self._out, plan.block.nch * WORD)
 
-    # -- products
-
     def _chunk(self, words: int) -> None:
         if not self._method.xpulp:
             self._scalar_chunk(words)
@@ -277,8 +275,6 @@ class GemmCode(ProductCode):
         for row in self._rows:
             b("addi", row, row, words * size)
 
-    # -- results
-
     def _extract_results(self, *, is_first: bool) -> None:
         if self._plan.packing.scheme is Scheme.BYTES:
             return
@@ -304,7 +300,6 @@ class GemmCode(ProductCode):
     def _field(self, target: int, accumulator: int) -> None:
         b, packing = self._b, self._plan.packing
         if packing.position + packing.pitch == XLEN:
-            # the field is at the top
             b("srli", target, accumulator, packing.position)
         elif self._method.xpulp:
             b("p.extractui", target, accumulator, packing.pitch - 1, packing.position)
