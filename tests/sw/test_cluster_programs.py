@@ -357,18 +357,15 @@ def results(layer, variant: str, cores: int, quantum: int, placement="padded") -
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(
-    ("text", "variant", "cores", "quantum"),
-    [
-        # other variants and layers: xpulpnn cosim KERNEL --cores N --variant all
-        ("5x6x8:8x3x3", "nn_4x4", 1, 64),
-        ("4x3x8:4x3x3", "nn_4x4", 8, 1),
-        ("4x3x8:4x3x3", "rv32im_2x2", 3, 1000),
-        ("4x3x8:4x3x3", "x2_4x4", 3, 5),
-        ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5),
-        ("4x16x13", "nn_4x2", 8, 3),
-    ],
-)
+@pytest.mark.parametrize(("text", "variant", "cores", "quantum"), [
+    # other variants and layers: xpulpnn cosim KERNEL --cores N --variant all
+    ("5x6x8:8x3x3", "nn_4x4", 1, 64),
+    ("4x3x8:4x3x3", "nn_4x4", 8, 1),
+    ("4x3x8:4x3x3", "rv32im_2x2", 3, 1000),
+    ("4x3x8:4x3x3", "x2_4x4", 3, 5),
+    ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5),
+    ("4x16x13", "nn_4x2", 8, 3),
+])  # fmt: skip
 def test_cores_compute_the_layer_together(text, variant, cores, quantum):
     layer = ConvLayer.parse(text) if ":" in text else MatmulLayer.parse(text)
     end, got, expected = results(layer, variant, cores, quantum)
@@ -388,14 +385,11 @@ def test_a_program_without_its_barrier_ends_too_early(monkeypatch):
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(
-    ("right", "wrong", "ends"),
-    [
-        ("bne a1, zero, set", "bne a1, zero, sleep", r"deadlock.*waits for barrier 0"),
-        # another value in a register of the caller
-        ("csrr s1, mcycle", "csrr s1, mcycle; li s2, 5", "core 0: fail"),
-    ],
-)
+@pytest.mark.parametrize(("right", "wrong", "ends"), [
+    ("bne a1, zero, set", "bne a1, zero, sleep", r"deadlock.*waits for barrier 0"),
+    # another value in a register of the caller
+    ("csrr s1, mcycle", "csrr s1, mcycle; li s2, 5", "core 0: fail"),
+])  # fmt: skip
 def test_wrong_callers_are_noticed(monkeypatch, right, wrong, ends):
     monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace(right, wrong))
     end, _, _ = results(ConvLayer.parse("5x6x8:8x3x3"), "nn_4x4", 4, 64)

@@ -1,7 +1,6 @@
 """Kernels against the golden layers on the instruction-set simulator, the counts of their instructions, and im2col."""
 
 import gc
-from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
 
@@ -44,8 +43,7 @@ SPECIALISE = pytest.mark.parametrize("specialise", [False, True], ids=["general"
 @SPECIALISE
 @pytest.mark.parametrize(("name", "bits"), KERNELS)
 def test_convolution_and_matrix_product(name: str, bits: int, specialise: bool):
-    """Stride, uneven padding, partial words, blocks and pixel groups, border and interior pixels at once; then
-    accumulators without bias, two pixel groups, a partial channel block."""
+    """Leftovers of all kinds at once; then accumulators without bias of a partial channel block."""
     layer = ConvLayer.parse("3x3x3:5x2x2:s=2x1,p=1x0x1x0")
     run, _, _ = check(layer, Precision.uniform(bits), name, specialise=specialise)
     if bits == 8:
@@ -63,8 +61,7 @@ def test_convolution_and_matrix_product(name: str, bits: int, specialise: bool):
     ("name", "bits", "cores"), [(*chosen, SPLITS[number % len(SPLITS)]) for number, chosen in enumerate(KERNELS)]
 )
 def test_shares_of_a_convolution(name: str, bits: int, cores: int):
-    """Buffers of their own, borders and odd runs in every share; strides and padding that differ in the two directions
-    say where a share begins; with eight cores some have nothing to do."""
+    """Each share has borders and odd runs; some of eight cores have nothing to do."""
     check(ConvLayer.parse("7x4x4:4x3x3:s=2x1,p=2x1x1x0"), Precision.uniform(bits), name, cores=cores)
 
 
@@ -204,7 +201,6 @@ INNER = {(name, bits): counts for name, widths in _INNER.items() for bits, count
 """Instructions and products of an inner iteration."""
 
 FEW = "4x4x32:16x3x3"
-"""A quarter of its channels."""
 
 
 @pytest.mark.parametrize(("name", "bits"), INNER)
@@ -310,40 +306,6 @@ def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
     assert waits == (blocks if bits == 8 else 0)
 
 
-@pytest.mark.parametrize("bits", [16, 8])
-def test_turn_of_pairs(bits: int):
-    """Two products and a load in each of eight instructions; no word is used by the two behind its load."""
-    run = kernel("x3_4x4", bits)
-    inner = [number for number, is_inner in enumerate(run.function.inner) if is_inner][:8]
-    turn = [run.function.insns[number].decode(int(run.function.words[number])) for number in inner]
-    # weight, pair of pixels, entry of the word that is loaded: weights 2 to 5, pixels 0, 1, 8, 9
-    expected = [(0, 0, 5), (1, 0, 8), (2, 0, 9), (3, 0, 0), (0, 1, 1), (1, 1, 2), (2, 1, 3), (3, 1, 4)]
-    assert [(fields["w"], fields["p"], fields["t"]) for fields in turn] == expected
-    sums = {fields["rd"] for fields in turn}
-    assert len(sums) == 8
-    assert all(rd and rd % 2 == 0 for rd in sums)
-    weights, activations = {fields["rs1"] for fields in turn[:1] + turn[5:]}, {fields["rs1"] for fields in turn[1:5]}
-    assert len(weights) == len(activations) == len(weights ^ activations) - 1 == 1
-    assert (weights | activations).isdisjoint(sums | {rd + 1 for rd in sums})
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize(("bits", "instructions"), [(8, 68), (4, 72), (2, 72)])
-def test_requantisation_of_a_block(bits: int, instructions: int):
-    """Kappa and lambda of four channels; product, shifted sum and clip of 16 results; packing and stores."""
-    run = built("conv", "4x4x32:64x3x3", f"{bits}x{bits}x{bits}", "nn_4x4", seed=bits)
-    function = run.function
-    names = Counter(
-        insn.mnemonic for insn, region in zip(function.insns, function.regions, strict=True) if region == "quant"
-    )
-    packing = {8: {"pv.packlo.b": 4, "pv.packhi.b": 4, "p.sw": 4}, 4: {"p.sh": 4}, 2: {"p.sb": 4}}[bits]
-    block = {"p.lw": 4, "mul": 16, "p.addN": 16, "p.clipui": 16, **packing}
-    assert {name: names[name] for name in block} == block
-    assert names["p.inserti"] == (0 if bits == 8 else 12)
-    # one of the loads of each channel leaves its pointer; another and a sum move to the next group
-    assert sum(names.values()) - 2 == instructions
-
-
 def read_by(run: KernelRun, pcs: Collection[int]) -> set[int]:
     """Addresses that instructions of a function read, from the begin of the input."""
     call, seen = kernel_call(run), set[int]()
@@ -384,7 +346,7 @@ BORDERS = [
 BORDER_VARIANTS = [("nn_4x4", 4), ("nn_4x2", 2), ("simd_4x2", 8)]
 
 
-@pytest.mark.parametrize("specialise", [False, True], ids=["general", "specialised"])
+@SPECIALISE
 @pytest.mark.parametrize("text", BORDERS)
 def test_borders(text: str, specialise: bool):
     for name, bits in BORDER_VARIANTS:

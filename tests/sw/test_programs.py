@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.c_program import CProgram, arguments_header, c_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer, PointwiseLayer
+from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.toolchain.build import CompileError, Options, build
 
@@ -70,16 +70,13 @@ def test_a_specialised_convolution_called_from_c_with_the_other_compiler(tmp_pat
     check(program, tmp_path, "zig")
 
 
-def test_a_pointwise_convolution_in_place_called_from_c(tmp_path):
-    layer, precision = PointwiseLayer.parse("5x3x8:12"), Precision.uniform(8)
+@pytest.mark.parametrize(
+    ("kernel", "text", "variant"), [("pointwise", "5x3x8:12", "nn_4x4"), ("matmul", "6x20x5", "nn_4x2")]
+)
+def test_activations_that_are_rows_in_a_kernel_called_from_c(kernel: str, text: str, variant: str, tmp_path):
+    layer, precision = find_kernel(kernel).layer.parse(text), find_kernel(kernel).uniform(8)
     tensors = random_tensors(layer, precision, np.random.default_rng(7))
-    check(c_program(find_kernel("pointwise").build(layer, precision, "nn_4x4", tensors), tensors), tmp_path)
-
-
-def test_a_matrix_product_with_accumulators_called_from_c(tmp_path):
-    layer, precision = MatmulLayer.parse("6x20x5"), Precision.uniform(8).accumulators
-    tensors = random_tensors(layer, precision, np.random.default_rng(3))
-    check(c_program(find_kernel("matmul").build(layer, precision, "nn_4x2", tensors), tensors), tmp_path)
+    check(c_program(find_kernel(kernel).build(layer, precision, variant, tensors), tensors), tmp_path)
 
 
 def test_a_wrong_weight_is_noticed(tmp_path):

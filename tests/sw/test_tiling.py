@@ -97,19 +97,16 @@ def check_steps(layer, bits, tiling, *, moves_first):
     np.testing.assert_array_equal(got, reference(layer, tensors, Precision.uniform(bits)), f"{layer} {tiling}")
 
 
-@pytest.mark.parametrize(
-    ("text", "bits", "tiling", "moves_first"),
-    [
-        ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), False),
-        ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), True),
-        ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16), True),
-        ("6x4x8:8x3x3", 4, Tiling(rows=1), False),
-        ("6x4x8:16x3x3", 4, Tiling(channels=8), True),
-        # all channels of some lines before the next lines
-        ("6x20x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False), False),
-        ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2), True),
-    ],
-)
+@pytest.mark.parametrize(("text", "bits", "tiling", "moves_first"), [
+    ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), False),
+    ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), True),
+    ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16), True),
+    ("6x4x8:8x3x3", 4, Tiling(rows=1), False),
+    ("6x4x8:16x3x3", 4, Tiling(channels=8), True),
+    # all channels of some lines before the next lines
+    ("6x20x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False), False),
+    ("2x3x4:4x1x1:p=5x4x0x0", 8, Tiling(rows=2), True),
+])  # fmt: skip
 @pytest.mark.flow
 def test_moves_and_arguments_give_the_layer(text, bits, tiling, moves_first):
     check_steps(ConvLayer.parse(text), bits, tiling, moves_first=moves_first)
@@ -173,14 +170,11 @@ def test_long_transfers_are_divided(line, lines, strides):
         np.testing.assert_array_equal(np.concatenate([getattr(move, side) for move in moves]), expected.reshape(-1))
 
 
-@pytest.mark.parametrize(
-    ("layer", "tiling", "named"),
-    [
-        ("3x2000x64:4x3x3", Tiling(), "tiles must be at most the TCDM's 131072 bytes"),
-        ("8x8x8:16x3x3", Tiling(rows=9), "rows of a tile must be 1 to 8, not 9"),
-        ("16x32x10", Tiling(rows=6), "pixels of a tile"),
-    ],
-)
+@pytest.mark.parametrize(("layer", "tiling", "named"), [
+    ("3x2000x64:4x3x3", Tiling(), "tiles must be at most the TCDM's 131072 bytes"),
+    ("8x8x8:16x3x3", Tiling(rows=9), "rows of a tile must be 1 to 8, not 9"),
+    ("16x32x10", Tiling(rows=6), "pixels of a tile"),
+])  # fmt: skip
 def test_rejected(layer, tiling, named):
     kind = ConvLayer if ":" in layer else MatmulLayer
     with pytest.raises(LayerError, match=f"^{named}"):

@@ -37,15 +37,12 @@ def test_sizes():
     assert ReluLayer.parse("4x5x6").macs == AddLayer.parse("4x5x6").macs // 2 == 120
 
 
-@pytest.mark.parametrize(
-    ("text", "stride", "padding", "size"),
-    [
-        ("9x7x3:5x3x2", (1, 1), (1, 1, 1, 1), (9, 8)),
-        ("9x7x3:5x3x2:s=2", (2, 2), (1, 1, 1, 1), (5, 4)),
-        ("9x7x3:5x3x2:p=0,s=2x3", (2, 3), (0, 0, 0, 0), (4, 2)),
-        ("9x7x3:5x3x2:p=1x0x2x3", (1, 1), (1, 0, 2, 3), (8, 11)),
-    ],
-)
+@pytest.mark.parametrize(("text", "stride", "padding", "size"), [
+    ("9x7x3:5x3x2", (1, 1), (1, 1, 1, 1), (9, 8)),
+    ("9x7x3:5x3x2:s=2", (2, 2), (1, 1, 1, 1), (5, 4)),
+    ("9x7x3:5x3x2:p=0,s=2x3", (2, 3), (0, 0, 0, 0), (4, 2)),
+    ("9x7x3:5x3x2:p=1x0x2x3", (1, 1), (1, 0, 2, 3), (8, 11)),
+])  # fmt: skip
 def test_options(text: str, stride: tuple[int, int], padding: tuple[int, ...], size: tuple[int, int]):
     layer = ConvLayer.parse(text)
     assert (layer.stride, layer.padding, layer.out_shape) == (stride, padding, size)
@@ -98,15 +95,12 @@ def test_rejected(named: str, layer: Any, text: str):
         layer.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "precision", "shown"),
-    [
-        ("8x4x8", Precision(8, 4, 8), "8x4x8"),
-        ("u8xi4xu8", Precision(8, 4, 8), "8x4x8"),
-        ("i8xu2xi16", Precision(8, 2, 16, x_signed=True, w_signed=False, y_signed=True), "i8xu2xi16"),
-        ("2x2xi32", Precision.uniform(2).accumulators, "2x2xi32"),
-    ],
-)
+@pytest.mark.parametrize(("text", "precision", "shown"), [
+    ("8x4x8", Precision(8, 4, 8), "8x4x8"),
+    ("u8xi4xu8", Precision(8, 4, 8), "8x4x8"),
+    ("i8xu2xi16", Precision(8, 2, 16, x_signed=True, w_signed=False, y_signed=True), "i8xu2xi16"),
+    ("2x2xi32", Precision.uniform(2).accumulators, "2x2xi32"),
+])  # fmt: skip
 def test_precisions(text: str, precision: Precision, shown: str):
     assert Precision.parse(text) == precision
     assert str(precision) == shown

@@ -104,22 +104,8 @@ OTHERS = """
     + lround(x[1]) + lroundf(x[1]) + llround(x[1]) + llroundf(x[1])"""
 OF_TWO = ("fmod", "remainder", "hypot", "fdim", "pow", "atan2", "copysign", "fmin", "fmax")
 SPECIAL = (
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -2.5,
-    3.0,
-    -3433704.4,
-    1e15 + 0.5,
-    1e-40,
-    1e-310,
-    3.4e38,
-    -1e300,
-    math.inf,
-    -math.inf,
-    math.nan,
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, -3433704.4, 1e15 + 0.5),
+    *(1e-40, 1e-310, 3.4e38, -1e300, math.inf, -math.inf, math.nan),
 )
 
 

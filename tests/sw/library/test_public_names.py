@@ -335,14 +335,11 @@ def test_kappa_of_64_bits_has_functions_of_the_same_names():
         assert parameter not in narrow[name].prototype(name)
 
 
-@pytest.mark.parametrize(
-    ("precision", "rule", "text"),
-    [
-        ("8x8x8", Rule.THRESHOLDS, "--requantise with --pulp-nn must be bn32 or bn64, not thresholds"),
-        ("8xu8x8", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8xu8x8"),
-        ("8x8xi32", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8x8xi32"),
-    ],
-)
+@pytest.mark.parametrize(("precision", "rule", "text"), [
+    ("8x8x8", Rule.THRESHOLDS, "--requantise with --pulp-nn must be bn32 or bn64, not thresholds"),
+    ("8xu8x8", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8xu8x8"),
+    ("8x8xi32", Rule.BN32, "--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not 8x8xi32"),
+])  # fmt: skip
 def test_what_the_public_libraries_do_not_have(precision, rule, text):
     with pytest.raises(InputError, match=f"^{text}$"):
         PublicFunctions([Precision.parse(precision)], rule, CORE)

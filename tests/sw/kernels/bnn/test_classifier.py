@@ -47,11 +47,10 @@ def largest(values):
     return values.reshape(height // 2, 2, width // 2, 2, channels).max(axis=(1, 3))
 
 
-@pytest.mark.parametrize(
-    ("variant", "popcount"),
-    [*product(("window", "dense"), ("hardware", "software")), ("crumbs", "hardware")],
-)
 @pytest.mark.flow
+@pytest.mark.parametrize(
+    ("variant", "popcount"), [*product(("window", "dense"), ("hardware", "software")), ("crumbs", "hardware")]
+)
 def test_the_share_of_a_core(variant: str, popcount: str, weights):
     """A row of the second map and the two of the first that it begins with, from what the other cores would leave."""
     image = synthetic_image(np.random.default_rng(1))
@@ -127,35 +126,23 @@ def test_every_layer_is_right_and_soon():
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("--popcount quick", "--popcount must"),
-        ("--layer 1x1x1", "Unknown option: --layer"),
-        ("--variant window --cores 8", "--variant must be without window with --cores"),
-        ("--variant dense,crumbs --preset ri5cy", "variant"),
-        ("--depth 2", "Unknown option: --depth"),
-    ],
-)
+@pytest.mark.parametrize(("words", "named"), [
+    ("--popcount quick", "--popcount must"),
+    ("--layer 1x1x1", "Unknown option: --layer"),
+    ("--variant window --cores 8", "--variant must be without window with --cores"),
+    ("--variant dense,crumbs --preset ri5cy", "variant"),
+    ("--depth 2", "Unknown option: --depth"),
+])  # fmt: skip
 def test_bad_input(words, named, refused):
     assert refused("cosim", "bnn", *words.split()).startswith(f"{named}")
 
 
 @pytest.mark.flow
 def test_a_failed_check_is_exit_code_1(monkeypatch, capsys, tmp_path):
-    record = {
-        "variant": "dense",
-        "popcount": "hardware",
-        "cores": 1,
-        "operations": {"xor": 1, "compare": 2},
-        "instructions": 1,
-        "cycles": 2,
-        "layers": {"pack": 1},
-        "mismatches": 3,
-    }
-    monkeypatch.setattr(
-        "xpulpnn_sim.cli.cosim_papers.run_bnn", lambda case: Result(record=record, reports=["map1: 3 of 9 wrong"])
-    )
+    record = {"variant": "dense", "popcount": "hardware", "cores": 1, "instructions": 1, "cycles": 2, "mismatches": 3}
+    record |= {"operations": {"xor": 1, "compare": 2}, "layers": {"pack": 1}}
+    result = Result(record=record, reports=["map1: 3 of 9 wrong"])
+    monkeypatch.setattr("xpulpnn_sim.cli.cosim_papers.run_bnn", lambda case: result)
     path = tmp_path / "bnn.json"
     assert cli.main(["cosim", "bnn", "--variant", "dense", "--popcount", "hardware", "--json", str(path)]) == 1
     assert read_results(path) == [record]

@@ -84,16 +84,13 @@ def test_one_more_iteration_overflows(scheme, register):
             assert most * largest < space <= (most + 1) * largest
 
 
-@pytest.mark.parametrize(
-    ("named", "changes"),
-    [
-        ("weights", {"w": 0}),
-        ("activations", {"a": 9}),
-        ("depth of P1-16 at W2A2", {"depth": 5}),
-        ("depth of P1-16 at W7A7", {"w": 7, "a": 7}),
-        ("depth of P1-16 in 2 lanes at W2A2", {"lanes": 2, "depth": 3}),
-    ],
-)
+@pytest.mark.parametrize(("named", "changes"), [
+    ("weights", {"w": 0}),
+    ("activations", {"a": 9}),
+    ("depth of P1-16 at W2A2", {"depth": 5}),
+    ("depth of P1-16 at W7A7", {"w": 7, "a": 7}),
+    ("depth of P1-16 in 2 lanes at W2A2", {"lanes": 2, "depth": 3}),
+])  # fmt: skip
 def test_what_overflows_is_refused(named, changes):
     with pytest.raises(LayerError, match=f"^{named} must be "):
         Packing(**{"scheme": Scheme.P1, "register": 16, "depth": 2, "w": 2, "a": 2} | changes)
@@ -161,22 +158,18 @@ STRIDE = 37
 
 @pytest.mark.flow
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("spec", ["1x1x1", "4x8x2", "9x100x5", "300x9x4", "6x1000x4"])
-def test_sizes(isa, spec):
-    layer = MatmulLayer.parse(spec)
-    for w, a in ((1, 1), (4, 4)):
-        plan = best_plan(layer, w, a, methods(isa))
+@pytest.mark.parametrize(
+    ("spec", "cores"),
+    [
+        *((spec, 1) for spec in ("1x1x1", "4x8x2", "9x100x5", "300x9x4", "6x1000x4")),
+        *(("4x40x11", n) for n in (2, 3, 8)),
+    ],
+)
+def test_sizes_and_shares(isa, spec, cores):
+    for w, a in ((1, 1), (4, 4)) if cores == 1 else ((2, 2),):
+        plan = best_plan(MatmulLayer.parse(spec), w, a, methods(isa))
         assert plan is not None
-        check(plan, signed=True, extreme=False, seed=w)
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("cores", [2, 3, 8])
-def test_cores_share_the_pixels(isa, cores):
-    plan = best_plan(MatmulLayer.parse("4x40x11"), 2, 2, methods(isa))
-    assert plan is not None
-    check(plan, signed=True, extreme=False, seed=cores, cores=cores)
+        check(plan, signed=True, extreme=False, seed=w + cores, cores=cores)
 
 
 @pytest.mark.flow
