@@ -82,7 +82,14 @@ class Store(BlockStore):
             self._quantise(first_channel)
         else:
             self._requantise(first_channel, shift)
-        self._move_pointers()
+        moves: list[tuple[int, int]] = []
+        if not self._xpulp:
+            moves = [(self.parameters, self._biases + self.blocking.rule_bytes)]
+            moves += zip(self.out, self._stored, strict=True)
+        elif self._rule in (Rule.THRESHOLDS, Rule.QNT) and not self.blocking.by_sign:
+            moves = [(self.parameters, self.blocking.rule_bytes)]
+        for pointer, distance in moves:
+            self.b.add(pointer, distance, self._temporaries[0])
 
     def _requantise(self, first_channel: int, shift: Value) -> None:
         b, per_store = self.b, self.blocking.stored_bits // self.bits
@@ -213,16 +220,6 @@ class Store(BlockStore):
                     if not self.signed:
                         b("xori", held, held, inverted)
                     self._store(pixel, held)
-
-    def _move_pointers(self) -> None:
-        moves: list[tuple[int, int]] = []
-        if not self._xpulp:
-            moves = [(self.parameters, self._biases + self.blocking.rule_bytes)]
-            moves += zip(self.out, self._stored, strict=True)
-        elif self._rule in (Rule.THRESHOLDS, Rule.QNT) and not self.blocking.by_sign:
-            moves = [(self.parameters, self.blocking.rule_bytes)]
-        for pointer, distance in moves:
-            self.b.add(pointer, distance, self._temporaries[0])
 
     def _clip(self, rd: int, value: int) -> None:
         """Clip ``value`` to the range of the results."""

@@ -205,10 +205,6 @@ class OutputLayout:
     planes: bool = False  # whether results lie channel by channel, each row padded to whole words
 
     @property
-    def results_bytes(self) -> int:
-        return int(np.prod(self.in_rows.shape[:-1])) * self.pixel_bytes
-
-    @property
     def in_rows(self) -> "OutputLayout":
         if not self.planes:
             return self

@@ -6,8 +6,8 @@ from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
 from xpulpnn_sw.kernels.block_store import Store, temporaries
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
-from xpulpnn_sw.kernels.gather.gather import Gather
-from xpulpnn_sw.kernels.gather.im2col import PREFERRED, SPARE_WORDS, Im2colFormat
+from xpulpnn_sw.kernels.gather.group_copy import PREFERRED
+from xpulpnn_sw.kernels.gather.im2col import SPARE_WORDS, Gather, Im2colFormat
 from xpulpnn_sw.kernels.gather.row_reuse import ALONG, STATE, GroupOrder, first_pixel_terms, order_shares
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
@@ -235,7 +235,7 @@ class KernelCode:
             if self._im2col is not None:
                 copies = Gather(self._b, self._frame, self._im2col, self._scratch, self._out)
                 copies.begin(self._temporaries[0])
-            if copies is not None and copies.is_down:
+            if self._order is GroupOrder.DOWN_COLUMNS:
                 self._groups(start, copies)
             else:
                 work = "steps" if self._blocking.by_channels else "group"

@@ -5,9 +5,7 @@ with two products per instruction load a word with every such instruction.
 """
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from functools import partial
-from typing import NamedTuple
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
@@ -95,19 +93,6 @@ _ACCUMULATING, _FRESH = "mlsdot", "mldot"
 _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"}
 
 
-class _Fetched(Enum):
-    NOTHING = 0
-    OWN = NnLoop.ACTIVATION_UPDATE
-    WEIGHT = NnLoop.WEIGHT_UPDATE
-    OTHER = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
-
-
-class _Product(NamedTuple):
-    pixel: int
-    channel: int
-    fetched: _Fetched
-
-
 _TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
 """Iterations of the inner loop for two and four pixels, with one word of each row.
 
@@ -118,13 +103,15 @@ Two pixels have an entry each, and the second fetches the weights. Of four pixel
 mostly the activation; both change only between two iterations, which costs energy. The last product of each weight
 fetches its successor, in the order of the channels, so that one pointer serves all weights.
 """
-_FETCHES = {"": _Fetched.NOTHING, "'": _Fetched.OTHER, "+": _Fetched.OWN, "*": _Fetched.WEIGHT}
+_UPDATES = {"": 0, "+": NnLoop.ACTIVATION_UPDATE, "*": NnLoop.WEIGHT_UPDATE}
+_UPDATES["'"] = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
+_Product = tuple[int, int, str]  # pixel, channel and mark
 _ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
 """NN-RF entry of each pixel, by the number of pixels of a block."""
 
 
 def _turn(variant: Variant) -> list[_Product]:
-    return [_Product(int(p[0]), int(p[1]), _FETCHES[p[2:]]) for p in _TURNS[variant.npx].split()]
+    return [(int(item[0]), int(item[1]), item[2:]) for item in _TURNS[variant.npx].split()]
 
 
 class CrossLoop(NnLoop):
@@ -143,8 +130,7 @@ class CrossLoop(NnLoop):
             self.emit(b, count, signed=signed)
             return
         turn = _turn(self.variant)
-        fetches = [product.fetched is not _Fetched.NOTHING for product in turn]
-        split = fetches.index(False) + 1
+        split = [mark for *_, mark in turn].index("") + 1
         self._emit_products(b, turn[:split], _ACCUMULATING, signed=signed)
         with b.inner_loop(count, self.length, self.temporaries[0]):
             self._emit_products(b, [*turn[split:], *turn[:split]], _ACCUMULATING, signed=signed)
@@ -161,20 +147,15 @@ class CrossLoop(NnLoop):
 
     def _emit_products(self, b: Builder, products: Sequence[_Product], kind: str, *, signed: bool) -> None:
         npx, entries = self.variant.npx, _ENTRIES[self.variant.npx]
-        for pixel, channel, fetched in products:
+        for pixel, channel, mark in products:
             # the next pixel in the entry of this one
             following = [*range(pixel + 1, npx), *range(npx)]
             follower = next(candidate for candidate in following if entries[candidate] == entries[pixel])
-            pointer = {
-                _Fetched.NOTHING: ZERO,
-                _Fetched.OWN: self._row(follower),
-                _Fetched.WEIGHT: self._stream(channel),
-                _Fetched.OTHER: self._row(pixel + 1),
-            }[fetched]
-            selector = entries[pixel] | channel << 1 | fetched.value
-            mnemonic, *operands = self._product(self.acc[pixel][channel], pointer, selector, signed=signed)
+            pointers = {"": ZERO, "+": self._row(follower), "*": self._stream(channel), "'": self._row(pixel + 1)}
+            selector = entries[pixel] | channel << 1 | _UPDATES[mark]
+            mnemonic, *operands = self._product(self.acc[pixel][channel], pointers[mark], selector, signed=signed)
             mnemonic = str(mnemonic).replace(_ACCUMULATING, kind)
-            b(mnemonic, *operands, form=_OTHER_ENTRY[kind] if fetched is _Fetched.OTHER else None)
+            b(mnemonic, *operands, form=_OTHER_ENTRY[kind] if mark == "'" else None)
 
 
 _PAIR_TURN = "00w3 10a2 20a3 30a0 01a1 11w0 21w1 31w2"
@@ -240,41 +221,33 @@ class PairLoop(CrossLoop):
         The last iteration fetches the first activations of the next block, to which ``load_row`` sets the pointer. The
         products returned must be emitted before the last two channels are requantised.
         """
-        *turn, fifth, sixth = self._pairs("mlsduo", signed=signed)
-        for write in self._pairs("mlduo", signed=signed)[written:]:
-            write(b)
+        turn = self._pairs(b, "mlsduo", signed=signed)
+        for write in self._pairs(b, "mlduo", signed=signed)[written:]:
+            write()
         self.emit(b, count, signed=signed)
-        before_row = len(turn) + 2 - _FROM_ROW
-        for write in turn[:before_row]:
-            write(b)
-        load_row()
-        for write in turn[before_row:]:
-            write(b)
-        return [partial(fifth, b), partial(sixth, b)]
+        for write in (*turn[:-_FROM_ROW], load_row, *turn[-_FROM_ROW:-2]):
+            write()
+        return turn[-2:]
 
     def first_product(self, b: Builder, *, signed: bool) -> None:
-        self._pairs("mlduo", signed=signed)[0](b)
+        self._pairs(b, "mlduo", signed=signed)[0]()
 
     def _emit_pairs(self, b: Builder, kind: str, *, signed: bool) -> None:
-        for write in self._pairs(kind, signed=signed):
-            write(b)
+        for write in self._pairs(b, kind, signed=signed):
+            write()
 
-    def _pairs(self, kind: str, *, signed: bool) -> list[Callable[[Builder], None]]:
+    def _pairs(self, b: Builder, kind: str, *, signed: bool) -> list[Callable[[], None]]:
         """Return the products of a word of each row, by slices of the weights; each writes one instruction."""
-        last, pairs = len(self._slices) - 1, list[Callable[[Builder], None]]()
+        last, pairs = len(self._slices) - 1, list[Callable[[], None]]()
         for part in range(last + 1):
             for channel, pair, *loaded in _PAIR_TURN.split():
                 accumulator, word = self.acc[2 * int(pair)][int(channel)], "".join(loaded)
                 if loaded[0] == "w" and part != (0 if channel == "0" and pair == "0" else last):
                     word = ""
                 operation = self._twice(kind, accumulator, int(channel), int(pair), word, signed=signed, part=part)
-                pairs.append(partial(_write, operation, None if word else _WITHOUT_LOAD[kind]))
+                pairs.append(partial(b, *operation, form=None if word else _WITHOUT_LOAD[kind]))
             kind = "mlsduo"
         return pairs
-
-
-def _write(operation: LoopInstruction, form: str | None, b: Builder) -> None:
-    b(*operation, form=form)
 
 
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {

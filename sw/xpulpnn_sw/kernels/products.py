@@ -43,7 +43,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import LoopStyle, Variant, for_pixels
-from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, ImageConvLayer, LinearLayer, PointwiseLayer, ProductLayer
+from xpulpnn_sw.layers.layer import Conv1dLayer, ConvLayer, ImageConvLayer, PointwiseLayer, ProductLayer
 from xpulpnn_sw.layers.precision import Precision
 
 _BLOCK, _GROUP = 40, 40  # estimated cycles of a channel step without products, and of a pixel group
@@ -211,26 +211,18 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
     return product.finish("matmul", MATMUL_ARGUMENTS, activations, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 
-def conv_kernel(request: KernelRequest) -> KernelRun:
-    return _receptive_fields("conv", request, request.layer, request.tensors)
-
-
 def conv1d_kernel(request: KernelRequest) -> KernelRun:
     layer, tensors = request.layer, request.tensors
     tensors.check_shapes((layer.length, layer.channels), (layer.out_channels, layer.kernel, layer.channels))
-    return _receptive_fields("conv1d", request, layer.geometry, tensors.reshaped(layer.geometry))
+    return receptive_fields("conv1d", request, layer.geometry, tensors.reshaped(layer.geometry))
 
 
 def pointwise_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel for a pointwise convolution; where possible, the pixels of the input are the activation rows.
-
-    If the layer has a stride or padding, or inputs of another width than activation rows, the kernel gathers im2col
-    rows like any other convolution. Otherwise it reads pixels after the input to fill the last group.
-    """
+    """Return a kernel for a pointwise convolution; where possible, the pixels of the input are the activation rows."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     variant = for_pixels(request.level, layer.pixels)
     if not layer.is_plain or variant.row_bits(precision) != precision.x:
-        return _receptive_fields("pointwise", request, layer, tensors)
+        return receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
     product = _ProductKernel(request, layer, replace(variant, in_place=True))
     channels = padded_channels(layer.channels, precision.x)
@@ -242,16 +234,12 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
 
 
 def linear_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel for a fully connected layer of activations ``[input]`` and weights ``[output][input]``.
-
-    Each core computes some of the outputs. If inputs are as wide as the weights, they are read in place; otherwise each
-    core first converts them to a row in its buffer.
-    """
+    """Return a kernel for a fully connected layer, which reads inputs in place if they are as wide as the weights."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     tensors.check_shapes((layer.inputs,), (layer.outputs, layer.inputs))
     if request.level.row_bits(precision) != precision.x:
         pixel = PointwiseLayer(height=1, width=1, channels=layer.inputs, out_channels=layer.outputs)
-        return _receptive_fields("linear", request, pixel, tensors.reshaped(pixel))
+        return receptive_fields("linear", request, pixel, tensors.reshaped(pixel))
     tensors.check(layer.geometry, precision, activations=(layer.inputs,))
     rows = pack_words(tensors.weights, precision.w)
     # the loop of RV32IM ends with the inputs, which are therefore padded to whole words of weights
@@ -284,7 +272,7 @@ def image_kernel(request: KernelRequest) -> KernelRun:
         _AHEAD,
         pack_words(filters, precision.w),
         inside=True,
-        height=layer.stored_height,
+        height=layer.height + top + bottom,
         width=layer.stored_width,
         pixel_bytes=layer.channels,
         pad_top=0,
@@ -292,12 +280,8 @@ def image_kernel(request: KernelRequest) -> KernelRun:
     )
 
 
-def _receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors) -> KernelRun:
-    """Return a kernel that computes the requested layer as the convolution ``layer``, by gathering im2col rows.
-
-    If filters are dilated, the dilation is an argument of the function. If the value around the input is not the
-    default, this value is an argument of a function with a different name.
-    """
+def receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors) -> KernelRun:
+    """Return a kernel that computes the requested layer as the convolution ``layer``, by gathering im2col rows."""
     precision, dilation = request.precision, layer.dilation if layer.dilation > 1 else 0
     tensors.check(layer, precision)
     outside = precision.around(layer.outside)
@@ -325,10 +309,6 @@ def image_precision(layer: ImageConvLayer, precision: Precision) -> Precision:
     if (precision.x, precision.w) != (BYTE_BITS, BYTE_BITS):
         raise LayerError(f"inputs and weights of an image must have {BYTE_BITS} bits, not {precision}")
     return precision
-
-
-def linear_precision(layer: LinearLayer, precision: Precision) -> Precision:
-    return precision.accumulators if layer.raw else precision
 
 
 def random_product(layer: Any, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32) -> Any:

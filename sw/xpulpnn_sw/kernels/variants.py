@@ -210,10 +210,6 @@ def for_pixels(requested: Variant, pixels: int) -> Variant:
     return next(variant for variant in reversed(able) if variant.nch == CHANNELS_PER_BLOCK)
 
 
-_ELEMENT_WIDTHS = frozenset({8, 4, 2})
-_XPULPNN = frozenset({Extension.XPULPV2, Extension.XPULPNN})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementLevel(Level):
     def has_vectors(self, bits: int) -> bool:
@@ -230,16 +226,12 @@ class ElementLevel(Level):
         return frozenset(narrow | {BYTE_BITS, 2 * BYTE_BITS} if self.xpulp else ())
 
 
+_ELEMENT_EXTENSIONS = {"rv32im": frozenset[Extension](), "xpulpv2": _V2, "xpulpnn": _NN}
+# all instruction levels of element-wise kernels, slowest first
 ELEMENT_LEVELS: Mapping[str, ElementLevel] = {
-    level.name: level
-    for level in (
-        ElementLevel(name="rv32im", extensions=frozenset(), widths=_ELEMENT_WIDTHS),
-        ElementLevel(name="xpulpv2", extensions=frozenset({Extension.XPULPV2}), widths=_ELEMENT_WIDTHS),
-        ElementLevel(name="xpulpnn", extensions=_XPULPNN, widths=_ELEMENT_WIDTHS),
-        ElementLevel(name="xpulpnn2", extensions=_XPULPNN | {Extension.XPULPRQ}, widths=_ELEMENT_WIDTHS),
-    )
+    name: ElementLevel(name=name, extensions=extensions, widths=frozenset({8, 4, 2}))
+    for name, extensions in (_ELEMENT_EXTENSIONS | {"xpulpnn2": _NN | {Extension.XPULPRQ}}).items()
 }
-
 # levels of kernels without requantisation, whose results are elements of their inputs
 PLAIN_LEVELS: Mapping[str, ElementLevel] = {
     name: level for name, level in ELEMENT_LEVELS.items() if not level.requantises

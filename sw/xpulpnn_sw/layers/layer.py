@@ -231,10 +231,6 @@ class ImageConvLayer(ConvLayer):
     mark = (":image", None)
 
     @property
-    def stored_height(self) -> int:
-        return self.height + self.padding[0] + self.padding[1]
-
-    @property
     def stored_width(self) -> int:
         return self.width + self.padding[2] + self.padding[3]
 

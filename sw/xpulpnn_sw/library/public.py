@@ -57,11 +57,7 @@ class PublicFunction:
         return self.names[0]
 
     def prototype(self, name: str) -> str:
-        return _prototype(name, self.parameters)
-
-
-def _prototype(name: str, given: Sequence[str]) -> str:
-    return f"void {name}({', '.join(given)})"
+        return f"void {name}({', '.join(self.parameters)})"
 
 
 def _element(bits: int, *, signed: bool) -> str:
@@ -161,15 +157,15 @@ class PublicFunctions:
         fields = [f'.name = "{names[0]}"', *layer_fields(given)]
         if ".bias = bias" in fields:
             fields.append(f".bias_bytes = {4 if _has_widths(names) else 1}")
-        aliases = [f'{_prototype(name, given)} __attribute__((alias("{names[0]}")));' for name in names[1:]]
+        parameters = f"({', '.join(given)})"
         source = _SOURCE.format(
             names=", ".join(names),
             declarations="\n".join(declaration(run) for run in kernels),
             kernel=kernel,
-            prototype=_prototype(names[0], given),
+            prototype=f"void {names[0]}{parameters}",
             fields="\n".join(f"        {field}," for field in fields),
             call=call,
-            aliases="".join(f"{alias}\n" for alias in aliases),
+            aliases="".join(f'void {name}{parameters} __attribute__((alias("{names[0]}")));\n' for name in names[1:]),
         )
         return PublicFunction(names=names, kind=kind, parameters=given, source=source, kernels=tuple(kernels))
 
@@ -191,13 +187,10 @@ class PublicFunctions:
         assert isinstance(variant, Variant)
         factor = variant.row_bits(precision) // precision.w * variant.planes(precision)
         # inputs of another width than activation rows cannot be used in place
-        plain = [
-            candidate for candidate in self._kernels("pointwise", precision) if candidate.structure is MATMUL_ARGUMENTS
-        ]
         in_place = [
             candidate
-            for candidate in plain
-            if isinstance(candidate.variant, Variant) and candidate.variant.npx == variant.npx
+            for candidate in self._kernels("pointwise", precision)
+            if candidate.structure is MATMUL_ARGUMENTS and getattr(candidate.variant, "npx", 0) == variant.npx
         ]
         kernel = (
             f"static const struct xp_nn_conv_kernel kernel = {{\n    .function = {run.name},\n"

@@ -162,15 +162,12 @@ def public_header(functions: Sequence[PublicFunction]) -> str:
         comment = textwrap.fill(f"/* {_KINDS[kind]}", _WIDTH - 3, subsequent_indent="   ") + " */"
         lines += ["", comment]
         for function in group:
+            # type and name of a parameter stay on one line
+            given = ", ".join(parameter.replace(" ", "\0") for parameter in function.parameters)
+            wrapped = [f"    {line}".replace("\0", " ") for line in textwrap.wrap(given, _WIDTH - 4)]
             for name in function.names:
-                lines += _declaration(function, name)
+                lines += [f"void {name}(", *wrapped, ");"]
     return _header("Functions with the names of PULP-NN", "XP_PULP_NN_KERNELS_H", "<stdint.h>", lines)
-
-
-def _declaration(function: PublicFunction, name: str) -> list[str]:
-    # type and name of a parameter stay on one line
-    text = textwrap.wrap(", ".join(parameter.replace(" ", "\0") for parameter in function.parameters), _WIDTH - 4)
-    return [f"void {name}(", *(f"    {line}".replace("\0", " ") for line in text), ");"]
 
 
 _PARTS = Path(__file__).parent / "c"  # C code shared by the functions with public names

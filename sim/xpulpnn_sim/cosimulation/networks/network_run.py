@@ -221,9 +221,10 @@ class BuiltChain(BuiltNetwork):
         for step in self.made.steps:
             region = self.made.function.function.region(step.stage.name)
             moved = rows[region, WaitCause.NONE].astype(np.int64) @ self._accesses[region]
+            result_bytes = int(np.prod(step.results.in_rows.shape[:-1])) * step.results.pixel_bytes
             layers.append(
                 layer_record(step.stage, step.run.variant.name, int(rows[region].sum()), [rows[region]])
-                | {"weight_bytes": step.run.weight_bytes, "result_bytes": step.results.results_bytes}
+                | {"weight_bytes": step.run.weight_bytes, "result_bytes": result_bytes}
                 | dict(zip(("read", "written"), moved.tolist(), strict=True))
             )
         return layers

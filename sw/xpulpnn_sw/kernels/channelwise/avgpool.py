@@ -167,7 +167,10 @@ class _AvgPooling(Pooling):
                 for word in column:
                     self._add(word, is_first=is_first)
                     is_first = False
-                self._store_pending()
+                # before the register of the word is overwritten
+                if self._pending is not None:
+                    self.b.mv(self._sums[0], self._pending)
+                    self._pending = None
         if self._half:
             self.b.li(self._offset, self.layer.area * self._half)
         self._results(out)
@@ -190,11 +193,6 @@ class _AvgPooling(Pooling):
                 self._field(source, word, number)
             if not is_first:
                 self.b("add", total, total, source)
-
-    def _store_pending(self) -> None:
-        if self._pending is not None:
-            self.b.mv(self._sums[0], self._pending)
-            self._pending = None
 
     def _field(self, rd: int, word: int, number: int) -> None:
         is_top = number == len(self._sums) - 1

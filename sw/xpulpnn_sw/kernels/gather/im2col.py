@@ -1,31 +1,23 @@
 """im2col: the receptive fields of the pixels of a group become rows of the im2col buffer.
 
-The pixels of a group are copied together where possible (:class:`OneRowCopy`), otherwise one by one. A field inside the
-input is copied as one run of ``kernel_width`` pixels per kernel row; for any other field the row is cleared first, then
-the rectangle of the field inside the input is copied. Words are copied in pairs, loads before stores, to avoid load-use
-stalls.
+The groups of a core follow each other along the rows of the output (:class:`GroupCopy`) or down its columns
+(:class:`RowReuseCopy`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import Alternatives, Frame
-from xpulpnn_sw.kernels.gather.row_copy import STATE, OneRowCopy, group_terms
-from xpulpnn_sw.kernels.gather.row_format import RowFormat
-from xpulpnn_sw.kernels.gather.row_reuse import FIRST, REGISTERS, GroupOrder, group_order, reuse_terms
+from xpulpnn_sw.kernels.gather.group_copy import GroupCopy
+from xpulpnn_sw.kernels.gather.row_format import PAIR, RowFormat
+from xpulpnn_sw.kernels.gather.row_reuse import FIRST, REGISTERS, GroupOrder, RowReuseCopy, group_order, reuse_terms
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, group_turns, positive
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import Precision
 
 SPARE_WORDS = 16  # words after the rows of a buffer that may be written: copies and clears overrun the last row
 
-_PER_PIXEL = (
-    *("pairs", "row_gap", "overrun", "kernel_height", "rows", "columns"),
-    *("stride_x", "stride_x_bytes", "x_end", "target_gap"),
-)
-"""Numbers that every pixel needs, which are in registers as far as possible."""
-
-PREFERRED = (*STATE, *_PER_PIXEL)  # numbers to keep in registers, by decreasing benefit
 _SHARED = (
     *("line_bytes", "y", "x", "source", "height", "width", "kernel_height", "kernel_width", "pixel_bytes", "row_words"),
     *("stride_x", "stride_y", "stride_x_bytes", "input", "pad_top", "out_height", "outside0"),
@@ -115,182 +107,124 @@ class Im2colFormat(RowFormat):
         return written // self.planes if self.planes > 1 else written
 
 
-class GroupCopy(OneRowCopy):
-    def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
-        super().__init__(b, frame, form, registers)
-        self._columns, self._top, self._left = self._above, self._first, self._start
-        self._held: dict[str, Held] = {}
+def group_terms(form: RowFormat) -> dict[str, Term]:
+    npx = form.variant.npx
+    stride_x, stride_x_bytes, line_bytes = Name("stride_x"), Name("stride_x_bytes"), Name("line_bytes")
+    kernel_width, pixel_bytes = Argument("kernel_width"), Argument("pixel_bytes")
+    terms: dict[str, Term] = {
+        # groups left of row_end lie in one row
+        "row_end": Name("x_end") - stride_x * (npx - 1),
+        "group_x": stride_x * npx,
+        "group_source": stride_x_bytes * npx,
+        "pixel_gap": Number(WORD) if form.variant.interleaved else Argument("row_stride"),
+    }
+    if form.inside:
+        return terms
+    pixel_words, beside = Name("pixel_words"), Argument("stride_x") - 1
+    return terms | {
+        "pixel_words": pixel_bytes // WORD,
+        # 0 if pixels share columns, which are whole pairs of words
+        "apart": positive(Number(npx - 1) - kernel_width) + beside * beside + (pixel_words & 1),
+        "column_pairs": pixel_words // PAIR,
+        "middle_pairs": (kernel_width - (npx - 1)) * Name("column_pairs"),
+        "shared_gap": line_bytes - (kernel_width + (npx - 1)) * pixel_bytes,
+        "group_columns": positive(Name("columns") - stride_x * (npx - 1)),
+        "input": Argument("input"),
+        "input_end": Argument("input") + Name("height") * line_bytes,
+        "reach": stride_x_bytes * (npx - 1) + kernel_width * pixel_bytes,
+        "last_column": Argument("width") - kernel_width,
+        "written_run": kernel_width * Name("written_pixel"),
+    }
+
+
+class Gather:
+    def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: list[int], out: list[int]) -> None:
+        self._b, self._frame, self._registers, self._out = b, frame, registers, out
+        self._npx = form.variant.npx
+        self._along = None if form.order is GroupOrder.DOWN_COLUMNS else GroupCopy(b, frame, form, registers)
+        self._down = None if form.order is GroupOrder.ALONG_ROWS else RowReuseCopy(b, frame, form, registers)
+        self._strip, self._copy_along, self._copied = Label(), Label(), Label()
+
+    def begin(self, flag: int) -> None:
+        """Write the jump to the first strip, if groups may go down the columns; register ``flag`` may be clobbered."""
+        if self._down is None:
+            return
+        with self._skipped_along(flag):
+            self._b.jump(self._strip)
+            # within reach of the branches to it
+            with self._b.region("im2col"):
+                self._down.write_slow_paths()
+                if self._along is not None:
+                    self._b.place(self._copy_along)
+                    self._along.emit()
+                    self._b.jump(self._copied)
+            self._b.put_asides()
 
     def emit(self) -> None:
-        state = dict(zip(STATE, (self._y, self._x, self._source), strict=True))
-        self._frame.load_all(**state)
-        self._frame.load("row0", self._target)
-        self._words.prepare(self._frame)
-        for name in () if self._form.by_groups else _PER_PIXEL:
-            if self._unused and self._frame.value(name, self._unused[0]) == Held(self._unused[0]):
-                self._held[name] = Held(self._unused.pop(0))
-        if self._form.variant.npx == 1:
-            self._pixel()
-            return
-        if self._form.by_groups:
-            self._by_group()
-        else:
-            self._one_by_one()
-        self._frame.store_all(**state)
+        with self._b.region("im2col"):
+            if self._down is None:
+                assert self._along is not None
+                self._along.emit()
+                return
+            if self._along is not None:
+                flag = self._frame.register("strips", self._registers[0])
+                self._b.branch("beq", flag, ZERO, self._copy_along)
+            self._down.emit()
+            self._b.place(self._copied)
 
-    def _by_group(self) -> None:
-        """Copy the group as a whole if its pixels are in one row and all reads are in the input, else one by one."""
-        b, apart, done = self._b, Label(), Label()
+    def take_next(self, start: Label) -> None:
+        """Prepare the core's next group and branch to ``start``; fall through if there is none."""
+        b, end = self._b, Label()
+        if self._down is not None:
+            with self._skipped_along(self._registers[0]):
+                b.place(self._strip)
+                self._down.begin(self._out, start, end)
+        if self._along is not None:
+            self._take_next_along(start)
+        b.place(end)
 
-        def write_apart() -> None:
-            b.place(apart)
-            self._one_by_one()
-            b.jump(done)
+    @contextmanager
+    def _skipped_along(self, flag: int) -> Generator[None]:
+        """Skip the instructions written in the context if groups go along the rows."""
+        is_by_arguments = self._along is not None
+        skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_by_arguments else nullcontext()
+        with skips:
+            yield
 
-        self._in_one_row(apart)
-        b.aside(write_apart)
+    def _take_next_along(self, start: Label) -> None:
+        """Advance to the core's next group and go to ``start``; fall through if there is none."""
+        b, frame = self._b, self._frame
+        left, turn, passed, cores, work, *others = self._registers
+        done, next_row = Label(), Label()
+        frame.load_all(left=left, turn=turn)
+        cores = frame.register("cores", cores)
+        b("addi", passed, cores, -_PASSED)
+        with b.skipped("bne", turn, ZERO):
+            b("add", passed, passed, cores)
+            b.mv(turn, cores)
+        b("addi", turn, turn, -1)
+        b.chain(left, left, ("sub", passed), ("addi", -1))
+        b.branch("bge", ZERO, left, done)
+        frame.store_all(left=left, turn=turn)
+        b("slli", passed, passed, self._npx.bit_length() - 1)
+        b("mul", work, passed, frame.register("out_stride", work))
+        for register in self._out:
+            b("add", register, register, work)
+        x, y, source = (frame.home(name) or others.pop(0) for name in ("x", "y", "source"))
+        frame.load_all(x=x, y=y, source=source)
+        for register, name in ((x, "stride_x"), (source, "stride_x_bytes")):
+            b("mul", work, passed, frame.register(name, work))
+            b("add", register, register, work)
+        end = frame.register("x_end", left)
+        steps = [(x, "x_back", turn), (y, "stride_y", passed), (source, "line_step", cores)]
+        moves = [(register, frame.value(name, temporary)) for register, name, temporary in steps]
+        with b.skipped("blt", x, end):
+            b.place(next_row)
+            for register, distance in moves:
+                b.add(register, distance, work)
+            b.branch("bge", x, end, next_row)
+        frame.store_all(x=x, y=y, source=source)
+        b.li(work, 1)
+        frame.store("group", work)
+        b.jump(start)
         b.place(done)
-
-    def _one_by_one(self) -> None:
-        with self._b.loop(self._form.variant.npx, self._pixels):
-            self._pixel()
-            self._next_pixel()
-
-    def _value(self, name: str, temporary: int) -> Value:
-        return self._held.get(name) or self._frame.value(name, temporary)
-
-    def _next_pixel(self) -> None:
-        b, work = self._b, self._work
-        b.add(self._x, self._value("stride_x", self._rows), work)
-        b.add(self._source, self._value("stride_x_bytes", self._columns), work)
-        held = self._held.get("x_end")
-        end = self._frame.register("x_end", self._top) if held is None else held.register
-        with b.skipped("bne", self._x, end):
-            for register, name in ((self._x, "x_back"), (self._y, "stride_y"), (self._source, "line_step")):
-                b.add(register, self._frame.value(name, self._rows), work)
-        b.add(self._target, self._value("target_gap", self._rows), work)
-
-    def _pixel(self) -> None:
-        if self._form.inside:
-            self._copy_inside()
-            return
-        self._b.below(self._work, self._y, self._value("rows", self._rows))
-        self._b.below(self._top, self._x, self._value("columns", self._columns))
-        self._b("and", self._work, self._work, self._top)
-        with self._b.replaced("beq", self._work, ZERO, self._copy_at_border):
-            self._copy_inside()
-
-    def _copy_inside(self) -> None:
-        self._b.mv(self._pointer, self._source)
-        pairs = self._value("pairs", self._columns)
-        steps = self._value("row_gap", self._top), self._value("overrun", self._left)
-        self._copy_runs(self._value("kernel_height", self._rows), pairs, self._target, steps)
-
-    def _copy_at_border(self) -> None:
-        """Clear the row, then copy the pixels of the receptive field that are inside the input."""
-        b, frame, work, counter = self._b, self._frame, self._work, self._counter
-        pointer, place, rows, columns, top, left = (
-            *(self._pointer, self._place, self._rows),
-            *(self._columns, self._top, self._left),
-        )
-        done = Label()
-        b.mv(place, self._target)
-        for plane in range(self._form.planes if self._form.clears_planes else 1):
-            if plane:
-                # overwrites what clearing the plane before has overrun
-                b.mv(place, self._target)
-                b.add(place, frame.value(f"plane{plane}", rows), work)
-            outside = self._words.outside(frame, plane)
-            with b.loop(frame.value("clears", rows), counter, level=0, short=True):
-                self._words.clear(place, outside)
-        for size, kernel, corner, first, count in (
-            ("height", "kernel_height", self._y, top, rows),
-            ("width", "kernel_width", self._x, left, columns),
-        ):
-            # kernel lines before the input's first line, and before its end
-            bound = frame.register(kernel, work)
-            b("sub", first, ZERO, corner)
-            b("sub", count, frame.register(size, count), corner)
-            for register in (first, count):
-                b.positive(register, counter)
-                if self._form.dilated and size == "height":
-                    # rows that the dilation skips do not count
-                    dilation = frame.register("dilation", counter)
-                    b.chain(register, register, ("add", dilation), ("addi", -1), ("divu", dilation))
-                b.at_most(register, bound, counter, pointer)
-            b("sub", count, count, first)
-            b.branch("beq", count, ZERO, done)
-        kernel_width = frame.register("kernel_width", work)
-        b.chain(place, top, ("mul", kernel_width), ("add", left))
-        b.chain(place, place, ("mul", frame.register("written_pixel", counter)), ("add", self._target))
-        line_bytes = frame.register("tap_bytes" if self._form.dilated else "line_bytes", counter)
-        b.chain(pointer, top, ("mul", line_bytes), ("add", self._source))
-        pixel_bytes = frame.register("pixel_bytes", top)
-        b("mul", left, left, pixel_bytes)
-        b("add", pointer, pointer, left)
-        b("sub", left, kernel_width, columns)
-        b("mul", columns, columns, pixel_bytes)
-        b("mul", left, left, frame.register("written_pixel", top))
-        # the run in pairs of words, and the overrun of the last pair
-        size = frame.constant("pixel_bytes")
-        unit_bytes = self._form.unit * WORD
-        is_even = self._form.planes > 1 or (size is not None and size % unit_bytes == 0)
-        if not is_even:
-            b.chain(work, columns, ("srli", WORD.bit_length() - 1), ("andi", 1))
-            b("slli", work, work, (self._form.step * self._form.expansion).bit_length() - 1)
-            b("addi", columns, columns, WORD)
-        b("srli", columns, columns, unit_bytes.bit_length() - 1)
-        # from the end of a run to the next one: top in the input, left in the buffer
-        b("slli", top, columns, unit_bytes.bit_length() - 1)
-        b("sub", top, line_bytes, top)
-        with b.loop(Held(rows), rows, level=1):
-            with b.loop(Held(columns), counter, level=0):
-                self._words.copy(1, pointer, place)
-            if not is_even:
-                b("sub", place, place, work)
-                # restore the value around the map behind the run
-                outside = self._words.outside(frame)
-                for number in range(self._form.expansion):
-                    b("sw", outside, number * self._form.step, place)
-            b("add", pointer, pointer, top)
-            b("add", place, place, left)
-        b.place(done)
-        b.add(self._target, frame.value("written_row", rows), work)
-
-
-def take_next(b: Builder, frame: Frame, npx: int, out: list[int], start: Label, registers: list[int]) -> None:
-    """Advance to the core's next group and go to ``start``; fall through if there is none."""
-    left, turn, passed, cores, work, *others = registers
-    done, next_row = Label(), Label()
-    frame.load_all(left=left, turn=turn)
-    cores = frame.register("cores", cores)
-    b("addi", passed, cores, -_PASSED)
-    with b.skipped("bne", turn, ZERO):
-        b("add", passed, passed, cores)
-        b.mv(turn, cores)
-    b("addi", turn, turn, -1)
-    b.chain(left, left, ("sub", passed), ("addi", -1))
-    b.branch("bge", ZERO, left, done)
-    frame.store_all(left=left, turn=turn)
-    b("slli", passed, passed, npx.bit_length() - 1)
-    b("mul", work, passed, frame.register("out_stride", work))
-    for register in out:
-        b("add", register, register, work)
-    x, y, source = (frame.home(name) or others.pop(0) for name in ("x", "y", "source"))
-    frame.load_all(x=x, y=y, source=source)
-    for register, name in ((x, "stride_x"), (source, "stride_x_bytes")):
-        b("mul", work, passed, frame.register(name, work))
-        b("add", register, register, work)
-    end = frame.register("x_end", left)
-    steps = [(x, "x_back", turn), (y, "stride_y", passed), (source, "line_step", cores)]
-    moves = [(register, frame.value(name, temporary)) for register, name, temporary in steps]
-    with b.skipped("blt", x, end):
-        b.place(next_row)
-        for register, distance in moves:
-            b.add(register, distance, work)
-        b.branch("bge", x, end, next_row)
-    frame.store_all(x=x, y=y, source=source)
-    b.li(work, 1)
-    frame.store("group", work)
-    b.jump(start)
-    b.place(done)

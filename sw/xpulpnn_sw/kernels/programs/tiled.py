@@ -141,12 +141,8 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
         arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
         described = np.array([*head, *arguments, *words], np.uint32)
         content[number, : len(described)] = described
-        moved.append(
-            (
-                sum(transfer.bytes for transfer in own if transfer.inwards),
-                sum(transfer.bytes for transfer in own if not transfer.inwards),
-            )
-        )
+        loaded = sum(transfer.bytes for transfer in own if transfer.inwards)
+        moved.append((loaded, sum(transfer.bytes for transfer in own) - loaded))
     image = outside.finish()
     image.view("steps")[:] = content.astype("<u4").view(np.uint8).reshape(-1)
     first = inside.finish()

@@ -79,32 +79,17 @@ class DmaTransfer:
         return self.line * self.lines
 
     def commands(self) -> Iterator[list[int]]:
-        if not self.bytes:
-            return
-        if self.lines == 1 or self.line == self.inside_stride == self.outside_stride:
-            for done in range(0, self.bytes, MOST_TRANSFER_BYTES):
-                yield [
-                    self._first(min(self.bytes - done, MOST_TRANSFER_BYTES), DmaCommand(0)),
-                    self.inside + done,
-                    self.outside + done,
-                ]
-            return
-        most = MOST_TRANSFER_BYTES // self.line
-        for done in range(0, self.lines, most):
-            lines = min(self.lines - done, most)
-            yield [
-                self._first(lines * self.line, DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D),
-                self.inside + done * self.inside_stride,
-                self.outside + done * self.outside_stride,
-                self.line,
-                self.outside_stride,
-                self.line,
-                self.inside_stride,
-            ]
-
-    def _first(self, length: int, flags: DmaCommand) -> int:
-        direction = DmaCommand.FROM_EXTERNAL if self.inwards else DmaCommand(0)
-        return length | DmaCommand.INCREMENT | direction | flags
+        flags = DmaCommand.INCREMENT | (DmaCommand.FROM_EXTERNAL if self.inwards else DmaCommand(0))
+        # a command moves so many pieces: bytes, or lines with gaps between them
+        pieces, size, inside_step, outside_step, strides = self.bytes, 1, 1, 1, list[int]()
+        if self.bytes and self.lines > 1 and not self.line == self.inside_stride == self.outside_stride:
+            flags |= DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D
+            inside_step, outside_step, pieces, size = self.inside_stride, self.outside_stride, self.lines, self.line
+            strides = [size, outside_step, size, inside_step]
+        most = MOST_TRANSFER_BYTES // size
+        for done in range(0, pieces, most):
+            length = min(pieces - done, most) * size
+            yield [length | flags, self.inside + done * inside_step, self.outside + done * outside_step, *strides]
 
 
 def command_words(transfers: list[DmaTransfer]) -> list[int]:

@@ -25,12 +25,9 @@ _WIDEST = 8  # most bits of an element
 class Scheme(Enum):
     """Arrangement of the elements in a register."""
 
-    BYTES = "bytes"
-    """No packing: each element has a byte; for comparison."""
-    P1 = "P1"
-    """Elements at equal intervals; the lower half of the product contains the result."""
-    P2 = "P2"
-    """Elements at wider intervals, the last at the top of the register; the result needs the whole product."""
+    BYTES = "bytes"  # no packing: each element has a byte; for comparison
+    P1 = "P1"  # elements at equal intervals; the lower half of the product contains the result
+    P2 = "P2"  # elements at wider intervals, the last at the top; the result needs the whole product
 
 
 def largest(bits: int) -> int:

@@ -199,15 +199,12 @@ class PackedPlan(BlockedProduct):
         multiply = self.words * self.word_cycles - (0 if self.method.accumulating else self.chunks * size)
         take_out = size * (self.packing.scheme is not Scheme.BYTES)
         again = size * ((1 if self.is_lane else 2) + (2 if self.sums_in_memory else 0))
+        chunk = 0 if self.is_unrolled else 2
+        if not self.method.xpulp:
+            rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
+            chunk = (2 + self.block.npx + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
         blocks = self.channels // self.block.nch * self.groups
-        return blocks * (multiply + take_out + more * again + self.chunks * self._chunk_cycles + size + _BLOCK_CYCLES)
-
-    @property
-    def _chunk_cycles(self) -> int:
-        if self.method.xpulp:
-            return 0 if self.is_unrolled else 2
-        rounds = 0 if self.is_unrolled else (self.chunk - 1) // SCALAR_WORDS
-        return (2 + self.block.npx + _BRANCH_CYCLES) * (rounds + (self.chunks > 1))
+        return blocks * (multiply + take_out + more * again + self.chunks * chunk + size + _BLOCK_CYCLES)
 
 
 def plans(
