@@ -9,17 +9,9 @@ from functools import partial
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
+from xpulpnn_sw.kernels import inner_loops
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
-from xpulpnn_sw.kernels.inner_loops import (
-    ComputeUpdateLoop,
-    CountLoop,
-    InnerLoop,
-    LoopInstruction,
-    ScalarCountLoop,
-    ScalarLoop,
-    SimdLoop,
-    UnpackLoop,
-)
+from xpulpnn_sw.kernels.inner_loops import InnerLoop, LoopInstruction
 from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.variants import LoopStyle, Variant
 from xpulpnn_sw.layers.precision import Precision
@@ -251,10 +243,10 @@ class PairLoop(CrossLoop):
 
 
 _LOOPS: dict[LoopStyle, type[InnerLoop]] = {
-    LoopStyle.SCALAR: ScalarLoop,
-    LoopStyle.XPULPV2: SimdLoop,
-    LoopStyle.SIMD: SimdLoop,
-    LoopStyle.CU: ComputeUpdateLoop,
+    LoopStyle.SCALAR: inner_loops.ScalarLoop,
+    LoopStyle.XPULPV2: inner_loops.SimdLoop,
+    LoopStyle.SIMD: inner_loops.SimdLoop,
+    LoopStyle.CU: inner_loops.ComputeUpdateLoop,
     LoopStyle.NN: NnLoop,
     LoopStyle.CROSS: CrossLoop,
     LoopStyle.PAIR: PairLoop,
@@ -263,6 +255,6 @@ _LOOPS: dict[LoopStyle, type[InnerLoop]] = {
 
 def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters) -> InnerLoop:
     if variant.counts(precision):
-        return (CountLoop if variant.xpulp else ScalarCountLoop)(variant, precision, registers)
+        return (inner_loops.CountLoop if variant.xpulp else inner_loops.ScalarCountLoop)(variant, precision, registers)
     unpacks = variant.style is LoopStyle.XPULPV2 and variant.row_bits(precision) != precision.w
-    return (UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)
+    return (inner_loops.UnpackLoop if unpacks else _LOOPS[variant.style])(variant, precision, registers)

@@ -5,31 +5,11 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
+from xpulpnn_sw.kernels import layout
+from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD
-from xpulpnn_sw.kernels.layout import (
-    FOLDED_COLUMNS,
-    ImageBuilder,
-    Ints,
-    Placement,
-    Words,
-    banked_words,
-    pack_words,
-    pad_axis,
-    padded_channels,
-)
-from xpulpnn_sw.kernels.requantisation import (
-    ONE_FACTOR,
-    RQ_WIDTHS,
-    SCALING_RULES,
-    SEARCHED_BITS,
-    SEARCHED_CHANNELS,
-    Rule,
-    Thresholds,
-    block_parameters,
-    gap_bytes,
-    parameter_alignment,
-    scaled_parameters,
-)
+from xpulpnn_sw.kernels.layout import pad_axis
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import Level, Variant
 from xpulpnn_sw.layers.layer import ProductLayer
@@ -41,9 +21,9 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
         raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
     if rule is not Rule.QNT or not precision.requantised:
         return
-    if precision.y not in SEARCHED_BITS:
+    if precision.y not in rules.SEARCHED_BITS:
         raise LayerError(f"results of the rule qnt must be 4 or 2 bits wide, not {precision.y}")
-    if not isinstance(level, Variant) or not level.xpulp or level.nch % SEARCHED_CHANNELS:
+    if not isinstance(level, Variant) or not level.xpulp or level.nch % rules.SEARCHED_CHANNELS:
         raise LayerError(f"variant of the rule qnt must be one of XpulpV2 with pairs of channels, not {level.name}")
 
 
@@ -69,10 +49,10 @@ class Blocking:
         self.step_bytes = self.channel_step * bits // BYTE_BITS
         self.blocks = self.channel_step // nch
         # whether the core requantises by pv.rq; bytes with results of several blocks are assembled in software
-        able = Extension.XPULPRQ in variant.extensions and bits in RQ_WIDTHS
-        self.requantises = able and rule in SCALING_RULES and self.blocks == 1
+        able = Extension.XPULPRQ in variant.extensions and bits in rules.RQ_WIDTHS
+        self.requantises = able and rule in rules.SCALING_RULES and self.blocks == 1
         # whether the core requantises all channels of the only pixel by the same factor
-        self.has_one_factor = self.requantises and self.by_channels and rule in ONE_FACTOR
+        self.has_one_factor = self.requantises and self.by_channels and rule in rules.ONE_FACTOR
         # whether the first products do not accumulate, so that accumulators need no start
         is_unbiased = not has_biases and Extension.XPULPML_DOT in variant.extensions
         is_scaled = self.requantises and not self.has_one_factor
@@ -85,7 +65,7 @@ class Blocking:
         # whether results are signs of accumulators, which start with the bias less the threshold
         self.by_sign = bits == SIGN_BITS
         # whether results of four pixels can be folded; number of pixels of a block that are stored
-        self.folds = self.requantises and variant.npx == FOLDED_COLUMNS
+        self.folds = self.requantises and variant.npx == layout.FOLDED_COLUMNS
         self.stored_pixels = variant.npx - folded
         if folded and not self.folds:
             raise LayerError(f"variant of folded results must be one that requantises, not {variant.name}")
@@ -114,12 +94,12 @@ class Blocking:
             if self.rule is Rule.EXACT:
                 return 2 * channels * WORD
             # lambda includes the bias and takes its place
-            return (1 if self.rule in ONE_FACTOR else channels) * WORD
+            return (1 if self.rule in rules.ONE_FACTOR else channels) * WORD
         if self.by_sign:
             return 0
         tables = dict.fromkeys((Rule.THRESHOLDS, Rule.QNT), self.table_bytes)
         of_channel = {Rule.BN32: 2 * WORD, Rule.BN64: 4 * WORD, **tables}
-        of_block = WORD if self.rule is Rule.MULTIPLY else gap_bytes(self.rule, self.precision.y, channels)
+        of_block = WORD if self.rule is Rule.MULTIPLY else rules.gap_bytes(self.rule, self.precision.y, channels)
         return of_block + channels * (of_channel.get(self.rule, 0) if self.rule else 0)
 
     def filled(self, words: int) -> int:
@@ -128,12 +108,12 @@ class Blocking:
 
 
 def place_operands(
-    memory: ImageBuilder,
+    memory: layout.ImageBuilder,
     blocking: Blocking,
     layer: ProductLayer,
     tensors: LayerTensors,
-    rows: Words,
-    placement: Placement,
+    rows: layout.Words,
+    placement: layout.Placement,
 ) -> dict[str, int]:
     """Lay out weights, parameters and output in memory; return the arguments that describe them.
 
@@ -146,22 +126,22 @@ def place_operands(
     filled = pad_axis(rows, 1, blocking.filled(rows.shape[1]))
     blocks = pad_axis(filled, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
-    stream_words = banked_words(streams.shape[1], placement)
+    stream_words = layout.banked_words(streams.shape[1], placement)
     # padded as the input of the next layer
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
-    pixel_bytes = padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
+    pixel_bytes = layout.padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
     requantisation = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
     if blocking.requantises:
-        parameters = scaled_parameters(starts, requantisation, channels, nch, start=blocking.has_one_factor)
+        parameters = rules.scaled_parameters(starts, requantisation, channels, nch, start=blocking.has_one_factor)
     else:
-        parameters = block_parameters(starts, None if blocking.by_sign else requantisation, channels, nch)
+        parameters = rules.block_parameters(starts, None if blocking.by_sign else requantisation, channels, nch)
     return {
-        "weights": memory.place("weights", pack_words(pad_axis(streams, 1, stream_words), XLEN), spare=nch),
+        "weights": memory.place("weights", layout.pack_words(pad_axis(streams, 1, stream_words), XLEN), spare=nch),
         "parameters": memory.place(
             "parameters",
             (parameters.astype(np.int64) & WORD_MASK).astype(np.uint32),
-            alignment=parameter_alignment(blocking.rule, blocking.precision.y),
+            alignment=rules.parameter_alignment(blocking.rule, blocking.precision.y),
         ),
         "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
         "out_channels": layer.out_channels,
@@ -171,7 +151,7 @@ def place_operands(
     }
 
 
-def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> Ints:
+def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> layout.Ints:
     """Return the initial accumulator of each channel; kernels that count bits subtract twice the count from it.
 
     If results are single bits, a result is +1 for a positive final accumulator; in kernels that count, for a negative
@@ -182,7 +162,7 @@ def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> I
     if blocking.counts:
         starts = starts + layer.reduction
     if blocking.by_sign:
-        assert isinstance(tensors.requantisation, Thresholds)
+        assert isinstance(tensors.requantisation, rules.Thresholds)
         starts = starts - tensors.requantisation.values[:, 0]
         if blocking.counts:
             return -((starts + 1) // 2)

@@ -10,22 +10,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.requantisation import (
-    MAX_EXACT_SHIFT,
-    MAX_SHIFT,
-    MAX_WIDE_SHIFT,
-    AnyRequantisation,
-    ExactRequantisation,
-    Multiplication,
-    OneShiftRequantisation,
-    Requantisation,
-    Rule,
-    SearchedThresholds,
-    Shifting,
-    Thresholds,
-    WideRequantisation,
-)
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
@@ -48,7 +35,7 @@ class LayerTensors:
     activations: Ints  # `[height][width][channel]` of a convolution, `[pixel][k]` of a matrix product
     weights: Ints  # `[out][ky][kx][channel]` or `[out][k]`, of a depthwise convolution `[channel][ky][kx]`
     bias: Ints | None = None  # start of each output channel's accumulator, int32
-    requantisation: AnyRequantisation | None = None  # without it the results are the 32-bit accumulators
+    requantisation: rules.AnyRequantisation | None = None  # without it the results are the 32-bit accumulators
     folded: bool = False  # whether a convolution folds its results for the pooling that follows
 
     @property
@@ -56,13 +43,13 @@ class LayerTensors:
         return None if self.requantisation is None else self.requantisation.rule
 
     def in_software(self, precision: Precision) -> "LayerTensors":
-        if not isinstance(self.requantisation, ExactRequantisation):
+        if not isinstance(self.requantisation, rules.ExactRequantisation):
             return self
         return replace(self, requantisation=self.requantisation.in_software(*self._sums(precision)))
 
     def with_one_shift(self, precision: Precision) -> "LayerTensors":
         """Replace the exact rule by an equivalent rule with one shift for all channels, if there is one."""
-        if not isinstance(self.requantisation, ExactRequantisation):
+        if not isinstance(self.requantisation, rules.ExactRequantisation):
             return self
         bias, reach = self._sums(precision)
         least = -(1 << precision.y - 1) if precision.y_signed else 0
@@ -95,13 +82,13 @@ class LayerTensors:
             raise LayerError(f"requantisation must be thresholds for results of one bit, not {rule}")
         if self.bias is not None:
             per_channel["bias"] = self.bias
-        if isinstance(requantisation, Requantisation | WideRequantisation):
+        if isinstance(requantisation, rules.Requantisation | rules.WideRequantisation):
             per_channel |= {"kappa": requantisation.kappa, "lambda": requantisation.lam}
-        if isinstance(requantisation, ExactRequantisation):
+        if isinstance(requantisation, rules.ExactRequantisation):
             per_channel |= {"factors": requantisation.factors, "shifts": requantisation.shifts}
         for name, values in per_channel.items():
             check_shape(name, values, (layer.out_channels,))
-        if isinstance(requantisation, Thresholds):
+        if isinstance(requantisation, rules.Thresholds):
             check_shape("thresholds", requantisation.values, (layer.out_channels, (1 << precision.y) - 1))
 
 
@@ -208,41 +195,41 @@ class Spreading:
         """Return the shift after which the range of results covers two standard deviations on each side of the mean."""
         return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
 
-    def normalising(self, rule: Rule) -> AnyRequantisation:
+    def normalising(self, rule: Rule) -> rules.AnyRequantisation:
         wide = rule is Rule.BN64
         most = _WIDE_KAPPA_BITS if wide else min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length())
         kappa_bits = max(1, most)
         kappa = self.rng.integers(1 << (kappa_bits - 1), 1 << kappa_bits, self.channels)
-        shift = self._shift(kappa_bits, MAX_WIDE_SHIFT if wide else MAX_SHIFT)
+        shift = self._shift(kappa_bits, rules.MAX_WIDE_SHIFT if wide else rules.MAX_SHIFT)
         lam = (self._centre << shift) - kappa * self.mean
-        return (WideRequantisation if wide else Requantisation)(kappa=kappa, lam=lam, shift=shift)
+        return (rules.WideRequantisation if wide else rules.Requantisation)(kappa=kappa, lam=lam, shift=shift)
 
-    def without_offset(self, rule: Rule) -> tuple[AnyRequantisation, int | Ints]:
+    def without_offset(self, rule: Rule) -> tuple[rules.AnyRequantisation, int | Ints]:
         """Return a rule without an offset for each channel, and the accumulator of the middle result."""
         match rule:
             case Rule.MULTIPLY:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))
-                factor, shift = int(self.rng.integers(1 << (bits - 1), 1 << bits)), self._shift(bits, MAX_SHIFT)
-                return Multiplication(factor=factor, shift=shift), (self._centre << shift) // factor
+                factor, shift = int(self.rng.integers(1 << (bits - 1), 1 << bits)), self._shift(bits, rules.MAX_SHIFT)
+                return rules.Multiplication(factor=factor, shift=shift), (self._centre << shift) // factor
             case Rule.EXACT | Rule.EXACT_ONE_SHIFT:
                 is_one = rule is Rule.EXACT_ONE_SHIFT
                 bits = self.rng.integers(_FACTOR_BITS - 1 if is_one else _FACTOR_BITS // 2, _FACTOR_BITS, self.channels)
                 factors = self.rng.integers(1 << bits, 2 << bits) * self.rng.choice((-1, 1), self.channels)
-                ideal = [self._shift(int(number).bit_length(), MAX_EXACT_SHIFT) for number in np.abs(factors)]
+                ideal = [self._shift(int(number).bit_length(), rules.MAX_EXACT_SHIFT) for number in np.abs(factors)]
                 shifts, zero = np.maximum(ideal, 1), min(self._centre, (1 << 7) - 1)
                 # half a step below the zero point, so that equally many round up to it and down to the code before
                 middle = -(1 << (shifts - 1)) // factors
-                requantisation = OneShiftRequantisation if is_one else ExactRequantisation
+                requantisation = rules.OneShiftRequantisation if is_one else rules.ExactRequantisation
                 return requantisation(factors=factors, shifts=shifts, zero=zero), middle
             case Rule.SHIFT:
-                shift = self._shift(0, MAX_SHIFT)
-                return Shifting(shift=shift), self._centre << shift
+                shift = self._shift(0, rules.MAX_SHIFT)
+                return rules.Shifting(shift=shift), self._centre << shift
             case _:
                 levels = 1 << self.precision.y
                 # the outermost results take all accumulators beyond
                 most = 2 * self.spread * (levels - 2) / levels
                 steps = np.linspace(-most, most, levels - 1).round().astype(np.int64)
                 moved = steps + self.rng.integers(-self.spread, self.spread, (self.channels, 1), endpoint=True) // 2
-                requantisation = SearchedThresholds if rule is Rule.QNT else Thresholds
+                requantisation = rules.SearchedThresholds if rule is Rule.QNT else rules.Thresholds
                 most = _HALF_RANGE - (2 if rule is Rule.QNT else 1)
                 return requantisation(values=np.clip(moved, -_HALF_RANGE, most)), 0

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
@@ -23,15 +24,7 @@ from xpulpnn_sw.kernels.kernel import (
     with_outside,
 )
 from xpulpnn_sw.kernels.layout import Program, pack_words
-from xpulpnn_sw.kernels.requantisation import (
-    MAX_SHIFT,
-    ExactRequantisation,
-    Requantisation,
-    Rule,
-    block_parameters,
-    scaled_parameters,
-    with_channel_factors,
-)
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import UNIFORM_VARIANCE, LayerTensors, Spreading, random_values
 from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.layers.precision import Precision
@@ -96,11 +89,11 @@ def random_depthwise(
         return operands(bias=bias, requantisation=requantisation)
     # the channel with the narrowest sums has the largest kappa
     scales = (1 << precision.y) / (_DEVIATIONS * spreads)
-    shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, MAX_SHIFT))
+    shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, rules.MAX_SHIFT))
     kappa = np.maximum(np.rint(scales * (1 << shift)), 1).astype(np.int64)
     centre = 0 if precision.y_signed else 1 << (precision.y - 1)
     lam = (centre << shift) - kappa * mean
-    return operands(bias=bias, requantisation=Requantisation(kappa=kappa, lam=lam, shift=shift))
+    return operands(bias=bias, requantisation=rules.Requantisation(kappa=kappa, lam=lam, shift=shift))
 
 
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
@@ -122,13 +115,13 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
     rule, requantisation = tensors.rule, tensors.requantisation
     if level.requantises:
-        requantisation = with_channel_factors(requantisation, layer.channels)
+        requantisation = rules.with_channel_factors(requantisation, layer.channels)
     bias = np.zeros(layer.channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
-    if isinstance(requantisation, ExactRequantisation):
-        parameters = scaled_parameters(bias, requantisation, layer.channels, 1)
+    if isinstance(requantisation, rules.ExactRequantisation):
+        parameters = rules.scaled_parameters(bias, requantisation, layer.channels, 1)
     else:
-        parameters = block_parameters(bias, requantisation, layer.channels, 1)
-    if isinstance(requantisation, Requantisation):
+        parameters = rules.block_parameters(bias, requantisation, layer.channels, 1)
+    if isinstance(requantisation, rules.Requantisation):
         parameters = np.stack([requantisation.lam + requantisation.kappa * bias, requantisation.kappa], axis=-1)
     buffer_stride = rows_stride(layer, layer.height + top + bottom, request.placement)
     arguments = {

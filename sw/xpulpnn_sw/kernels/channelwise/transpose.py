@@ -6,13 +6,7 @@ from functools import partial
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.elements import (
-    ARGUMENT_REGISTERS,
-    INTERLEAVED,
-    UPPER_HALVES,
-    ElementBuilder,
-    side_by_side,
-)
+from xpulpnn_sw.kernels.channelwise import elements
 from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kernel
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Program, repeated
@@ -69,14 +63,14 @@ def turn_pixels(level: ElementLevel, bits: int) -> int:
 
 class TransposeCode:
     def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
-        self._b, self._bits = ElementBuilder(level), bits
+        self._b, self._bits = elements.ElementBuilder(level), bits
         # pixels whose elements share a byte, and pixels of an iteration
         self._lanes, self._pixels = BYTE_BITS // bits, turn_pixels(level, bits)
         self._groups = self._pixels // self._lanes
         registers = FreeRegisters()
         # shared with the arguments, which are dead by then; surplus registers serve to compute the numbers
         self._words = registers.take(_SCRATCH)[: self._pixels]
-        assert set(ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
+        assert set(elements.ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
         self._work, self._counter, self._rows = registers.take(3)
         self._source, self._target, self._left = registers.take(3)
         self._masks = registers.take(self._lanes.bit_length() - 1)
@@ -117,7 +111,7 @@ class TransposeCode:
             for distance, mask in enumerate(self._masks):
                 width = self._bits << distance
                 self._b.li(mask, repeated((1 << width) - 1, 2 * width))
-            for selector, value in zip(self._selectors, (*INTERLEAVED, UPPER_HALVES), strict=False):
+            for selector, value in zip(self._selectors, (*elements.INTERLEAVED, elements.UPPER_HALVES), strict=False):
                 self._b.li(selector, value)
             self._b.repeat(self._frame.value("rows", self._rows), self._rows, self._row, level=1)
         return self._b.finish()
@@ -164,7 +158,7 @@ class TransposeCode:
         if len(words) == 1:
             return words, free
         last = words[1]
-        return side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
+        return elements.side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
 
 
 TRANSPOSE = same_kernel(
