@@ -7,7 +7,6 @@ it at its start.
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
@@ -28,11 +27,8 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right operands that leav
 _WORKING = 4  # registers reserved for computing a term
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
-    flag: str
-    if_set: Collection[str]
-    if_clear: Collection[str]
+# a number that is 0 or not 0, and the numbers of which only the first or the second group is then computed
+Alternatives = tuple[str, Collection[str], Collection[str]]
 
 
 class Frame:
@@ -156,14 +152,14 @@ class Frame:
             self._b("addi", SP, SP, -self._size)
         for number, register in enumerate(self._saved):
             self._b("sw", register, self._place(number), SP)
-        choice = self._alternatives
-        if choice is None:
+        if self._alternatives is None:
             self._compute(self._terms)
             return
-        self._compute([name for name in self._terms if name not in choice.if_set and name not in choice.if_clear])
-        write_others = partial(self._compute, choice.if_clear)
-        with self._b.replaced("beq", self.register(choice.flag, self._free()[0]), ZERO, write_others):
-            self._compute(choice.if_set)
+        flag, if_set, if_clear = self._alternatives
+        self._compute([name for name in self._terms if name not in {*if_set, *if_clear}])
+        write_others = partial(self._compute, if_clear)
+        with self._b.replaced("beq", self.register(flag, self._free()[0]), ZERO, write_others):
+            self._compute(if_set)
 
     def _compute(self, names: Collection[str]) -> None:
         allocator = RegisterAllocator(self._free())

@@ -13,7 +13,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, ProductLayer
+from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, MatmulLayer, ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _MAX_KAPPA = 255
@@ -112,7 +112,7 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (layer.pixels, layer.reduction), (layer.out_channels, layer.reduction)
 
 
-def _inside_fractions(layer: ProductLayer, axis: int) -> NDArray[np.float64]:
+def _inside_fractions(layer: FilterLayer, axis: int) -> NDArray[np.float64]:
     """Return the fractions of filter taps inside the input, for each weight (axis 0) or each pixel (axis 1)."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
@@ -133,7 +133,7 @@ def random_values(bits: int, rng: np.random.Generator, shape: tuple[int, ...], *
 
 
 def random_tensors(
-    layer: ProductLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True, rule: Rule = Rule.BN32
+    layer: FilterLayer, precision: Precision, rng: np.random.Generator, *, bias: bool = True, rule: Rule = Rule.BN32
 ) -> LayerTensors:
     """Return uniform operands over their whole range, and parameters that spread the results over their whole range.
 
@@ -144,7 +144,8 @@ def random_tensors(
     """
     shape, filters = _shapes(layer)
     # sums have a standard deviation of sqrt(products) / 6 of the largest product
-    most = 6 / np.sqrt(layer.reduction) * (1 << _SPREAD_BITS >> precision.x)
+    products = layer.area if isinstance(layer, DepthwiseLayer) else layer.reduction
+    most = 6 / np.sqrt(products) * (1 << _SPREAD_BITS >> precision.x)
     half = min(1 << (precision.w - 1), max(1, int(most)))
     activations = random_values(precision.x, rng, shape, signed=precision.x_signed)
     if precision.w == SIGN_BITS:
@@ -166,7 +167,7 @@ def random_tensors(
     coverage = _inside_fractions(layer, 0)
     # twice the mean of an activation
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
-    outside = precision.around(layer.outside) if isinstance(layer, ConvLayer) else 0
+    outside = 0 if isinstance(layer, MatmulLayer) else precision.around(layer.outside)
     sums = (weights * (coverage * middle / 2 + (1 - coverage) * outside)).reshape(layer.out_channels, -1)
     mean = sums.sum(axis=1).astype(np.int64) + (0 if offsets is None else offsets)
     spreading = Spreading(layer.out_channels, mean, spread, precision, rng)

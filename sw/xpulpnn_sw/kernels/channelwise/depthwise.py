@@ -1,7 +1,6 @@
 """Depthwise convolution kernels and their random operands."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
-from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, map_kernel, random_elements, random_window_text
+from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, map_kernel, random_window_text
 from xpulpnn_sw.kernels.kernel import (
     OUT_SIZES,
     SHIFT,
@@ -25,15 +24,12 @@ from xpulpnn_sw.kernels.kernel import (
 )
 from xpulpnn_sw.kernels.layout import Program, pack_words
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.tensors import UNIFORM_VARIANCE, LayerTensors, Spreading, random_values
+from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.layers.layer import DepthwiseLayer
-from xpulpnn_sw.layers.precision import Precision
 
 _MOST_HELD = 3  # largest height and width of filters held in registers
 _LONGEST_STEP = 2  # longest step of filters of so many rows
-_MAX_KAPPA_BITS = 8
 _READ_AHEAD = 2  # words behind the input that may be read
-_DEVIATIONS = 4  # standard deviations that fill the range of the results
 
 
 DEPTHWISE_ARGUMENTS = argument_structure(
@@ -64,36 +60,6 @@ columns and steps of one column, 3x3_s2 for 3 rows and steps of two columns; fun
 filters. Buffer: buffer_stride for each core, a row of whole words for each row of the padded input, and 32 bytes.""",
 )
 DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
-
-
-def random_depthwise(
-    layer: DepthwiseLayer, precision: Precision, rng: np.random.Generator, *, rule: Rule = Rule.BN32
-) -> LayerTensors:
-    x_least = -(1 << (precision.x - 1)) if precision.x_signed else 0
-    activations = random_elements(layer, precision.x, rng, signed=precision.x_signed)
-    filters = (layer.channels, layer.kernel_height, layer.kernel_width)
-    weights = random_values(precision.w, rng, filters, signed=precision.w_signed)
-    operands = partial(LayerTensors, activations=activations, weights=weights)
-    squares = (weights.astype(np.float64) ** 2).sum(axis=(1, 2))
-    spreads = np.maximum(np.sqrt(squares * UNIFORM_VARIANCE) * (1 << precision.x), 1)
-    bias = (spreads * rng.uniform(-1, 1, layer.channels)).astype(np.int64)
-    middle = x_least + ((1 << precision.x) - 1) / 2
-    mean = (weights.sum(axis=(1, 2)) * middle).astype(np.int64) + bias
-    if rule is not Rule.BN32:
-        spreading = Spreading(layer.channels, mean, int(spreads.mean()), precision, rng)
-        if rule is Rule.BN64:
-            requantisation = spreading.normalising(rule)
-        else:
-            requantisation, target = spreading.without_offset(rule)
-            bias = target - mean + bias
-        return operands(bias=bias, requantisation=requantisation)
-    # the channel with the narrowest sums has the largest kappa
-    scales = (1 << precision.y) / (_DEVIATIONS * spreads)
-    shift = int(np.clip(np.floor(_MAX_KAPPA_BITS - np.log2(scales.max())), 0, rules.MAX_SHIFT))
-    kappa = np.maximum(np.rint(scales * (1 << shift)), 1).astype(np.int64)
-    centre = 0 if precision.y_signed else 1 << (precision.y - 1)
-    lam = (centre << shift) - kappa * mean
-    return operands(bias=bias, requantisation=rules.Requantisation(kappa=kappa, lam=lam, shift=shift))
 
 
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
@@ -161,7 +127,7 @@ DEPTHWISE = map_kernel(
     usual="16x16x32:3x3",
     write=depthwise_kernel,
     rules=(Rule.BN32, Rule.BN64, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT, Rule.THRESHOLDS),
-    random=random_depthwise,
+    random=random_tensors,
     drawn=lambda rng: random_window_text(rng, 9),
     structures=(DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS),
     samples=("8x8x4:3x3", "8x8x4:3x3:s=2", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),

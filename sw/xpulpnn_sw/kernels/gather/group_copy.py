@@ -277,10 +277,7 @@ class GroupCopy:
         distance = frame.value("pixel_gap", rows[-1])
         b.mv(rows[0], self._start)
         for before, row in pairwise(rows):
-            if isinstance(distance, Held):
-                b("add", row, before, distance.register)
-            else:
-                b("addi", row, before, distance)
+            b.operate("add", row, before, distance)
 
         def column(pairs: Value, rows: list[int]) -> None:
             with b.loop(pairs, self._counter, level=0, short=True):

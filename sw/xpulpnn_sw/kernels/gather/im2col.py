@@ -100,7 +100,7 @@ class Im2colFormat(RowFormat):
             return None
         along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
         down = [name for name in names if name.startswith("strip") and name not in FIRST]
-        return Alternatives("strips", down, [name for name in names if name in along and not name.startswith("strip")])
+        return "strips", down, [name for name in names if name in along and not name.startswith("strip")]
 
     def _written(self, words: Term) -> Term:
         written = words * (self.step * self.expansion)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn_sw.kernels.builder import WITH_REGISTER, WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.builder import WITH_REGISTER, WORD, ZERO, Builder
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis, repeated
 from xpulpnn_sw.kernels.terms import Argument, Term
@@ -63,11 +63,7 @@ _BYTES = XLEN // BYTE_BITS
 
 
 class RowFormat:
-    """Format of input words in activation rows.
-
-    ``names`` are those of the arguments, of which ``outside``, the value around the map, and ``dilation`` are optional.
-    If ``inside``, all receptive fields lie within the input.
-    """
+    """Format of input words in activation rows; if ``inside``, all receptive fields lie within the input."""
 
     def __init__(self, variant: Variant, precision: Precision, names: Collection[str], *, inside: bool) -> None:
         self.variant, self.inside = variant, inside
@@ -113,28 +109,21 @@ class RowWriter:
         self._planes: list[int] = []
 
     def copy(self, pairs: int, pointer: int, place: int) -> None:
-        pair = self._temporaries[: self._form.unit]
-        for number in range(pairs):
-            if self._form.variant.xpulp:
+        form, pair = self._form, self._temporaries[: self._form.unit]
+        widen = self._write if form.expansion == 1 else self._unpack if form.variant.unpacks else self._widen
+        for number in range(0, pairs * len(pair), len(pair)):
+            if form.variant.xpulp:
                 self._b.load_words(pair, pointer)
-                if self._form.planes > 1:
-                    self._cut(pair, place)
-                elif self._form.expansion > 1 and not self._form.variant.unpacks:
-                    self._widen(pair, place)
-                elif self._form.expansion > 1:
-                    self._unpack(pair, place)
-                else:
-                    self._write(pair, place)
-            elif self._form.expansion > 1:
+                (self._cut if form.planes > 1 else widen)(pair, place)
+            elif form.expansion > 1:
                 for _ in pair:
                     self._unpack_scalar(pointer, place)
             else:
-                first = len(pair) * number
-                for index, register in enumerate(pair, first):
+                for index, register in enumerate(pair, number):
                     self._b("lw", register, index * WORD, pointer)
-                for index, register in enumerate(pair, first):
+                for index, register in enumerate(pair, number):
                     self._b("sw", register, index * WORD, place)
-        if not self._form.variant.xpulp and self._form.expansion == 1:
+        if not form.variant.xpulp and form.expansion == 1:
             for moved in (pointer, place):
                 self._b("addi", moved, moved, pairs * len(pair) * WORD)
 
@@ -175,16 +164,12 @@ class RowWriter:
     def prepare(self, frame: Frame) -> None:
         form, b = self._form, self._b
         if form.planes > 1:
-            *_, self._work_word = self._temporaries[: form.planes + 1]
-            rest = self._temporaries[form.planes + 1 :]
+            self._work_word, *rest = self._temporaries[form.planes :]
             self._masks = {form.bits >> n: rest.pop(0) for n in range(1, form.planes.bit_length())}
             for shift, register in self._masks.items():
                 b.li(register, repeated((1 << shift) - 1, 2 * shift))
             self._planes = rest
-            for number, register in enumerate(rest, 1):
-                frame_value = frame.value(f"plane{number}", register)
-                if frame_value != Held(register):
-                    b.put(register, frame_value)
+            frame.load_all(**{f"plane{number}": register for number, register in enumerate(rest, 1)})
         elif form.expansion > 1 and not form.variant.unpacks:
             self._vector, self._mask, self._sign = self._temporaries[PAIR:]
             b.li(self._mask, repeated((1 << form.bits) - 1, form.row_bits))

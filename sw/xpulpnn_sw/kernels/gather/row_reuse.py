@@ -257,12 +257,9 @@ class RowReuseCopy:
         """Copy a row column by column; columns that are not in ``inside`` get the value around the map."""
         b, places = self._b, [self._place, self._second, self._third]
         data, npx = list(self._data), self._npx
-        words = [data[column] if column in inside else ZERO for column in range(self._columns)]
-        if len(inside) < self._columns:
-            outside = self._outside_register(
-                next(data[column] for column in range(self._columns) if column not in inside)
-            )
-            words = [word or outside for word in words]
+        apart = [column for column in range(self._columns) if column not in inside]
+        outside = self._outside_register(data[apart[0]]) if apart else ZERO
+        words = [outside if column in apart else data[column] for column in range(self._columns)]
         b.mv(self._pointer, self._source)
         if inside.start:
             b("add", self._pointer, self._pointer, self._increment)
@@ -281,17 +278,14 @@ class RowReuseCopy:
         b, x, last, work = self._b, self._second, self._third, self._pointer
         b.place(self._left)
         b.branch("blt", last, x, self._apart)
-        b("addi", work, x, 1)
-        b.branch("bne", work, ZERO, self._apart)
-        b("add", self._return, self._return, self._increment)
-        self._rows(partial(self._copy_columns, range(1, self._columns)))
-        b.jump(self._done)
-        b.place(self._right)
-        b("addi", work, x, -1)
-        b.branch("bne", work, last, self._apart)
-        b("add", self._return, self._return, self._increment)
-        self._rows(partial(self._copy_columns, range(self._columns - 1)))
-        b.jump(self._done)
+        for beyond, edge, inside in ((1, ZERO, range(1, self._columns)), (-1, last, range(self._columns - 1))):
+            if edge != ZERO:
+                b.place(self._right)
+            b("addi", work, x, beyond)
+            b.branch("bne", work, edge, self._apart)
+            b("add", self._return, self._return, self._increment)
+            self._rows(partial(self._copy_columns, inside))
+            b.jump(self._done)
 
     def _copy_other_shapes(self) -> None:
         b, frame, x, last, beside = self._b, self._frame, self._second, self._third, Label()

@@ -121,8 +121,7 @@ def bare_program(run: SharedFunction) -> BareProgram:
     return BareProgram(**_reporting(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), preserved, **numbers))
 
 
-# words that each core reports: mcycle at the start and end of its share, and at the end of all shares
-_REPORT = ("begin", "done", "end")
+_REPORT_WORDS = 3  # of each core: mcycle at the start and end of its share, and at the end of all shares
 
 CLUSTER_ADDRESSES = {
     "cores_mask": MAX_CORES - 1,
@@ -181,16 +180,16 @@ class BareClusterProgram(BareProgram):
         return (end - begin) & WORD_MASK
 
     def span(self, memory: NDArray[np.uint8]) -> tuple[int, int]:
-        report = self._report(memory)[0]
-        return int(report[_REPORT.index("begin")]), int(report[_REPORT.index("end")])
+        begin, _, end = self._report(memory)[:, 0].tolist()
+        return begin, end
 
     def shares(self, memory: NDArray[np.uint8]) -> list[int]:
-        report = self._report(memory)
-        return ((report[:, _REPORT.index("done")] - report[:, _REPORT.index("begin")]) & WORD_MASK).tolist()
+        begin, done, _ = self._report(memory)
+        return ((done - begin) & WORD_MASK).tolist()
 
     def _report(self, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
-        at, size = self.cycles - self.data_base, self.cores * len(_REPORT) * WORD_BYTES
-        return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1)
+        at, size = self.cycles - self.data_base, self.cores * _REPORT_WORDS * WORD_BYTES
+        return memory[at : at + size].view("<u4").astype(np.int64).reshape(self.cores, -1).T
 
 
 def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
@@ -198,7 +197,7 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClu
 
     Programs that differ only in ``passes`` execute the same instructions in each pass.
     """
-    report_bytes = len(_REPORT) * WORD_BYTES
+    report_bytes = _REPORT_WORDS * WORD_BYTES
     after = int(run.function.pcs[0]) + run.function.words.nbytes
     numbers = CLUSTER_ADDRESSES | {
         "stack_stride": run.stack_stride,
