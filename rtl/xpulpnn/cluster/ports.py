@@ -9,7 +9,7 @@ from amaranth.hdl import Mux, Value, ValueLike
 from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
-from xpulpnn.isa.machine import BYTE_BITS, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
 
 LINE_BITS = ICACHE_LINE_BYTES * BYTE_BITS
 LINE_OFFSET_BITS = (ICACHE_LINE_BYTES - 1).bit_length()
@@ -73,7 +73,7 @@ class BankSignature(PortSignature):
         ports = {
             "req": Out(1),  #: An access; a bank accepts one in every cycle.
             "we": Out(1),  #: The access writes; else it reads.
-            "be": Out(XLEN // 8),  #: Bytes of the word that are written.
+            "be": Out(WORD_BYTES),  #: Bytes of the word that are written.
             "addr": Out((words - 1).bit_length()),  #: Number of the word.
             "wdata": Out(XLEN),  #: Data to write.
             "rdata": In(XLEN),  #: The word read, in the cycle after the access only.
@@ -89,7 +89,7 @@ class RequestSignature(PortSignature):
     #: addr, we, be, wdata: As in OBI.
     addr: Out(XLEN)
     we: Out(1)
-    be: Out(XLEN // 8)
+    be: Out(WORD_BYTES)
     wdata: Out(XLEN)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.benches.agents.axi import BOUNDARY, AxiChecker, AxiSubordinate, Stalls
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
@@ -39,7 +40,7 @@ def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bo
     requests = Run()
     for number in range(count):
         enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
-        value, address = rng.getrandbits(8 * size), block + (first + number) * size
+        value, address = rng.getrandbits(BYTE_BITS * size), block + (first + number) * size
         requests.append(ObiTransfer(address, int(write), enables, value, beats=count - number))
     return requests
 
@@ -61,7 +62,7 @@ def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfe
     return transfers
 
 
-ADDRESSES = 1 << 32
+ADDRESSES = 1 << XLEN
 _BYTES = 1 << 14
 _HALF = _BYTES // 2
 """Reads use the lower half of the memory and writes the upper half, as AXI does not order reads and writes."""
@@ -75,7 +76,7 @@ _LIMIT = 16  # largest number of outstanding transfers of the bridge; the manage
 
 
 def _size() -> int:
-    return bench_data()["bits"] // 8
+    return bench_data()["bits"] // BYTE_BITS
 
 
 class Manager(ObiManager):
@@ -262,7 +263,7 @@ async def every_burst_has_its_length(dut: Dut) -> None:
             (rng.getrandbits(32) & -RUN_BYTES) + first * size,
             write,
             rng.randrange(1, 1 << size),
-            rng.getrandbits(8 * size),
+            rng.getrandbits(BYTE_BITS * size),
             beats=beats,
         )
         for first, beats, write in groups

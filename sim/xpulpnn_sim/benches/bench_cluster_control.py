@@ -19,7 +19,7 @@ _TRANSFERS = 300
 class Registers(WordMemory):
     def __init__(self, cores: int, boot_addr: int) -> None:
         super().__init__()
-        whole = (1 << 32) - 1
+        whole = WORD_MASK
         self.boot = [Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(cores)]
         self._bits = {
             Control.EOC: 1,

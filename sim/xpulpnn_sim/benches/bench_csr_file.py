@@ -20,7 +20,7 @@ from xpulpnn.isa.csr import (
     CsrAccess,
     CsrGroup,
 )
-from xpulpnn.isa.machine import VECTOR_BYTES, XLEN
+from xpulpnn.isa.machine import VECTOR_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
@@ -106,7 +106,7 @@ class CsrModel:
             file.set_flag("MPIE", 1)
 
 
-ALMOST_FULL = (0xFFFF_FFFE, 0xFFFF_FFFF)
+ALMOST_FULL = (WORD_MASK - 1, WORD_MASK)
 EVENTS = len(PERFORMANCE_EVENTS)
 _STOPPING = 0b11  # mode of performance counters that count and do not wrap
 

@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, Command, CommandError, Control, DmReg, Sbcs, SbError
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_MASK
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.debug_directed import (
     a_command_is_not_disturbed,
@@ -187,7 +187,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
         await env.step(rvalid=1, rdata=data, err=error)
         await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
         observed = [await env.access(register) for register in (DmReg.SBCS, DmReg.SBADDRESS0, DmReg.SBDATA0)]
-        expected = fixed | size, lane + 1 - error, previous if error else data >> 8 * lane & 0xFF
+        expected = fixed | size, lane + 1 - error, previous if error else data >> BYTE_BITS * lane & BYTE_MASK
         board.equal(observed, [*expected], f"registers of a module that was not active, error {error}")
 
 

@@ -7,6 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, Timer
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import CLOCK_NS, Agent, Dut, sample, start
 from xpulpnn_sim.benches.agents.jtag import DMI_BITS, JtagManager
 from xpulpnn_sim.benches.agents.obi import WordMemory
@@ -88,7 +89,7 @@ async def _registers(port: JtagManager, board: Scoreboard, rng: Random, unknown:
         word = rng.getrandbits(DMI_BITS - 2) << 2 | DmiOp.WRITE
         board.equal(await port.data(word, DMI_BITS) >> 1, word % (1 << DMI_BITS - 1), f"bypass by {register:#x}")
     await port.instruction(TapRegister.IDCODE)
-    board.equal(await port.data(0xFFFF_FFFF, 32), bench_data()["idcode"], "identification")
+    board.equal(await port.data(WORD_MASK, XLEN), bench_data()["idcode"], "identification")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

@@ -126,7 +126,7 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
             silence = 0 if ports.valid or ports.redirect else silence + 1
             assert silence < SILENCE_LIMIT, f"no instruction {where} (seed {board.seed})"
         if pc is not None and ports.valid:
-            word = ports.word & (1 << 8 * code.size_at(pc)) - 1
+            word = ports.word & (1 << BYTE_BITS * code.size_at(pc)) - 1
             board.equal(ports.error, code.error_at(pc), f"error {where}")
             board.equal(word, word if ports.error else code.instruction_at(pc), f"instruction {where}")
         if pc is not None and ports.take:

@@ -5,7 +5,7 @@ from random import Random
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, drive, sample, start
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.wishbone import WishboneSubordinate, WishboneTiming
@@ -93,7 +93,7 @@ async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause
             rng.choice(bases) + rng.randrange(_SPAN // size) * size,
             int(bench_data()["writes"] and rng.random() < 0.5),
             rng.getrandbits(size) if bench_data()["writes"] else (1 << size) - 1,
-            rng.getrandbits(8 * size),
+            rng.getrandbits(BYTE_BITS * size),
         )
         for _ in range(_TRANSFERS)
     ]

@@ -298,7 +298,7 @@ async def each_register_may_start_a_command(env: DebugEnv) -> None:
             await env.notify(Place.EXCEPTION)
         await env.finish(0)
         await env.select(0)
-        await env.access(DmReg.ABSTRACTAUTO, 0xFFFF_FFFF)
+        await env.access(DmReg.ABSTRACTAUTO, WORD_MASK)
         await env.access(DmReg.ABSTRACTCS, cleared << 8 | rng.getrandbits(32) & ~CLEAR)
         remaining = error & ~cleared
         if remaining:

@@ -5,7 +5,7 @@ from random import Random
 
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, L2_BASE, TCDM_BASE, DmaCommand
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.benches.dma_env import ALIASES, L2_BYTES, TCDM_BYTES, WINDOW_BYTES, apart
 from xpulpnn_sim.reference.golden.dma import moves
 from xpulpnn_sim.reference.stimuli import separating_words
@@ -75,7 +75,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
             used = rng.random() < 0.7
             if used:
                 flags |= flag
-                lines += [size, stride % (1 << 32)]
+                lines += [size, stride & WORD_MASK]
             start = rng.randrange(TCDM_BYTES // 2 - _REACH - 2 * _MOST_BYTES)
             starts.append(start + (_REACH if used and stride < 0 else 0))
         yield [*transfer(direction, length, starts[0], starts[1], flags), *lines]

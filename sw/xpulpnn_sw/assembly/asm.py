@@ -14,7 +14,7 @@ from xpulpnn.errors import EncodingError
 from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.fields import FieldKind, Operand, Token
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
 from xpulpnn.isa.table import by_mnemonic
 from xpulpnn_sw.assembly.disasm import FENCE_LETTERS, is_register, register_number
 from xpulpnn_sw.assembly.expressions import NAMES, NUMBER, evaluate, lower, upper
@@ -128,7 +128,7 @@ def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _load_immediate(rd: str, value: int) -> Iterator[str]:
-    if not -(1 << 31) <= value < 1 << 32:
+    if not -(1 << XLEN - 1) <= value < 1 << XLEN:
         raise EncodingError(f"constant of li must be a 32-bit value, not {value}")
     signed = (value & WORD_MASK ^ 1 << 31) - (1 << 31)
     low, high = lower(signed), upper(signed)
@@ -220,7 +220,7 @@ def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) ->
 
 def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int], pc: int) -> int:
     if mnemonic in _DATA_SIZES:
-        bits = 8 * _DATA_SIZES[mnemonic]
+        bits = BYTE_BITS * _DATA_SIZES[mnemonic]
         value = evaluate(operands[0], symbols, pc)
         if not -(1 << bits - 1) <= value < 1 << bits:
             raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sim.benches.agents.base import Agent, Dut, sample
 
 BOUNDARY = 4096  # bytes; no burst crosses a multiple of it
@@ -99,7 +100,7 @@ class AxiChecker(Agent):
             }
             for channel in channels
         }
-        self._bytes = len(getattr(dut, f"{port}__rdata")) // 8
+        self._bytes = len(getattr(dut, f"{port}__rdata")) // BYTE_BITS
         self._writes: deque[int] = deque()
         self._written = 0
         self._waiting: dict[str, dict[str, int]] = {}

@@ -5,6 +5,7 @@ from random import Random
 from cocotb.triggers import Timer
 
 from xpulpnn.isa.debug import IR_BITS, TapRegister
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.benches.agents.base import Dut, sample
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 
@@ -106,4 +107,4 @@ class JtagManager:
     async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
         """Start an access to the debug module; return outcome, address and word of the previous access."""
         scanned = await self.data(address << 34 | word << 2 | op, DMI_BITS, idle=idle)
-        return scanned & 3, scanned >> 34, scanned >> 2 & 0xFFFF_FFFF
+        return scanned & 3, scanned >> 34, scanned >> 2 & WORD_MASK

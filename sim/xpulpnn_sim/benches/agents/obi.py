@@ -12,7 +12,7 @@ from random import Random
 
 from cocotb.triggers import Event
 
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Agent, Dut, PortDriver, sample
 from xpulpnn_sim.reference.golden.tcdm import Request
 
@@ -43,7 +43,7 @@ class WordMemory(dict[int, int]):
     def load(self, address: int) -> int:
         """Return the little-endian word at any byte address."""
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
-        both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << 32
+        both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << XLEN
         return both >> BYTE_BITS * byte & WORD_MASK
 
     def store(self, address: int, size: int, value: int) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR
 from xpulpnn_sim.reference.golden.effects import Sources
@@ -88,4 +89,4 @@ class NnEntries:
         if insn.requantises and self._in_stage:
             kappa, summand = (np.full_like(src.word, word) for word in self._parameters)
             return replace(src, act=kappa, wgt=summand)
-        return replace(src, act2=self._activations[src.word >> 20 & 1])
+        return replace(src, act2=self._activations[src.word >> WORD_FIELDS["p"].shift & 1])

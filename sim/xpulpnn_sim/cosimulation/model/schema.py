@@ -141,7 +141,7 @@ VALUE_FIELDS = (
 """Names of the arrays to which the compiled checker distributes the values of retirements: operands, results,
 instruction."""
 
-NO_GROUP = 2**32 - 1  # group of instructions without results to compare
+NO_GROUP = machine.WORD_MASK  # group of instructions without results to compare
 
 _REFILLS = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.DEBUG)
 """Causes of waits after which the pipeline fetches from another address."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
@@ -23,7 +23,7 @@ from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
 
 CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
 
-NO_RESET = 0xFFFF_FFFF  # stands for the reset net of a circuit without reset
+NO_RESET = WORD_MASK  # stands for the reset net of a circuit without reset
 
 _NEVER = 0xFFFF_FFFF_FFFF_FFFF
 

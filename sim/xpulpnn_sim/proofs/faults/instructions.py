@@ -21,6 +21,7 @@ from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
 
 
@@ -36,7 +37,7 @@ def _clip_bound(_, u):
 
 def _rounds_by_a_place(_, u):
     rounds = u("ctrl.rounding") & (u("ctrl.shift") == AluShift.NORMALISE)
-    return (Const(0xFFFF_FFFF, 32) >> ~u("shamt")) & rounds.replicate(32)
+    return (Const(WORD_MASK, XLEN) >> ~u("shamt")) & rounds.replicate(32)
 
 
 def _other_weight(right, u):

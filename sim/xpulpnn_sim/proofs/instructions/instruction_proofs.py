@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import xpulpnn_sim.proofs.instructions
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
@@ -93,9 +93,8 @@ def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
         masks[kind] = [graph.or_(bit, condition) if byte < size else bit for byte, bit in enumerate(masks[kind])]
         results.append(Equality("address of the access", address, where, condition))
         if data:
-            results.append(
-                Equality("data stored", leave.word("rvfi__mem_wdata")[: 8 * size], data[: 8 * size], condition)
-            )
+            stored, bits = leave.word("rvfi__mem_wdata"), BYTE_BITS * size
+            results.append(Equality("data stored", stored[:bits], data[:bits], condition))
     results.append(Equality("bytes loaded", leave.word("rvfi__mem_rmask"), masks["r"]))
     results.append(Equality("bytes stored", leave.word("rvfi__mem_wmask"), masks["w"]))
     return results

@@ -10,6 +10,7 @@ from pathlib import Path
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     ACCESSES,
     ADDRESSES,
@@ -117,7 +118,7 @@ class Suite:
             mask = re.search(r"altops_bitmask\s*=\s*64'h([0-9a-fA-F]+)", self.text(f"insns/insn_{name}.v"))
             if mask is None:
                 raise InputError(f"{self.folder}/insns/insn_{name}.v must have an altops_bitmask, not none")
-            masks[name] = int(mask[1], 16) & 0xFFFF_FFFF
+            masks[name] = int(mask[1], 16) & WORD_MASK
         return masks
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:

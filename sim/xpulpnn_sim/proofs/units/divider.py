@@ -16,7 +16,7 @@ Step ``s`` determines bit ``s`` of the quotient, so that finally ``r = a - (±q)
 
 from collections.abc import Mapping, Sequence
 
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word, literals_of
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
@@ -150,5 +150,5 @@ def _step(division: _Division, before: Mapping[str, Word]) -> list[Equality]:
     ]
 
 
-DIVIDER = Definition(_claims, [InputFault(port, 0xFFFF_FFFF, refutes="first") for port in ("op_a", "op_b")])
+DIVIDER = Definition(_claims, [InputFault(port, WORD_MASK, refutes="first") for port in ("op_a", "op_b")])
 """Claims about quotient and remainder; the faults confuse operands of 2**32 - 2 and 2**32 - 1."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.gate_graph import counting_pattern
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
@@ -91,7 +92,7 @@ def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[
         ]
 
     # the fault confuses accumulators of -1 and -2
-    return Definition(claims, [InputFault("rd", 0xFFFF_FFFF)])
+    return Definition(claims, [InputFault("rd", WORD_MASK)])
 
 
 def _chain(fmt: ElemFmt) -> list[str]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.algebra import Polynomial
@@ -325,12 +326,12 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
 MULTIPLIER = Definition(
     _claims,
     [
-        InputFault("op_a", 0xFFFF_FFFF, refutes=_MUL),
-        InputFault("nn_kappa", 0xFFFF_FFFF, refutes=_REQUANTISE),
-        InputFault("op_a", 0xFFFF_FFFF, refutes=_EXACT),
-        InputFault("dotp_a", 0xFFFF_FFFF, refutes=_MUL),
-        InputFault("dotp_b", 0xFFFF_FFFF, refutes=_EXACT),
-        InputFault("act2", 0xFFFF_FFFF, refutes=ARRAY_CLAIMS),
+        InputFault("op_a", WORD_MASK, refutes=_MUL),
+        InputFault("nn_kappa", WORD_MASK, refutes=_REQUANTISE),
+        InputFault("op_a", WORD_MASK, refutes=_EXACT),
+        InputFault("dotp_a", WORD_MASK, refutes=_MUL),
+        InputFault("dotp_b", WORD_MASK, refutes=_EXACT),
+        InputFault("act2", WORD_MASK, refutes=ARRAY_CLAIMS),
     ],
 )
 """Claims about each operation; the fault inverts the lowest bit of the first factor if all its other bits are 1."""

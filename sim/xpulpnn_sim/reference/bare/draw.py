@@ -11,7 +11,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind, Token
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, enabled
 from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOTS, SP
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
@@ -125,7 +125,7 @@ def _ignored_bits(insn: Insn) -> int:
     for token in insn.tokens:
         for low, _, width in token.field.parts:
             used |= ((1 << width) - 1) << low
-    return ((1 << 8 * insn.size) - 1) & ~used
+    return ((1 << BYTE_BITS * insn.size) - 1) & ~used
 
 
 @cache

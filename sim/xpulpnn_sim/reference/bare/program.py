@@ -59,7 +59,7 @@ def elf_bytes(executable: Executable) -> bytes:
 
 
 _LEVEL = 64  # bytes of the save area that one interrupt uses
-_TABLE_WORDS = (layout.SECOND_TABLE - ENTRY) // 4
+_TABLE_WORDS = (layout.SECOND_TABLE - ENTRY) // WORD_BYTES
 _LOOP_CSRS = ("lpstart0", "lpend0", "lpcount0", "lpstart1", "lpend1", "lpcount1")
 _LOOP = "addi t6, zero, 3; lp.setup 0, t6, work; addi s0, s0, 1; work: add s1, s1, s0"
 _NEST = f"""
@@ -190,6 +190,11 @@ class ProgramBlock:
 def block_of(kind: str, text: str) -> ProgramBlock:
     """Split a text at line ends and semicolons into the instructions of a block."""
     return ProgramBlock(kind, tuple(filter(None, map(str.strip, text.replace("\n", ";").split(";")))))
+
+
+def single_lines(kind: str, lines: Iterable[str]) -> tuple[ProgramBlock, ...]:
+    """Return a block for each line, so that every line can be removed on its own."""
+    return tuple(ProgramBlock(kind, (line,)) for line in lines)
 
 
 def indented(lines: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from random import Random
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
 from xpulpnn_sim.reference.bare.layout import FRAME, SIGNATURE, WINDOW
@@ -241,7 +241,7 @@ _BASE = f"""
     rem s2, a0, a1 => s2 0
     div s3, a1, zero => s3 -1
     rem s4, a2, zero => s4 7
-    divu s5, a1, a2 => s5 {0xFFFF_FFFF // 7}
+    divu s5, a1, a2 => s5 {WORD_MASK // 7}
     li s6, -7; li s7, 2
     div s8, s6, s7 => s8 -3
     rem s9, s6, s7 => s9 -1

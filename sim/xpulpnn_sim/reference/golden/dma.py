@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, TCDM_BASE, Dma, DmaCommand
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK
 
 Addresses = npt.NDArray[np.uint32]
 
-_WINDOW_BYTES = EXT_DATA_BITS // 8
+_WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
 _RUN_WINDOWS = 256 // _WINDOW_BYTES
 _LENGTH_MASK = (1 << DMA_LENGTH_BITS) - 1
 _PLAIN_WORDS = 3

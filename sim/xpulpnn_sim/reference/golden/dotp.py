@@ -117,7 +117,7 @@ def mac_load_cu(insn: Insn, src: Sources) -> Effects:
 
 
 _HALF = 1 << 16
-_WORD = 1 << 32
+_WORD = 1 << XLEN
 _SHIFTS = 32
 _LANE_FIELD = 1 << 28  # Place value of the lane in an instruction word
 _EXACT_SHIFTS, _EXACT_LANE_FIELD = 64, 1 << 27

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import BYTE_MASK, HALF_MASK, WORD_MASK, XLEN
 from xpulpnn_sim.reference.golden.effects import I32, I64, U32, Bits, Effects, Sources, immediate, sign_extend
 
 LOADS: dict[str, tuple[int, Callable[[U32], U32]]] = {
@@ -23,7 +23,7 @@ LOADS: dict[str, tuple[int, Callable[[U32], U32]]] = {
 }
 """Number of bytes and extension of each load."""
 
-STORES: dict[str, tuple[int, int]] = {"sb": (1, 0xFF), "sh": (2, 0xFFFF), "sw": (4, 0xFFFF_FFFF)}
+STORES: dict[str, tuple[int, int]] = {"sb": (1, BYTE_MASK), "sh": (2, HALF_MASK), "sw": (4, WORD_MASK)}
 """Number of bytes and data mask of each store."""
 
 
@@ -140,7 +140,7 @@ BINARY: dict[str, Callable[[U32, U32], U32]] = {
     "mulhsu": lambda a, b: low_word((exact(a) * b.astype(np.int64)) >> XLEN),
     "mulhu": lambda a, b: ((a.astype(np.uint64) * b) >> XLEN).astype(np.uint32),
     "div": _div,
-    "divu": lambda a, b: np.where(b == 0, np.uint32(0xFFFF_FFFF), a // np.maximum(b, 1)),
+    "divu": lambda a, b: np.where(b == 0, np.uint32(WORD_MASK), a // np.maximum(b, 1)),
     "rem": _rem,
     "remu": lambda a, b: np.where(b == 0, a, a % np.maximum(b, 1)),
     "ror": lambda a, b: a >> (b & SHIFT_MASK) | a << (-b & SHIFT_MASK),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
 
 PAGE_BITS = 12
 _PAGE = 1 << PAGE_BITS
@@ -153,7 +153,7 @@ class Memory:
     def write(self, address: int, size: int, value: int) -> None:
         """Store the low ``size`` bytes of ``value`` at ``address``. Raises :class:`AccessError` outside memory and
         :class:`BusError` where the bus answers with an error."""
-        data = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+        data = (value & ((1 << BYTE_BITS * size) - 1)).to_bytes(size, "little")
         page, offset = self._unwatched.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:
             page[offset : offset + size] = data

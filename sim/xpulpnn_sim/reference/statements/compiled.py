@@ -210,7 +210,7 @@ class _SymbolicState:
 
     def load(self, condition: PythonValue, address: PythonValue, size: int) -> PythonValue:
         assert self.texts.decided(condition)
-        read = PythonValue(f"read({self.texts.expression(address)}, {size})", 0, (1 << 8 * size) - 1)
+        read = PythonValue(f"read({self.texts.expression(address)}, {size})", 0, (1 << BYTE_BITS * size) - 1)
         return self.texts.named(read)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.cluster import CONTROL, L2_BASE, PRIVATE_DMA, PRIVATE_EVENT_UNIT, TCDM_BASE, TEST_SET_BIT, TIMER
+from xpulpnn.isa.machine import ADDRESS_SPACE, WORD_BYTES
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -38,7 +39,7 @@ _PLACES = {
     "event unit": (PRIVATE_EVENT_UNIT, PRIVATE_DMA),
     "DMA engine": (PRIVATE_DMA, PRIVATE_DMA + 0x400),
     "timer": (TIMER, TIMER + 0x400),
-    "L2": (L2_BASE, 1 << 32),
+    "L2": (L2_BASE, ADDRESS_SPACE),
 }
 """Address ranges whose accesses are counted, each with its first address and the address after its last."""
 
@@ -60,7 +61,7 @@ class Reached(Tally):
             for place, (low, high) in _PLACES.items():
                 self.accesses[place] += int((accesses & (address >= low) & (address < high)).sum())
             size = sum((mask >> byte & 1).astype(np.int64) for byte in range(4))
-            self.misaligned += int((accesses & (address % 4 + size > 4)).sum())
+            self.misaligned += int((accesses & (address % WORD_BYTES + size > WORD_BYTES)).sum())
             self.traps += int((records["trap"] != 0).sum())
 
 

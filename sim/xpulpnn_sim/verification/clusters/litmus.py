@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import L2_BASE, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
-from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -21,7 +21,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.verification.clusters.program import barrier_lines, set_barrier_lines
 from xpulpnn_sw.assembly.asm import assemble
 
-MARK = 0xFFFF_FFFF  # what a test&set leaves
+MARK = WORD_MASK  # what a test&set leaves
 
 
 class _Operation(NamedTuple):
@@ -157,7 +157,8 @@ class LitmusProgram:
         if any(operation.kind == "T" for thread in self._test.threads for operation in thread):
             # outside the cluster there is no test&set
             bases[0] = inside
-        distances = rng.choice(((0, 4), (4, 0), (0, 4 * self._config.banks % _ROUND_BYTES or 8), (0, 32), (12, 0)))
+        same_bank = WORD_BYTES * self._config.banks % _ROUND_BYTES or 8
+        distances = rng.choice(((0, 4), (4, 0), (0, same_bank), (0, 32), (12, 0)))
         return tuple(base + distance for base, distance in zip(bases, distances, strict=True))
 
     def _results(self) -> int:

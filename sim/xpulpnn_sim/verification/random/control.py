@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
 from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, POOL, RA, SCRATCH, SHORT_COUNTER
-from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, total_bytes
+from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, single_lines, total_bytes
 from xpulpnn_sim.reference.stimuli import corner_words
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verification.random.system import SystemBlocks
@@ -126,7 +126,7 @@ class ControlBlocks:
         for row in rows:
             pins = {token.field.name: sources[token.field.name] for token in row.tokens if token.field.name in sources}
             texts.append(draw.text(row, draw.values(row, sources.values(), pins)))
-        return ProgramBlock("corners", lines, tuple(ProgramBlock("arithmetic", (text,)) for text in texts))
+        return ProgramBlock("corners", lines, single_lines("arithmetic", texts))
 
     def _stack(self) -> ProgramBlock:
         offset = 16 * self._rng.choice([n for n in range(-31, 32) if n])
@@ -282,7 +282,7 @@ class ControlBlocks:
         """Return, now and then, a requantisation to be placed directly after the start of a loop or a branch."""
         texts = self._draw.requantised(0.7)
         self.left -= context.scale * len(texts)
-        return tuple(ProgramBlock("arithmetic", (text,)) for text in texts)
+        return single_lines("arithmetic", texts)
 
     def _last(self, number: int, after: str, context: Context) -> tuple[tuple[ProgramBlock, ...], str]:
         """Return the last instruction of a loop body, and blocks that must come before it."""
@@ -296,7 +296,7 @@ class ControlBlocks:
                     return (replace(run, children=run.children[:-1]),), run.children[-1].head[0]
             case 2:
                 *before, last = self._condition(after, _LONGEST_BODY)
-                return tuple(ProgramBlock("condition", (line,)) for line in before), last
+                return single_lines("condition", before), last
             case 3:
                 return (), self._jump_to(after, context)
             case 4:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.reference.bare.program import (
@@ -12,6 +13,7 @@ from xpulpnn_sim.reference.bare.program import (
     RandomProgram,
     count_statements,
     random_handlers,
+    single_lines,
 )
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
@@ -79,7 +81,7 @@ def initial_registers(draw: Draw) -> ProgramBlock:
         exact = draw.config.requantise_exact
         words |= {register: shift_register(draw.rng, width, exact=exact) for width, register in SHIFTS.items()}
     lines = (f"li {ABI_NAMES[register]}, 0x{word:x}" for register, word in words.items())
-    return ProgramBlock("registers", (), tuple(ProgramBlock("register", (line,)) for line in lines))
+    return ProgramBlock("registers", (), single_lines("register", lines))
 
 
 def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> RandomProgram:
@@ -104,7 +106,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
         length += count_statements(main[-1:])
     counters = ("mcountinhibit", "mcycle", "mcycleh", "minstret", "minstreth")
     reads = (f"csrrs {ABI_NAMES[draw.destination()]}, {name}, zero" for name in counters)
-    main.append(ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads)))
+    main.append(ProgramBlock("counters", (), single_lines("csr", reads)))
     if config.performance_counters:
         main.append(control.system.read_counters())
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
@@ -121,8 +123,6 @@ def framed(program: RandomProgram, *, interrupts: bool) -> RandomProgram:
         blocks.insert(0, ProgramBlock("interrupts", lines))
     # with interrupts off every register is stored, so that a wrong one is seen at last
     blocks.append(ProgramBlock("interrupts", ("csrrci zero, mstatus, 8",)))
-    stores = tuple(
-        ProgramBlock("store", (f"sw {ABI_NAMES[register]}, {4 * register}(t1)",)) for register in (*POOL, *RARE)
-    )
-    signature = ProgramBlock("signature", (f"li t1, 0x{SIGNATURE:x}",), stores)
+    stores = (f"sw {ABI_NAMES[register]}, {WORD_BYTES * register}(t1)" for register in (*POOL, *RARE))
+    signature = ProgramBlock("signature", (f"li t1, 0x{SIGNATURE:x}",), single_lines("store", stores))
     return replace(program, main=(first, *blocks, signature))

@@ -6,7 +6,7 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_GROUPS, ZERO_CSRS, CsrAcces
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.reference.bare.program import ProgramBlock
+from xpulpnn_sim.reference.bare.program import ProgramBlock, single_lines
 from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -129,7 +129,7 @@ class SystemBlocks:
         """Return code that reads ``number`` performance counters and their control registers in random order."""
         names = self._rng.sample([csr.name for csr in _PERFORMANCE], number)
         reads = (f"csrrs {ABI_NAMES[self._draw.destination()]}, {name}, zero" for name in names)
-        return ProgramBlock("counters", (), tuple(ProgramBlock("csr", (line,)) for line in reads))
+        return ProgramBlock("counters", (), single_lines("csr", reads))
 
     def trap(self) -> ProgramBlock:
         """Return an instruction that traps; the handler continues after it."""

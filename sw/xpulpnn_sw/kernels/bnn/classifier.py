@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, WORD_MASK, XLEN
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier_code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
@@ -220,7 +220,7 @@ STREAM_WORDS = banked_words(network.CHANNELS // VARIANT.weight_streams * ROW_WOR
 _REACH = network.POOL + network.WINDOW - 1
 _LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
 _HALVES = 0x5555_5555
-_MINUS_ONES = 0xFFFF_FFFF  # a word of crumbs that are -1
+_MINUS_ONES = WORD_MASK  # a word of crumbs that are -1
 
 
 class CrumbClassifierCode(ClassifierCode):

@@ -320,7 +320,7 @@ def _score(network: CNetwork) -> str:
     channels, results = shape[-1], f"results_of[{network.name}_layers - 1]"
     bit = f"number * {output.bits}"
     if prod(shape[:-1]) > 1:
-        bit = f"number / {channels} * {output.pixel_bytes * 8} + number % {channels} * {output.bits}"
+        bit = f"number / {channels} * {output.pixel_bytes * BYTE_BITS} + number % {channels} * {output.bits}"
     half, mask = 1 << (output.bits - 1), (1 << output.bits) - 1
     lines = [f"    const uint32_t bit = {bit}, element = {results}[bit / 32] >> bit % 32 & 0x{mask:X};"]
     if output.bits == SIGN_BITS:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.networks.importers.registry import ImportOptions
@@ -102,7 +103,7 @@ def _cnv(arrays: Arrays, name: str) -> NetworkModel:
 
 
 def _signs(packed: NDArray[Any], name: str, products: int) -> Ints:
-    row = -(-products // 8)
+    row = -(-products // BYTE_BITS)
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] < row:
         shape = "x".join(map(str, packed.shape))
         raise InputError(f"{name} must be uint8, {row} bytes at least for each output, not {packed.dtype} of {shape}")

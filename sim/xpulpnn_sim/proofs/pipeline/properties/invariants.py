@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Const, Mux
 
 from xpulpnn.core.control import LsuCtrl, MemSize, Unit
 from xpulpnn.core.csr_check import ADDRESS_BITS
-from xpulpnn.core.decoder import OPCODE_BITS, merged_cover
+from xpulpnn.core.decoder import merged_cover
 from xpulpnn.core.prefetch import DEPTH
-from xpulpnn.isa.fields import WORD_FIELDS
+from xpulpnn.isa.fields import FUNCT3, OPCODE, WORD_FIELDS
 from xpulpnn.isa.formats import ElemFmt, Extension
 from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.table import enabled
@@ -29,9 +29,10 @@ def _is_row(raw, chosen):
     return matches
 
 
-def register_field(word, name):
-    lowest, _, width = WORD_FIELDS[name].parts[0]
-    return word[lowest : lowest + width]
+def register_field(word, field):
+    """Return the bits of an operand field, given by its name, or of another field of an instruction word."""
+    parts = (WORD_FIELDS[field] if isinstance(field, str) else field).parts
+    return Cat(word[lowest : lowest + width] for lowest, _, width in reversed(parts))
 
 
 def matches_any(word, patterns):
@@ -47,7 +48,7 @@ class InstructionWord:
         self.wide = raw[:2] == 0b11
         self.compressed = ~self.wide
         self.rd, self.rs1, self.rs2 = (register_field(raw, name) for name in ("rd", "rs1", "rs2"))
-        self.opcode, self.funct3 = raw[:OPCODE_BITS], raw[12:15]
+        self.opcode, self.funct3 = (register_field(raw, field) for field in (OPCODE, FUNCT3))
         self.top12, self.loop = register_field(raw, "imm12"), register_field(raw, "L")
         self.branches = _is_row(raw, lambda row: row.is_branch)
         self.jumps = _is_row(raw, lambda row: row.is_jump)

@@ -4,10 +4,17 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.core.control import LsuCtrl, MemSize
 from xpulpnn.core.decoder import legal_patterns
+from xpulpnn.isa.fields import FUNCT7
 from xpulpnn.isa.insn import EXACT_OPS, MAC_LOAD_OPS, NN_FORM_OPS, PAIR_OPS, REQUANTISE_OPS
 from xpulpnn.isa.machine import FIRST_PARAMETER, FIRST_WEIGHT, SECOND_PAIR, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.pipeline.properties.invariants import InstructionWord, Property, implies, matches_any
+from xpulpnn_sim.proofs.pipeline.properties.invariants import (
+    InstructionWord,
+    Property,
+    implies,
+    matches_any,
+    register_field,
+)
 
 _ALL_BYTES = 0b1111
 
@@ -140,15 +147,19 @@ class _Use:
         self.computes_and_updates = is_row("cu_form", lambda row: row.op in MAC_LOAD_OPS - NN_FORM_OPS - PAIR_OPS)
         self.pair = is_row("pair", lambda row: row.is_pair)
         pair_loads = is_row("pair_loads", lambda row: row.is_pair and row.writes_base)
-        self.act, both = Mux(self.pair, Cat(Const(0, 3), raw[20]), raw[20]), raw[23] & raw[24]
-        self.wgt = FIRST_WEIGHT + Mux(self.nn_form | self.pair, raw[21:23], raw[25:27])
-        reloads = self.computes_and_updates | (self.nn_form & (raw[23] | raw[24])) | pair_loads
+        names = ("nnimm5", "p", "w", "t", "uimm1", FUNCT7)
+        selector, pair, weight, entry, parameter, funct7 = (register_field(raw, name) for name in names)
+        selected, updates = selector[0], selector[3:]
+        self.act = Mux(self.pair, Cat(Const(0, 3), pair), selected)
+        # Compute&Update has the number of its weight in the lower bits of funct7
+        self.wgt = FIRST_WEIGHT + Mux(self.nn_form | self.pair, weight, funct7[:2])
+        reloads = self.computes_and_updates | (self.nn_form & updates.any()) | pair_loads
         self.loads = known("loads", reloads | self.parameter)
         self.is_idle = (self.nn_form | self.pair) & ~reloads
-        activation = Mux(both, ~raw[20], raw[20])
-        product = Mux(self.nn_form & raw[23], activation, self.wgt)
-        single = Mux(self.parameter, FIRST_PARAMETER + raw[20], product)
-        self.entry = known("entry", Mux(self.pair, Cat(raw[23:25], raw[29:31]), single))
+        activation = Mux(updates.all(), ~selected, selected)
+        product = Mux(self.nn_form & updates[0], activation, self.wgt)
+        single = Mux(self.parameter, FIRST_PARAMETER + parameter, product)
+        self.entry = known("entry", Mux(self.pair, entry, single))
         self.base_moves = (word.rs1 != 0) & (self.parameter | self.pair | (word.rs1 != word.rd))
 
     def factors(self, activation, weight, kappa, lambda_, second):

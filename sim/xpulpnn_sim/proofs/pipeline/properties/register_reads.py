@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import LsuCtrl
-from xpulpnn.isa.machine import XLEN
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.pipeline.properties.invariants import Property, implies, matches_any, register_field
 
@@ -16,7 +16,7 @@ class _Reads:
         m.submodules[f"{name}_expander"] = expander = CompressedDecoder()
         m.d.comb += expander.word.eq(raw)
         self.word = word = expander.expanded
-        rows = [row for row in enabled(config.extensions, config.widths, aliases=True) if row.size == XLEN // 8]
+        rows = [row for row in enabled(config.extensions, config.widths, aliases=True) if row.size == WORD_BYTES]
         self.fields = {}
         for field in _FIELDS:
             self.fields[field] = read = Signal(name=f"{name}_reads_{field}")

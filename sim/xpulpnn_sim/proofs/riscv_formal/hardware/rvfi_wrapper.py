@@ -7,7 +7,7 @@ from amaranth.utils import ceil_log2
 
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.isa.insn import LOAD_OPS, STORE_OPS, InsnClass
-from xpulpnn.isa.machine import XLEN, ExceptionCause
+from xpulpnn.isa.machine import WORD_BYTES, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WIDTHS
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.riscv_formal.hardware.altops import CsrTapCore
@@ -67,7 +67,7 @@ class RvfiWrapper(wiring.Component):
 
     def _matches(self, word, chosen):
         rows = enabled(self.config.extensions, self.config.widths, aliases=True)
-        patterns = [row.pattern for row in rows if row.size == XLEN // 8 and chosen(row)]
+        patterns = [row.pattern for row in rows if row.size == WORD_BYTES and chosen(row)]
         return word.matches(*patterns) if patterns else Signal()
 
     def _registers(self, m, core, word):
