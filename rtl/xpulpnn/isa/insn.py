@@ -1,6 +1,6 @@
 """An entry of the instruction table, and the properties derived from it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -46,8 +46,10 @@ HALF_PRODUCT_OPS = frozenset(  # products of half-words, which are shifted
     for sign in "us"
     for rounds in ("", "R")
 )
-_NORMALISED_SUM_OPS = frozenset(
-    f"{name}{unsigned}{form}" for name in ("add", "sub") for unsigned in ("", "u") for form in ("N", "RN")
+_NORMALISED_SUM_OPS = {f"{op}{sign}{form}" for op in ("add", "sub") for sign in ("", "u") for form in ("N", "RN")}
+_LATE_STEP_OPS = (
+    *(WORD_PRODUCT_OPS | HIGH_PRODUCT_OPS | HALF_PRODUCT_OPS | REQUANTISE_OPS | _NORMALISED_SUM_OPS),
+    *("pv.avg", "pv.avgu", "ff1", "fl1", "clb", "cnt"),
 )
 _CLASSES = {
     InsnClass.MULTIPLY: WORD_PRODUCT_OPS | HALF_PRODUCT_OPS | DOT_PRODUCT_OPS | MAC_LOAD_OPS,
@@ -65,31 +67,16 @@ _CLASSES = {
     InsnClass.QUANTISE: frozenset({"pv.qnt"}),
 }
 _CLASS_OF_OP = {op: insn_class for insn_class, ops in _CLASSES.items() for op in ops}
-_PROPERTIES = {
-    "is_load": LOAD_OPS,
-    "is_store": STORE_OPS,
-    "is_byte_access": frozenset({"lb", "lbu", "sb"}),
-    "is_branch": _CLASSES[InsnClass.BRANCH],
-    "is_jump": _CLASSES[InsnClass.JUMP],
-    "is_mac_load": MAC_LOAD_OPS,
-    "is_nn_form": NN_FORM_OPS,
-    "is_pair": PAIR_OPS,
-    "uses_dotp": DOT_PRODUCT_OPS | MAC_LOAD_OPS,
-    "multiplies_high": HIGH_PRODUCT_OPS,
-    "multiplies_late": HIGH_PRODUCT_OPS | HALF_PRODUCT_OPS,
-    "divides": _CLASSES[InsnClass.DIVISION],
-    "requantises": REQUANTISE_OPS,
-    "is_exact": EXACT_OPS,
-    "loads_parameter": _CLASSES[InsnClass.PARAMETER],
-    "is_early": frozenset({"lui", "auipc", "add", "sub", "and", "or", "xor", "pv.and", "pv.or", "pv.xor"}),
-    "has_late_step": _NORMALISED_SUM_OPS
-    | {"pv.avg", "pv.avgu", "ff1", "fl1", "clb", "cnt"}
-    | WORD_PRODUCT_OPS
-    | HIGH_PRODUCT_OPS
-    | HALF_PRODUCT_OPS
-    | REQUANTISE_OPS,
-}
-"""For each property of an instruction, the operations that have the property."""
+
+
+class _OpIn:
+    """Property of an instruction: its operation is one of those given."""
+
+    def __init__(self, ops: Iterable[str]) -> None:
+        self._ops = frozenset(ops)
+
+    def __get__(self, insn: "Insn | None", owner: type | None = None) -> bool:
+        return insn is not None and insn.op in self._ops
 
 
 def pattern(
@@ -138,33 +125,27 @@ class Insn:
     restricted: tuple[Token, ...] = field(init=False, repr=False, compare=False)  #: Fields with excluded values.
     insn_class: InsnClass = field(init=False, repr=False, compare=False)  #: Class of the instruction in the pipeline.
     #: is_load: Memory is loaded into rd; false for Mac&Load, which loads into the NN-RF.
-    is_load: bool = field(init=False, repr=False, compare=False)
-    is_store: bool = field(init=False, repr=False, compare=False)  #: Memory is written.
-    is_byte_access: bool = field(init=False, repr=False, compare=False)  #: A single byte is loaded or stored.
-    is_branch: bool = field(init=False, repr=False, compare=False)  #: Conditional branch.
-    is_jump: bool = field(init=False, repr=False, compare=False)  #: Unconditional jump.
-    is_mac_load: bool = field(init=False, repr=False, compare=False)  #: Mac&Load of any form.
-    #: is_nn_form: Mac&Load of one product, both factors in the NN-RF.
-    is_nn_form: bool = field(init=False, repr=False, compare=False)
+    is_load = _OpIn(LOAD_OPS)
+    is_store = _OpIn(STORE_OPS)  #: Memory is written.
+    is_byte_access = _OpIn({"lb", "lbu", "sb"})  #: A single byte is loaded or stored.
+    is_branch = _OpIn(_CLASSES[InsnClass.BRANCH])  #: Conditional branch.
+    is_jump = _OpIn(_CLASSES[InsnClass.JUMP])  #: Unconditional jump.
+    is_mac_load = _OpIn(MAC_LOAD_OPS)  #: Mac&Load of any form.
+    is_nn_form = _OpIn(NN_FORM_OPS)  #: Mac&Load of one product, both factors in the NN-RF.
     #: is_pair: Mac&Load of two products, a weight with both activations of a pair; the sums are in rd and the next.
-    is_pair: bool = field(init=False, repr=False, compare=False)
-    uses_dotp: bool = field(init=False, repr=False, compare=False)  #: The dot-product unit computes the result.
-    multiplies_high: bool = field(init=False, repr=False, compare=False)  #: The upper half of a product is written.
+    is_pair = _OpIn(PAIR_OPS)
+    uses_dotp = _OpIn(DOT_PRODUCT_OPS | MAC_LOAD_OPS)  #: The dot-product unit computes the result.
+    multiplies_high = _OpIn(HIGH_PRODUCT_OPS)  #: The upper half of a product is written.
     #: multiplies_late: mulh* or a shifted product of half-words, written in WB with multiplier ``dot-product``.
-    multiplies_late: bool = field(init=False, repr=False, compare=False)
-    divides: bool = field(init=False, repr=False, compare=False)  #: The divider computes the result.
-    #: reloads_other: Mac&Load with both update bits set: reloads the activation that its product does not use.
-    reloads_other: bool = field(init=False, repr=False, compare=False)
-    #: loads_parameter: Loads a parameter of requantisation into the NN-RF.
-    loads_parameter: bool = field(init=False, repr=False, compare=False)
+    multiplies_late = _OpIn(HIGH_PRODUCT_OPS | HALF_PRODUCT_OPS)
+    divides = _OpIn(_CLASSES[InsnClass.DIVISION])  #: The divider computes the result.
+    loads_parameter = _OpIn(_CLASSES[InsnClass.PARAMETER])  #: Loads a parameter of requantisation into the NN-RF.
     #: requantises: Multiplies, adds, shifts and clips, and puts the result into a lane of rd.
-    requantises: bool = field(init=False, repr=False, compare=False)
-    #: is_exact: Requantises by a product of 64 bits, rounded once.
-    is_exact: bool = field(init=False, repr=False, compare=False)
+    requantises = _OpIn(REQUANTISE_OPS)
+    is_exact = _OpIn(EXACT_OPS)  #: Requantises by a product of 64 bits, rounded once.
     #: is_early: With late results, the next instruction can use the result without a stall: sums of words, and logic.
-    is_early: bool = field(init=False, repr=False, compare=False)
-    #: has_late_step: With late results, the instruction takes one more cycle.
-    has_late_step: bool = field(init=False, repr=False, compare=False)
+    is_early = _OpIn({"lui", "auipc", "add", "sub", "and", "or", "xor", "pv.and", "pv.or", "pv.xor"})
+    has_late_step = _OpIn(_LATE_STEP_OPS)  #: With late results, the instruction takes one more cycle.
 
     def __post_init__(self) -> None:
         fixed = self.pattern.replace("0", "1").replace("-", "0")
@@ -173,13 +154,15 @@ class Insn:
         object.__setattr__(self, "match", int(self.pattern.replace("-", "0"), 2))
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "restricted", tuple(token for token in tokens if token.restricted))
-        for name, ops in _PROPERTIES.items():
-            object.__setattr__(self, name, self.op in ops)
         loads_entry = self.is_mac_load and self.writes_base
         object.__setattr__(
             self, "insn_class", InsnClass.MAC_LOAD if loads_entry else _CLASS_OF_OP.get(self.op, InsnClass.ALU)
         )
-        object.__setattr__(self, "reloads_other", self.extension is Extension.XPULPML_CROSS)
+
+    @property
+    def reloads_other(self) -> bool:
+        """True if a Mac&Load has both update bits set: it reloads the activation that its product does not use."""
+        return self.extension is Extension.XPULPML_CROSS
 
     @property
     def size(self) -> int:
