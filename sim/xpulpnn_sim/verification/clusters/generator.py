@@ -13,6 +13,7 @@ from xpulpnn_sim.reference.bare.program import Handlers, ProgramBlock, block_of
 from xpulpnn_sim.verification.clusters.program import (
     L2_FAILING,
     LEAST_TCDM,
+    SLOT,
     ClusterProgram,
     Phase,
     SharedBlocks,
@@ -138,8 +139,6 @@ _FUNCTIONS = 2
 _FUNCTION = 60  # instructions of a function, about
 _MOST_PHASES = 12
 _LONGEST = 40  # blocks of a hart in a phase
-_DISTINCT_TRANSFERS = 8
-"""Largest number of cores with which programs may change windows during a DMA transfer."""
 
 
 def require(config: ClusterConfig) -> None:
@@ -204,11 +203,11 @@ class _Writer:
         return part
 
     def _transfer(self) -> ProgramBlock:
-        """Return a DMA transfer with other blocks between its start and its end."""
-        rng = self._rng
-        meanwhile = self._control.blocks(self._context, rng.randrange(3))
-        if self._config.cores <= _DISTINCT_TRANSFERS and rng.randrange(4) == 0:
-            meanwhile = (*meanwhile, self._shared.window(0))
+        """Return a DMA transfer with other blocks between its start and its end, and now and then another transfer."""
+        meanwhile = self._control.blocks(self._context, self._rng.randrange(3))
+        # identifiers of two transfers of each core: fewer might all be held by cores that wait for a second one
+        if 2 * self._config.cores <= self._config.dma_transfers and self._rng.randrange(4) == 0:
+            meanwhile = (*meanwhile, self._shared.transfer(slot=SLOT + WORD_BYTES))
         return self._shared.transfer(meanwhile)
 
 

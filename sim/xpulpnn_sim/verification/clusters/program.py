@@ -43,7 +43,7 @@ L2_TOHOST = L2_DATA + 0x7800
 L2_FAILING = (L2_DATA + 0x7C00, 0x100)  # what the bus answers with an error
 SHARED_PIECE = (isa.TCDM_BASE + SHARED_WINDOW - 0x100, 0x300)
 L2_SHARED_PIECE = (_L2_SHARED - 0x100, 0x300)  # of the shared windows, what DMA transfers meet other accesses in
-SLOT = 0x1A0  # offset from sp of a word that no random instruction touches
+SLOT = 0x1A0  # offset from sp of two words that no random instruction touches
 
 
 def _windows(hart: int) -> dict[str, int]:
@@ -299,25 +299,25 @@ class SharedBlocks:
                 lines.append(f"sw t1, 0x{rng.choice((isa.Icache.FLUSH, isa.Icache.FLUSH_PRIVATE)):x}(t1)")
         return ProgramBlock("registers", tuple(lines))
 
-    def transfer(self, meanwhile: tuple[ProgramBlock, ...]) -> ProgramBlock:
-        """Return code that starts one or two DMA commands, executes ``meanwhile``, and waits for the transfers' end."""
+    def transfer(self, meanwhile: tuple[ProgramBlock, ...] = (), slot: int = SLOT) -> ProgramBlock:
+        """Return code that starts one or two DMA commands, executes ``meanwhile``, and waits for the transfers' end.
+
+        The word at ``slot`` behind sp holds the identifier of the transfer meanwhile.
+        """
         rng = self._rng
-        by_event = rng.randrange(2)
-        commands = [self._command(event=bool(by_event)) for _ in range(rng.choice((1, 1, 1, 2)))]
-        head = [f"li t1, 0x{isa.PRIVATE_DMA:x}", "lw s0, 0(t1)", f"sw s0, 0x{SLOT:x}(sp)"]
-        for words in commands:
-            for word in words:
-                head += [f"li s1, 0x{word:x}", "sw s1, 0(t1)"]
+        by_event = bool(rng.randrange(2))
+        commands = [self._command(event=by_event) for _ in range(rng.choice((1, 1, 1, 2)))]
+        words = "; ".join(f"li s1, 0x{word:x}; sw s1, 0(t1)" for words in commands for word in words)
         again, done = self._draw.label("transfer"), self._draw.label("moved")
-        tail = [f"lw s0, 0x{SLOT:x}(sp)", "addi s3, zero, 1", "sll s3, s3, s0", f"li t1, 0x{isa.PRIVATE_DMA:x}"]
-        tail += [f"li s4, 0x{isa.PRIVATE_EVENT_UNIT:x}"]
-        if by_event:
-            tail += [f"li s1, 0x{1 << EventLine.DMA:x}", f"sw s1, {EventRegister.MASK}(s4)"]
-        tail += [f"{again}: lw s1, {_STATUS}(t1)", "and s1, s1, s3", f"beq s1, zero, {done}"]
-        if by_event:
-            tail.append(f"p.elw s1, 0x{EventRegister.WAIT_CLEAR:x}(s4)")
-        tail += [f"jal zero, {again}", f"{done}: sw s3, {_STATUS}(t1)"]
-        return ProgramBlock("transfer", tuple(head), meanwhile, tuple(tail))
+        head = f"li t1, 0x{isa.PRIVATE_DMA:x}; lw s0, 0(t1); sw s0, 0x{slot:x}(sp); {words}"
+        tail = f"""
+        lw s0, 0x{slot:x}(sp); addi s3, zero, 1; sll s3, s3, s0; li t1, 0x{isa.PRIVATE_DMA:x}
+        li s4, 0x{isa.PRIVATE_EVENT_UNIT:x}
+        {f"li s1, 0x{1 << EventLine.DMA:x}; sw s1, {EventRegister.MASK}(s4)" * by_event}
+        {again}: lw s1, {_STATUS}(t1); and s1, s1, s3; beq s1, zero, {done}
+        {f"p.elw s1, 0x{EventRegister.WAIT_CLEAR:x}(s4)" * by_event}
+        jal zero, {again}; {done}: sw s3, {_STATUS}(t1)"""
+        return ProgramBlock("transfer", block_of("", head).head, meanwhile, block_of("", tail).head)
 
     def _command(self, *, event: bool) -> list[int]:
         rng = self._rng
