@@ -42,7 +42,6 @@ class Directed:
         return all(getattr(config, name) for name in self.needs)
 
     def problems(self, read: Callable[[int, int], bytes]) -> list[str]:
-        """Return a message for each wrong result in the memory of a finished run."""
         content = read(SIGNATURE, WORD_BYTES * len(self.expected))
         words = [int.from_bytes(content[at : at + WORD_BYTES], "little") for at in range(0, len(content), WORD_BYTES)]
         return [
@@ -84,7 +83,6 @@ def directed(head: str, text: str, *, handlers: Handlers = HANDLERS, first: Sequ
 
 
 def programs(table: str) -> tuple[Directed, ...]:
-    """Build all programs of a table, in which ``==`` precedes each head."""
     parts = (part.partition("\n") for part in table.split("\n== ")[1:])
     return tuple(directed(head, text) for head, _, text in parts)
 

@@ -49,8 +49,6 @@ def _narrower() -> Iterator[str]:
 
 
 def _formats() -> Iterator[str]:
-    """Yield cases with every format and sign, with and without accumulation, and with all weights and pairs of
-    activations."""
     for number, suffix in enumerate(SUFFIXES):
         operands = f"{number % 4}, {number // 4 % 2}"
         yield f"""

@@ -25,7 +25,6 @@ DIRECTED = tuple(case for module in _MODULES for case in module.PROGRAMS)
 
 
 def programs_of(config: CoreConfig) -> list[Directed]:
-    """Return the directed programs that a configuration can run."""
     return [case for case in DIRECTED if case.runs_on(config)]
 
 

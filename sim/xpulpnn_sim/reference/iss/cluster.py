@@ -87,12 +87,10 @@ class ClusterSession:
 
     @property
     def executed(self) -> int:
-        """Number of instructions that all harts together have executed."""
         return sum(iss.executed for iss in self.harts)
 
     @property
     def cycles(self) -> int:
-        """Simulated time in cycles."""
         return self.devices.time
 
     @property

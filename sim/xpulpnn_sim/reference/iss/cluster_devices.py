@@ -73,7 +73,6 @@ class ClusterMemory(Memory):
             self._share((TCDM_BASE + offset) >> PAGE_BITS, (TCDM_ALIAS + offset) >> PAGE_BITS)
 
     def move(self, moves: Moves) -> None:
-        """Execute a transfer of the DMA engine."""
         for source, target, size in moves.pieces():
             for address, kind in ((source, "load"), (target, "store")):
                 if address < TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):

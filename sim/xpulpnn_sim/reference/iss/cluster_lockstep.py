@@ -30,7 +30,6 @@ class OrderedMemory(ClusterMemory):
     _tested: int | None = None
 
     def begin(self) -> None:
-        """Start the step of another instruction."""
         self._tested = None
 
     def _read(self, address: int, size: int, kind: str) -> int:
@@ -47,7 +46,6 @@ class OrderedMemory(ClusterMemory):
                 self.write(address + byte, 1, value >> BYTE_BITS * byte)
 
     def word_bytes(self, address: int) -> bytes:
-        """Return the aligned word at ``address``."""
         return self.read_bytes(canonical(address) & -WORD_BYTES, WORD_BYTES)
 
     def exchange(self, address: int, content: bytes) -> bytes:

@@ -35,8 +35,6 @@ from xpulpnn_sim.reference.statements.compiled import is_slow
 
 @dataclass(slots=True)
 class State:
-    """Architectural state without CSRs and memory."""
-
     pc: int  # address of the next instruction
     regs: list[int]  # GP-RF; entry 0 stays 0
     # NN-RF: activations 0 and 1, weights 2 to 5, factor 6 and summand 7 of the requantisation, second pair of
@@ -47,8 +45,6 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Outcome of a step."""
-
     pc: int  # address of the instruction, or the one at which the interrupt was taken
     insn: Insn | None = None  # the row executed, compressed rows expanded; None for interrupts, sleep and illegal words
     word: int = 0  # the instruction word, compressed ones expanded; 0 for interrupts and sleep

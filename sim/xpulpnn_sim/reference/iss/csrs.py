@@ -37,16 +37,12 @@ _LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1")
 
 
 class TrapError(Exception):
-    """An instruction raises an exception."""
-
     def __init__(self, cause: int) -> None:
         super().__init__(cause)
         self.cause = cause
 
 
 class SimulatedCsrs:
-    """The control and status registers of one hart."""
-
     def __init__(
         self,
         boot_address: int,
@@ -68,12 +64,10 @@ class SimulatedCsrs:
         self.written: set[str] = set()
 
     def find(self, address: int) -> Csr | None:
-        """Return the register at ``address``, or None if the hart has no such register."""
         csr = CSR_BY_ADDRESS.get(address)
         return csr if csr is not None and csr.name in self.values else None
 
     def read(self, csr: Csr) -> int:
-        """Return the value that software reads."""
         if csr.name == "mip":
             return self.irq & IRQ_BITS
         if csr.access is CsrAccess.WO:
@@ -83,7 +77,6 @@ class SimulatedCsrs:
         return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
 
     def write(self, csr: Csr, value: int) -> None:
-        """Write the writable bits of a register, if it has any."""
         if csr.name == "pccrall":
             for name in COUNTERS:
                 self[name] = value
@@ -149,15 +142,12 @@ class SimulatedCsrs:
         return next(line for line in IRQ_PRIORITY if pending >> line & 1)
 
     def flag(self, name: str) -> int:
-        """Return the bit ``MIE`` or ``MPIE`` of mstatus."""
         return self.values["mstatus"] >> _FLAGS[name] & 1
 
     def set_flag(self, name: str, value: int) -> None:
-        """Change the bit ``MIE`` or ``MPIE`` of mstatus."""
         self.values["mstatus"] = self.values["mstatus"] & ~(1 << _FLAGS[name]) | value << _FLAGS[name]
 
     def trap(self, cause: int) -> None:
-        """Abort the current instruction with an exception."""
         raise TrapError(cause)
 
     def enter_trap(self, cause: int, pc: int) -> int:

@@ -58,8 +58,6 @@ class MemoryAccess:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A decoded instruction."""
-
     raw: int  # as in memory, 16 bits if compressed
     insn: Insn  # 32-bit row
     word: int  # 32-bit form
@@ -85,7 +83,6 @@ class Fetched:
 
     @cached_property
     def destination(self) -> int:
-        """The register that the field rd selects to be written, 0 if none is."""
         return self.rd if self.insn.writes_rd else 0
 
     @cached_property
@@ -94,7 +91,6 @@ class Fetched:
 
     @cached_property
     def transfers(self) -> bool:
-        """Return whether the instruction is a branch or jump."""
         return self.insn.is_branch or self.insn.is_jump
 
     @cached_property
@@ -111,7 +107,6 @@ class Fetched:
 
     @cached_property
     def nn_loaded(self) -> int | None:
-        """The NN-RF entry that a Mac&Load or pv.rqld loads."""
         if self.insn.op == "pv.cusdot":
             assert self.insn.entry is not None
             return FIRST_WEIGHT + self.insn.entry
@@ -134,7 +129,6 @@ class Fetched:
 
     @cached_property
     def nn_weight(self) -> int | None:
-        """The NN-RF entry used as the weight."""
         if self.insn.is_nn_form or self.insn.is_pair:
             return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
         return self.nn_loaded if self.insn.is_mac_load else None
@@ -237,8 +231,6 @@ class Translator:
 
 
 def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOperation:
-    """Wrap an operation so that ``visits`` counts its executions."""
-
     def visit() -> int:
         visits[pc] = visits.get(pc, 0) + 1
         return operation()
@@ -247,8 +239,6 @@ def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOp
 
 
 def followed(operation: HartOperation, pc: int, append: Callable[[int], None]) -> HartOperation:
-    """Wrap an operation so that each execution appends its address to a log."""
-
     def follow() -> int:
         append(pc)
         return operation()

@@ -12,8 +12,6 @@ Listener = Callable[[int, int], None]  # takes address and size of a store
 
 
 class AccessError(Exception):
-    """An access outside memory, which ends the run."""
-
     def __init__(self, kind: str, address: int, size: int) -> None:
         super().__init__(f"{kind} of {size} bytes at 0x{address:08x}")
         self.kind, self.address, self.size = kind, address, size
@@ -52,7 +50,6 @@ class Memory:
         return type(self) is Memory
 
     def inside(self, address: int, size: int) -> bool:
-        """Return whether ``size`` bytes from ``address`` are memory."""
         if self._windows is None:
             return True
         end = address + size

@@ -39,7 +39,6 @@ _BLOCK = 1 << 17  # instructions of a block of the sequence
 
 
 def kernel_memory(run: KernelRun) -> Memory:
-    """Return the initial data memory of a kernel."""
     memory = Memory()
     memory.write_bytes(run.image.base, run.image.data.tobytes())
     return memory
@@ -157,8 +156,6 @@ _CHUNK = 1 << 17  # instructions between two reports of progress
 
 
 class HostChannel:
-    """Serves the exit and output channel of a program."""
-
     def __init__(
         self, executable: Executable, memory: Memory, halt: Callable[[], None], output: Callable[[Output], None]
     ) -> None:
@@ -196,7 +193,6 @@ def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Se
 
 
 def fill_memory(memory: Memory, executable: Executable) -> None:
-    """Copy the segments of a program into memory."""
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
 
@@ -215,8 +211,6 @@ def last_trap(iss: Iss) -> Trapped | None:
 
 
 class IssSession:
-    """A run of a program on the simulator of one hart."""
-
     def __init__(
         self,
         executable: Executable,

@@ -25,8 +25,6 @@ from xpulpnn_sw.toolchain.build import Options, build
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """Options for drawing and compiling random C programs."""
-
     draw: Callable[[int, Sequence[int]], str]  # text of a program that defines `program_SEED`, with some of its pieces
     pieces: tuple[int, ...]  # functions that may be left out
     programs_in_file: int  # programs whose texts may follow each other
@@ -109,8 +107,6 @@ _TOO_LONG = "too-long"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Compiler, optimisation level and engine with which programs are compiled and run."""
-
     config: CoreConfig
     compiler: str  # `gcc` or `zig`
     level: str  # Optimisation, such as `-O2`
@@ -271,7 +267,6 @@ def run_seeds(seeds: Iterable[int], settings: Sequence[Setting]) -> ProgramCompa
 
 
 def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
-    """Return the failure of the same program with as few of its functions as possible."""
     smallest, draw = failure, GENERATORS[failure.setting.generator].draw
 
     def fails(pieces: tuple[int, ...]) -> bool:

@@ -301,7 +301,6 @@ class _FunctionWriter:
                 self._small()
 
     def _backwards(self) -> None:
-        """Write a loop that decrements a pointer until it reaches the start."""
         name = self._rng.choice(list(ARRAYS))
         pointer, start = self._new("p"), self._new("b")
         kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
@@ -342,7 +341,6 @@ class _FunctionWriter:
         self._counted()
 
     def _wrapping(self) -> None:
-        """Write a loop whose counter wraps around."""
         counter = self._new("i")
         kind, low = self._rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
         step = self._rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
@@ -353,5 +351,4 @@ class _FunctionWriter:
 
 
 def program_piece(seed: int, number: int) -> str:
-    """Return the C text of the function ``number`` of the program ``seed``."""
     return _FunctionWriter(f"{seed}.{number}", f"p{number}").text()

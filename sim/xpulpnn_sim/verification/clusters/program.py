@@ -86,7 +86,6 @@ class ClusterProgram(BareProgram):
         return L2_TOHOST if self.l2_tohost else TCDM_TOHOST
 
     def text(self) -> str:
-        """Return the whole program in assembly, for the address :data:`TEXT_BASE`."""
         harts = range(self.harts)
         lines = [self.handlers.text("start"), "start:", "csrrs t1, mhartid, zero", "andi t1, t1, 31"]
         for hart in harts[1:]:
@@ -124,12 +123,10 @@ class ClusterProgram(BareProgram):
         return [*lines, "finish:", f"li t1, 0x{self.tohost:x}", "sw s0, 0(t1)", "rest0: jal zero, rest0"]
 
     def counts(self) -> Counter[int]:
-        """Return how often each shared counter is incremented."""
         blocks = _all(block for phase in self.phases for part in phase.parts for block in part)
         return Counter(int(block.kind.removeprefix(COUNTS)) for block in blocks if block.kind.startswith(COUNTS))
 
     def executable(self) -> Executable:
-        """Return the assembled program with its symbols and initial memory."""
         tcdm, outside = _initial_data(self.data_seed)
         return random_executable(
             self.name,
@@ -208,7 +205,6 @@ class SharedBlocks:
         self.others = range(self.signals.stop, config.sw_events)
 
     def window(self, hart: int) -> ProgramBlock:
-        """Return code that points the base register to another memory window."""
         windows = _windows(hart)
         name = self._rng.choice([*windows, "shared", "shared test&set"])
         return ProgramBlock(f"window: {name}", (f"li {_BASE}, 0x{windows[name]:x}",))

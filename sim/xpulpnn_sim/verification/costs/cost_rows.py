@@ -53,7 +53,6 @@ def _late(insn: Insn, times: int = 1, used: int = 0) -> str:
 
 
 def _arithmetic(costs: CostTable, insn: Insn) -> None:
-    """Measure an arithmetic instruction whose result the next instruction uses."""
     config, text = costs.config, _instance(insn)
     if not (insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp)):
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
@@ -69,7 +68,6 @@ def _arithmetic(costs: CostTable, insn: Insn) -> None:
 
 
 def _division(costs: CostTable, op: str) -> None:
-    """Measure a division by divisors of every size, with several dividends."""
     signed = op in ("div", "rem")
     sizes = {1 << place for place in range(XLEN)} | {0, WORD_MASK}
     sizes |= {-(1 << place) & WORD_MASK for place in range(XLEN)} if signed else set()
@@ -106,7 +104,6 @@ def _jump_over(text: str, *, short: bool = False, misaligned: bool = False) -> s
 
 
 def _branch(costs: CostTable, insn: Insn) -> None:
-    """Measure a branch that is not taken, taken, and taken to a 32-bit instruction off a word boundary."""
     short = insn.size == HALF_BYTES
     if short:
         yes, no = ((0, 0), (1, 0)) if insn.op == "beq" else ((1, 0), (0, 0))
@@ -157,7 +154,6 @@ jalr | beq zero, zero, 77f; jalr zero, 0(a1); 77: {_NOP}
 
 
 def _pointers(*zeroed: int, a1: str = f"0x{WINDOW:x}") -> str:
-    """Return code that sets a1 and a2 to addresses, and other registers to 0."""
     return "; ".join([f"li a1, {a1}", f"li a2, 0x{WINDOW + 64:x}", *(f"mv a{number}, zero" for number in zeroed)])
 
 

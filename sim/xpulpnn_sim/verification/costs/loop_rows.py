@@ -17,7 +17,6 @@ _LONG = "+ hardware loop, body of 2 or more: overhead"
 
 
 def _body(length: int, register: str = "a0", label: str = "77") -> str:
-    """Return ``length`` additions, the last of them at a label."""
     add = f"addi {register}, {register}, 1"
     return "; ".join([add] * (length - 1) + [f"{label}: {add}"])
 

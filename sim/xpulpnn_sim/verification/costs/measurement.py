@@ -93,8 +93,6 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the printed table, with the measurements of one group."""
-
     group: str  # what the rows have in common
     measured: tuple[Measured, ...]
 

@@ -36,7 +36,6 @@ class Collector:
         self._words = Words(config)
 
     def add(self, records: Records) -> None:
-        """Count the crosses of a program, given all its retirements from the first on."""
         if not len(records):
             return
         run = _Run(records, self._words.of(records["insn"]))
@@ -173,8 +172,6 @@ class Collector:
 
 
 class _Run:
-    """The retirements of a program, and derived arrays that several families of crosses need."""
-
     def __init__(self, records: Records, details: NDArray[Any]) -> None:
         self.records, self.details = records, details
         self.row = details["row"].astype(np.int64)

@@ -73,7 +73,6 @@ class ControlBlocks:
         self._weights = [weights[kind] for kind in self._kinds]
 
     def block(self, context: Context) -> ProgramBlock:
-        """Return a block of any kind that the context allows."""
         while True:
             kind = self._rng.choices(self._kinds, self._weights)[0]
             if kind == "wfi" and context.scale > _SLOW_SCALE:
@@ -88,7 +87,6 @@ class ControlBlocks:
                     return block
 
     def blocks(self, context: Context, count: int) -> tuple[ProgramBlock, ...]:
-        """Return up to ``count`` blocks; fewer if they become too long for the surrounding loops and branches."""
         blocks: list[ProgramBlock] = []
         for _ in range(count):
             block = self.block(context)
@@ -202,7 +200,6 @@ class ControlBlocks:
         return [f"jal {ABI_NAMES[link]}, {target}"]
 
     def _jump_to(self, target: str, context: Context) -> str:
-        """Return one instruction that jumps to a near ``target``."""
         jumps = (f"jal {ABI_NAMES[self._draw.destination()]}, {target}", f"c.j {target}")
         return self._rng.choice((*jumps, f"c.jal {target}") if RA in context.links else jumps)
 
@@ -373,7 +370,6 @@ class ControlBlocks:
         return (*lines, f"{start}:")
 
     def _by_csr(self, number: int, start: str, end: str) -> list[str]:
-        """Return code that sets up a hardware loop through CSRs; hardware ignores bit 0 of the addresses."""
         lines: list[str] = []
         for name, label in (("lpstart", start), ("lpend", end)):
             lines.append(f"la {_X6}, {label}")

@@ -83,7 +83,6 @@ def with_halts(machine: Machine, seed: int) -> Machine:
 
 
 def shown_machine(machine: Machine) -> str:
-    """Format the fields of a machine that differ from their defaults."""
     changed = [
         f"{field.name} {getattr(machine, field.name)}"
         for field in fields(machine)
@@ -95,8 +94,6 @@ def shown_machine(machine: Machine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a run in lock step."""
-
     reason: Reason  # PASS if the program ended well and every retirement was right
     text: str  # report for people
     instructions: int  # length of the run
@@ -178,7 +175,6 @@ def core_design(
     library: Path | None = None,
     engine: str = "core",
 ) -> Verdict:
-    """Run a program on the Verilated core, or another model of the core, in lock step with the simulator."""
     return Verdict.of(
         run_program(
             executable,
@@ -201,7 +197,6 @@ DESIGNS: dict[str, Design] = {
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
-    """Compile the models of an engine, before several processes need them."""
     if engine in MODELS:
         for config in configs:
             model_library(MODELS[engine], config)

@@ -67,7 +67,6 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
 
 
 def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield ``count`` random test vectors as objects of a vector file."""
     rows = enabled(config.extensions, config.widths)
     groups = (
         [row for row in rows if row.is_nn_form],

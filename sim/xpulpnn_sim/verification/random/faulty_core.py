@@ -42,7 +42,6 @@ def hart_of(number: int) -> int:
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
-    """Compile the model of a design with these faults; each has no effect until it is selected."""
     top, rig = RIGS[engine]
     with ExitStack() as stack:
         for number, fault in enumerate(faults, start=1):

@@ -83,7 +83,6 @@ def _aimed_exactly(target: int, rng: Random) -> Aimed:
 
 
 def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
-    """Return code that sets a register to ``value``, sometimes through memory."""
     name = ABI_NAMES[register]
     lines = [f"li {name}, 0x{value:x}"]
     if draw.chance(0.3):
@@ -143,8 +142,6 @@ _SYSTEM = ("fence", "fence.i", "ecall", "csrrs zero, mcause, zero")  # what may 
 
 @dataclass(slots=True)
 class _Known:
-    """Register contents as far as the generator of a run knows them."""
-
     # distance a base may have from the masked address, by register
     bases: dict[int, int] = field(default_factory=dict[int, int])
     small: set[int] = field(default_factory=lambda: {0})  # registers that hold at most _SMALL
@@ -294,7 +291,6 @@ class MemoryRun:
                 known.forget(values[name])
 
     def _step(self, operand: Operand, values: dict[str, int]) -> int:
-        """Return how many bytes an increment moves the base; a large number if unknown."""
         if operand.value is None:
             return _INCREMENT
         token = operand.value.field

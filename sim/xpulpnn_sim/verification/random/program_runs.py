@@ -37,8 +37,6 @@ _TIMEOUT_S = 1800.0  # longest time of such a call, the compilation of its model
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one program or of several programs: numbers, lists, and counters."""
-
     def merge(self, other: Self) -> None:
         for count in fields(self):
             mine, its = getattr(self, count.name), getattr(other, count.name)
@@ -107,7 +105,6 @@ class Coverage(Tally):
             counter[int(value)] += int(count)
 
     def missing(self, config: CoreConfig) -> list[Key]:
-        """Return the instructions of the configuration that were never executed."""
         return [key for key in rows_of(config)[1] if key not in self.rows]
 
     def by_extension(self, config: CoreConfig) -> Mapping[str, tuple[int, int, int]]:
@@ -122,8 +119,6 @@ class Coverage(Tally):
 
 @dataclass(frozen=True, slots=True)
 class ProgramCase(Generic[Program]):
-    """A random program and the machine that it runs on."""
-
     program: Program
     machine: Machine  # how memory and interrupts behave; default values are the simplest
 
@@ -154,8 +149,6 @@ class ProgramSource(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSource(ProgramSource):
-    """Random programs for a single core."""
-
     config: CoreConfig
     # fields of the machine; the others are chosen for each program
     chosen: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -182,8 +175,6 @@ class CoreSource(ProgramSource):
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """A random program that has run."""
-
     seed: int
     source: Any  # what drew it
     verdict: Verdict

@@ -81,7 +81,6 @@ class Shrinker:
         return self._known[key]
 
     def _first(self, case: Case, *candidates: Case) -> Case:
-        """Return the first candidate that fails; ``case`` if none fails."""
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
     def _machine(self, case: Case) -> Case:
@@ -122,7 +121,6 @@ class Shrinker:
         return case
 
     def _part(self, case: Case, name: str, blocks: tuple[ProgramBlock, ...]) -> Case:
-        """Minimise the blocks in the part ``name`` of the program."""
         return _with(case, **{name: minimise_list(blocks, lambda rest: self._try(_with(case, **{name: rest})))})
 
     def _numbers(self, case: Case) -> Case:
@@ -135,7 +133,6 @@ class Shrinker:
 
 
 def _by_line(blocks: Iterable[ProgramBlock]) -> tuple[ProgramBlock, ...]:
-    """Split blocks into blocks of one line each."""
     return tuple(ProgramBlock(block.kind, (line,)) for block in blocks for line in block.lines())
 
 
@@ -183,7 +180,6 @@ def _heading(case: Case, run: ProgramRun) -> list[str]:
 
 
 def program_listing(case: Case, run: ProgramRun) -> str:
-    """Return the whole minimal program in assembly."""
     return case.program.listing(_heading(case, run))
 
 
