@@ -1,5 +1,6 @@
 """Bench of the whole cluster with its host and AXI4 ports: boot, results, events, accesses of the host."""
 
+from itertools import product
 from random import Random
 
 import cocotb
@@ -83,9 +84,8 @@ class _ClusterEnv(AgentGroup):
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)
 
     async def clocks(self, cores: int) -> None:
-        await wait_until(
-            self.dut, lambda: sample(self.dut.core_clock_en) == cores, _PATIENCE, f"core_clock_en {cores:b}"
-        )
+        clocks = self.dut.core_clock_en
+        await wait_until(self.dut, lambda: sample(clocks) == cores, _PATIENCE, f"core_clock_en {cores:b}")
 
     async def wakeups(self) -> list[tuple[int, int]]:
         """Return, for each core, how often it has woken up, and the last value of its event register."""
@@ -140,10 +140,8 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         place = check.RESULTS_AT // WORD_BYTES
         results = list(env.program.results)
         assert env.l2[place : place + len(results)].tolist() == results, "results outside"
-        inside = [
-            await env.host.read(isa.TCDM_BASE + check.TCDM_RESULTS_AT + WORD_BYTES * number)
-            for number in range(len(results))
-        ]
+        first = isa.TCDM_BASE + check.TCDM_RESULTS_AT
+        inside = [await env.host.read(first + WORD_BYTES * number) for number in range(len(results))]
         assert inside == results, "results in the TCDM"
         await env.clocks(0)
         assert not sample(dut.busy), "busy after the end"
@@ -203,18 +201,10 @@ async def host_reaches_what_it_may(dut: Dut) -> None:
         assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 0
         await host.write(isa.EVENT_UNIT + isa.EventRegister.MASK, 1)
         assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 1
-        unmapped = (
-            isa.PRIVATE_EVENT_UNIT,
-            isa.PRIVATE_DMA,
-            isa.L2_BASE,
-            isa.TCDM_BASE + config.tcdm_bytes,
-            isa.TCDM_ALIAS + TCDM_SPACE,
-            isa.TIMER - WORD_BYTES,
-            isa.PRIVATE_DMA + isa.BLOCK_BYTES,
-        )
-        for place in unmapped:
-            for write in (0, 1):
-                assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
+        unmapped = [isa.PRIVATE_EVENT_UNIT, isa.PRIVATE_DMA, isa.PRIVATE_DMA + isa.BLOCK_BYTES, isa.L2_BASE]
+        unmapped += [isa.TCDM_BASE + config.tcdm_bytes, isa.TCDM_ALIAS + TCDM_SPACE, isa.TIMER - WORD_BYTES]
+        for place, write in product(unmapped, (0, 1)):
+            assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
         last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES
         await host.write(last, 0xCAFE_F00D)
         assert await host.read(last) == 0xCAFE_F00D

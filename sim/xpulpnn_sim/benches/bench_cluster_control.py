@@ -19,14 +19,13 @@ _TRANSFERS = 300
 class Registers(WordMemory):
     def __init__(self, cores: int, boot_addr: int) -> None:
         super().__init__()
-        whole = WORD_MASK
         self.boot = [Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(cores)]
         self._bits = {
             Control.EOC: 1,
             Control.FETCH_ENABLE: (1 << cores) - 1,
             Control.CLOCK_GATE: 1,
-            Control.RETURN: whole,
-            **dict.fromkeys(self.boot, whole),
+            Control.RETURN: WORD_MASK,
+            **dict.fromkeys(self.boot, WORD_MASK),
         }
         self.update({Control.CLOCK_GATE: 1, **dict.fromkeys(self.boot, boot_addr)})
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge, gather
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
@@ -67,7 +67,7 @@ async def fetch_all(
     rng: Random,
     code: ChangingCode,
     streams: Sequence[Sequence[int]],
-    timing: ObiTiming,
+    timing: ObiTiming = PROMPT,
     *,
     first: int = 0,
     flush: bool = False,
@@ -78,10 +78,7 @@ async def fetch_all(
     limit = 2 * configuration().icache_shared_banks
     memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
     with AgentGroup(dut, [memory, *fetchers]), background(_flush(dut, code, rng, fetchers)) if flush else nullcontext():
-        for task in [
-            cocotb.start_soon(fetcher.fetch(stream)) for fetcher, stream in zip(fetchers, streams, strict=True)
-        ]:
-            await task
+        await gather(*(fetcher.fetch(stream) for fetcher, stream in zip(fetchers, streams, strict=True)))
         await ClockCycles(dut.clk, 4 * timing.slowest + 100)
     return fetchers, memory
 
@@ -169,22 +166,17 @@ async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
     for run in replacing(rng, getattr(config, level) // ways, ways):
         stream = [line ^ bank * ICACHE_LINE_BYTES for line in run for bank in range(config.icache_shared_banks)]
         for core, private in enumerate(own):
-            await fetch_all(dut, rng, code, [stream * 2], PROMPT, first=core)
+            await fetch_all(dut, rng, code, [stream * 2], first=core)
             for line in stream * 2:
                 if not private.look_up(line):
                     private.fill(line)
                     if not shared.look_up(line):
                         shared.fill(line)
-    expected = [
-        (sum(level_counts.hits for level_counts in own), sum(level_counts.misses for level_counts in own)),
-        (shared.hits, shared.misses),
-    ]
-    counts = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
-    board.equal(
-        [(level_counts.hits, level_counts.misses) for level_counts in counts],
-        expected,
-        "hits, misses of the cores' caches and the shared one",
-    )
+    private = await counters(dut, Icache.PRIVATE_COUNTERS)
+    counts = await counters(dut, Icache.SHARED_COUNTERS)
+    expected = sum(cache.hits for cache in own), sum(cache.misses for cache in own)
+    board.equal((private.hits, private.misses), expected, "hits, misses of the cores' caches")
+    board.equal((counts.hits, counts.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -199,9 +191,9 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)
         straight = _words_of_lines(first, config.icache_private // ICACHE_LINE_BYTES)
-        await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
+        await fetch_all(dut, rng, code, [straight], first=core)
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
-        fetchers, _ = await fetch_all(dut, rng, code, [straight], PROMPT, first=core)
+        fetchers, _ = await fetch_all(dut, rng, code, [straight], first=core)
         # the second line is requested when the first one arrives
         flow = [fetch.granted for fetch in fetchers[0].completed[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
         board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
@@ -209,7 +201,7 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         await _access(dut, Icache.CLEAR_COUNTERS, 0)
         # the line after the loop is prefetched too
         loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
-        await fetch_all(dut, rng, code, [loop * 2], PROMPT, first=core)
+        await fetch_all(dut, rng, code, [loop * 2], first=core)
         lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
         counts = await counters(dut, Icache.SHARED_COUNTERS)
         board.equal(counts.transactions, lines, f"lines of a loop that are asked for, {where}")
@@ -224,9 +216,7 @@ async def every_line_is_kept(dut: Dut) -> None:
     flushed = rng.choice(lines)
     gone = [part for line in lines if (line - flushed) % way_bytes == 0 for part in (line, line + PART_BYTES)]
     for expected in ([part for line in lines for part in (line, line + PART_BYTES)], [], gone):
-        _, memory = await fetch_all(
-            dut, rng, code, [lines[core :: config.cores] for core in range(config.cores)], PROMPT
-        )
+        _, memory = await fetch_all(dut, rng, code, [lines[core :: config.cores] for core in range(config.cores)])
         board.equal(sorted(memory.requests), sorted(expected), "reads of memory")
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         if not expected:
@@ -241,7 +231,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
     code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
     lines = [first + at & WORD_MASK for at in range(0, way_bytes, ICACHE_LINE_BYTES)]
     for stream in (lines, lines[::-1]):
-        await fetch_all(dut, rng, code, [stream] * config.cores, PROMPT)
+        await fetch_all(dut, rng, code, [stream] * config.cores)
         if forgets == "reset":
             await pulse_reset(dut)
         else:
@@ -260,20 +250,20 @@ async def arbitration_rotates(dut: Dut) -> None:
     lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
     for bank in range(banks):
         first_line, second_line = lines[bank], lines[bank + banks]
-        await fetch_all(dut, rng, code, [[first_line, second_line]], PROMPT)
+        await fetch_all(dut, rng, code, [[first_line, second_line]])
         for core in range(cores):
             await _access(dut, Icache.FLUSH_PRIVATE, 1)
-            await fetch_all(dut, rng, code, [[first_line]], PROMPT, first=core)
+            await fetch_all(dut, rng, code, [[first_line]], first=core)
             await _access(dut, Icache.FLUSH_PRIVATE, 1)
-            fetchers, _ = await fetch_all(dut, rng, code, [[second_line]] * cores, PROMPT)
+            fetchers, _ = await fetch_all(dut, rng, code, [[second_line]] * cores)
             order = sorted(range(cores), key=lambda core: fetchers[core].completed[0].answered)
             before = 2 + (1 + cores) * core + 1
             expected = [(before + place) % cores for place in range(cores)]
             board.equal(order, expected, f"order of the cores at bank {bank} after {before}")
     # after each single line, one line of each bank is requested at once
     for before in range(2 * banks + 1, len(lines), banks + 1):
-        await fetch_all(dut, rng, code, [[lines[before - 1]]], PROMPT)
-        _, memory = await fetch_all(dut, rng, code, [[line] for line in lines[before : before + banks]], PROMPT)
+        await fetch_all(dut, rng, code, [[lines[before - 1]]])
+        _, memory = await fetch_all(dut, rng, code, [[line] for line in lines[before : before + banks]])
         order = [line // ICACHE_LINE_BYTES % banks for line in memory.requests[::2]]
         board.equal(order, [(before + place) % banks for place in range(banks)], f"banks after {before} lines")
 
@@ -287,12 +277,12 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
     _, memory = await fetch_all(dut, rng, code, [lines] * cores, ObiTiming(1.0, 20, 20))
     board.equal(sorted(memory.requests), lines[::2], "each line once, in two parts")
     await _access(dut, Icache.FLUSH_PRIVATE, 1)
-    fetchers, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    fetchers, memory = await fetch_all(dut, rng, code, [lines])
     board.equal(memory.requests, [], "reads of lines that are in the shared cache")
     delays = [fetch.answered - fetch.granted for fetch in fetchers[0].completed]
     board.equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
     await _access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
-    _, memory = await fetch_all(dut, rng, code, [lines] * cores, PROMPT)
+    _, memory = await fetch_all(dut, rng, code, [lines] * cores)
     board.equal(sorted(memory.requests), lines[:4:2], "the flushed line alone")
 
 
@@ -307,10 +297,10 @@ async def registers_read_as_written(dut: Dut) -> None:
         board.equal(await _access(dut, register), 0, f"{register.name} written 0")
     lines = _words_of_lines(0x1C00_0000, 2)
     for _ in range(2):
-        _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+        _, memory = await fetch_all(dut, rng, code, [lines])
         board.equal(len(memory.requests), 2 * len(lines), "reads of memory while disabled")
     await _access(dut, Icache.ENABLE, 1)
-    _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    _, memory = await fetch_all(dut, rng, code, [lines])
     board.equal(len(memory.requests), len(lines) // 2, "reads of memory while enabled")
     board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "counters that were not started")
 
@@ -322,7 +312,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
     code, lines = ChangingCode(rng), _words_of_lines(0x1C00_0000, 2)
     levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
     registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
-    await fetch_all(dut, rng, code, [lines], PROMPT)
+    await fetch_all(dut, rng, code, [lines])
     await _access(dut, Icache.COUNT, 0)
     before = [await _access(dut, register) for register in sorted(registers)]
     for offset in near_offsets(registers):
@@ -330,7 +320,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
             await _access(dut, offset, value, fails=True)
         board.equal(await _access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
     board.equal([await _access(dut, register) for register in sorted(registers)], before, "registers")
-    _, memory = await fetch_all(dut, rng, code, [lines], PROMPT)
+    _, memory = await fetch_all(dut, rng, code, [lines])
     board.equal(memory.requests, [], "reads of lines that are kept")
 
 
@@ -339,7 +329,7 @@ async def counters_count_far(dut: Dut) -> None:
     """Counters count hits, and then stalls, of all cores in every cycle."""
     rng, board = await _start(dut, prefetch=0)
     code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
-    await fetch_all(dut, rng, code, [[line]] * cores, PROMPT)
+    await fetch_all(dut, rng, code, [[line]] * cores)
     await _access(dut, Icache.CLEAR_COUNTERS, 0)
     requests = [f"cores__{core}__req" for core in range(cores)]
     drive(dut, {f"cores__{core}__addr": line for core in range(cores)})

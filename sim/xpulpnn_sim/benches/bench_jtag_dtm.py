@@ -46,8 +46,7 @@ class DmiSubordinate(Agent):
 
 
 async def _begin(dut: Dut, period_ns: float) -> tuple[JtagManager, DmiSubordinate, Scoreboard, Random]:
-    rng = await start(dut)
-    board = Scoreboard()
+    rng, board = await start(dut), Scoreboard()
     port = JtagManager(dut, period_ns / 2, bench_data()["idcode"], rng, board)
     dut.tck_rst.value = 1
     await port.modes(1, 1)

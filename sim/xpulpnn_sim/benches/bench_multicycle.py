@@ -55,19 +55,16 @@ class OperationDriver:
         await ClockCycles(self._dut.clk, cycles)
         await self.idle(1)
 
-    async def execute(
-        self, operation: dict[str, int], hold: int, outputs: Collection[str]
-    ) -> tuple[tuple[int, ...], int]:
-        """Run an operation to its end; its results stay for ``hold`` cycles until EX advances."""
-        # returns the results and the cycles to the first `done`
+    async def execute(self, operation: dict[str, int], hold: int, outputs: Collection[str]) -> tuple[list[int], int]:
+        """Run an operation, whose results stay for ``hold`` cycles until EX advances; return them, and the cycles."""
         dut = self._dut
         drive(dut, operation)
         self._start.value = 1
-        results: list[tuple[int, ...]] = []
+        results: list[list[int]] = []
         for cycle in range(1, _CYCLE_LIMIT):
             await FallingEdge(dut.clk)
             if sample(dut.done):
-                results.append(tuple(sample(getattr(dut, name)) for name in outputs))
+                results.append([sample(getattr(dut, name)) for name in outputs])
                 assert results[0] == results[-1], f"result changed while waiting: {results} of {operation}"
             if len(results) > hold:
                 self._take.value = 1
@@ -93,23 +90,23 @@ def execution_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
 
 async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scoreboard) -> None:
     """Execute operations one after the other, and compare results and cycles."""
-    driver = OperationDriver(dut)
+    driver, config = OperationDriver(dut), configuration()
     columns = (column.tolist() for column in vectors.stimulus.values())
     operations = [dict(zip(vectors.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]
-    outcomes: list[tuple[tuple[int, ...], int]] = []
+    results: list[list[int]] = []
+    cycles: list[int] = []
     for operation in operations:
         gap, flush = random_gap(rng, _GAP_PROBABILITY), random_gap(rng, 0.15)
         if gap:
             await driver.idle(gap)
         if flush:
             await driver.abandon(rng.choice(operations), flush)
-        outcomes.append(await driver.execute(operation, random_gap(rng, 0.3), vectors.expected))
-    results, cycles = zip(*outcomes, strict=True)
+        result, taken = await driver.execute(operation, random_gap(rng, 0.3), vectors.expected)
+        results.append(result)
+        cycles.append(taken)
     check_rows(board, vectors, dict(zip(vectors.expected, zip(*results, strict=True), strict=True)))
-    rows = (vectors.insns[row] for row in vectors.row)
-    config = configuration()
-    pairs = zip(rows, operations, strict=True)
-    expected = [execution_cycles(insn, operation["op_b"], config) for insn, operation in pairs]
+    insns = (vectors.insns[row] for row in vectors.row)
+    expected = [execution_cycles(insn, given["op_b"], config) for insn, given in zip(insns, operations, strict=True)]
     board.compare({"cycles": expected}, {"cycles": cycles}, vectors.stimulus, "cycles to done")
 
 
@@ -140,20 +137,16 @@ async def divisors_have_every_length(dut: Dut) -> None:
     drawn: list[Executions] = []
     for insn, control in controlled_rows():
         if insn.divides:
-            unsigned = insn.mnemonic.endswith("u")
+            signed = not insn.mnemonic.endswith("u")
             divisors = [WORD_MASK >> leading & ~rng.getrandbits(XLEN - 1 - leading) for leading in range(XLEN)]
             rng.shuffle(divisors)
-            if not unsigned:
-                divisors = [~divisor for divisor in divisors]
-            pairs = [(_multiple(divisor, rng, signed=not unsigned), divisor) for divisor in divisors]
+            divisors = [~divisor for divisor in divisors] if signed else divisors
+            pairs = [(_multiple(divisor, rng, signed=signed), divisor) for divisor in divisors]
             pairs += [(1, 0), (WORD_MASK, 0)]
             # powers of two: one bit alone keeps the divisor from being 0
-            pairs += (
-                [] if unsigned else [(-rng.randint(1, WORD_MASK >> bit) << bit - 1, 1 << bit) for bit in range(1, XLEN)]
-            )
-            rs1, rs2 = (
-                np.array([word & WORD_MASK for word in column], np.uint32) for column in zip(*pairs, strict=True)
-            )
+            powers = range(1, XLEN) if signed else ()
+            pairs += [(-rng.randint(1, WORD_MASK >> bit) << bit - 1, 1 << bit) for bit in powers]
+            rs1, rs2 = (np.array(column, np.int64).astype(np.uint32) for column in zip(*pairs, strict=True))
             drawn.append((insn, control, replace(sources(insn, len(rs2), rng), rs1=rs1, rs2=rs2)))
     if drawn:
         await run_operations(dut, vectors_of(drawn, rng), rng, Scoreboard())

@@ -3,7 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -113,16 +113,6 @@ def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
     return addresses[:count]
 
 
-class _Lookup(NamedTuple):
-    """Result of a fetch: whether its line and the next one are cached, and the cycle of the answer."""
-
-    line: int
-    hit: bool
-    next_line: int
-    next_there: bool
-    answered: int
-
-
 def asked_lines(
     cache: CacheLevel,
     fetches: Sequence[ObiTransfer],
@@ -140,34 +130,30 @@ def asked_lines(
     """
     grants = {fetch.granted: fetch for fetch in fetches}
     requested: list[tuple[int, int]] = []
-    look: _Lookup | None = None
-    last_line: int | None = None
-    answered, failed, fresh = -1, False, False
+    # lines to request for the last fetch: its own until its answer, then the next one
+    missing: int | None = None
+    ahead: int | None = None
+    until, last_line, answered, failed = -1, -1, -1, False
     for cycle in range(fetches[-1].answered + 1):
-        if cycle > answered and look is not None:
-            line: int | None = None
-            if not look.hit and cycle <= look.answered:
-                line = look.line
-            elif prefetch and fresh and not look.next_there and last_line != look.next_line:
-                line = look.next_line
-            if line is not None:
-                request = requests[len(requested)] if len(requested) < len(requests) else ObiTransfer(line)
-                last_line, failed = line, request.failed
-                answered = _NEVER if request.answered < 0 else request.answered
-                requested.append((cycle, line))
+        line = missing if cycle <= until and missing is not None else ahead
+        if cycle > answered and line is not None and (line == missing or line != last_line):
+            request = requests[len(requested)] if len(requested) < len(requests) else ObiTransfer(line)
+            last_line, failed = line, request.failed
+            answered = _NEVER if request.answered < 0 else request.answered
+            requested.append((cycle, line))
         if (fetch := grants.get(cycle)) is not None:
-            first = fetch.address & -ICACHE_LINE_BYTES
-            behind = first + ICACHE_LINE_BYTES & WORD_MASK
-            look = _Lookup(first, cache.look_up(first), behind, cache.holds(behind), fetch.answered)
-            fresh = True
+            line = fetch.address & -ICACHE_LINE_BYTES
+            behind = line + ICACHE_LINE_BYTES & WORD_MASK
+            missing, until = None if cache.look_up(line) else line, fetch.answered
+            ahead = behind if prefetch and not cache.holds(behind) else None
         if cycle in flushes:
             address = flushes[cycle]
             if address is None:
                 cache.flush()
             else:
                 cache.flush_address(address)
-            last_line, fresh = None, False
-        elif cycle == answered and last_line is not None and not failed:
+            last_line, ahead = -1, None
+        elif cycle == answered and last_line >= 0 and not failed:
             cache.fill(last_line)
     return requested
 

@@ -6,9 +6,7 @@ from random import Random
 import cocotb
 import numpy as np
 
-from xpulpnn.isa.machine import (
-    REGISTERS,
-)
+from xpulpnn.isa.machine import REGISTERS
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data
@@ -68,17 +66,17 @@ def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
 
 def _words_read(columns: Columns) -> dict[str, list[int]]:
     """Return the expected words: those before the writes of the cycle; port B wins if both ports write one register."""
-    words = [0] * REGISTERS
-    reads: dict[str, list[int]] = {name: [] for name in _READS}
+    words, reads = [0] * REGISTERS, {name: list[int]() for name in _READS}
     for beat in range(len(columns["we_a"])):
+        row = {name: int(column[beat]) for name, column in columns.items()}
         for name in _READS:
-            reads[name].append(words[columns[f"{name}_addr"][beat]])
+            reads[name].append(words[row[f"{name}_addr"]])
         for port in "ab":
-            target = columns[f"addr_{port}"][beat]
-            if columns[f"we_{port}"][beat] and target:
-                words[target] = int(columns[f"data_{port}"][beat])
-                if port == "a" and "pair" in columns and columns["pair"][beat]:
-                    words[target + 1] = int(columns["odd_a"][beat])
+            target = row[f"addr_{port}"]
+            if row[f"we_{port}"] and target:
+                words[target] = row[f"data_{port}"]
+                if port == "a" and row.get("pair"):
+                    words[target + 1] = row["odd_a"]
     return reads
 
 

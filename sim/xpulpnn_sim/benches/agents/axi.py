@@ -92,13 +92,10 @@ class AxiChecker(Agent):
         super().__init__(dut)
         self._rst, self._longest = dut.rst, longest
         self.addresses: set[int] = set()
-        channels = [name for name in _FIELDS if hasattr(dut, f"{port}__{name}valid")]
+        channels = {name: fields for name, fields in _FIELDS.items() if hasattr(dut, f"{port}__{name}valid")}
         self._handles = {
-            channel: {
-                name: getattr(dut, f"{port}__{name}")
-                for name in (*_FIELDS[channel], f"{channel}valid", f"{channel}ready")
-            }
-            for channel in channels
+            channel: {name: getattr(dut, f"{port}__{name}") for name in (*fields, f"{channel}valid", f"{channel}ready")}
+            for channel, fields in channels.items()
         }
         self._bytes = len(getattr(dut, f"{port}__rdata")) // BYTE_BITS
         self._writes: deque[int] = deque()

@@ -10,7 +10,7 @@ from xpulpnn_sim.benches.agents.base import Dut, sample
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 
 DMI_BITS = 41
-_DATA_BITS: dict[int, int] = {TapRegister.IDCODE: 32, TapRegister.DTMCS: 32, TapRegister.DMI: DMI_BITS}
+_DATA_BITS: dict[int, int] = {TapRegister.DTMCS: 32, TapRegister.DMI: DMI_BITS}
 _PAUSE_ODDS = 0.1
 
 # the state diagram of IEEE 1149.1: next states for TMS = 0 and TMS = 1
@@ -63,11 +63,11 @@ class JtagManager:
                 self._instruction = int(TapRegister.IDCODE)
             case "capture", "ir":
                 self._shifted = _bits(1, IR_BITS)
+            case "capture", _ if self._instruction in (TapRegister.DTMCS, TapRegister.DMI):
+                self._shifted = [None] * _DATA_BITS[self._instruction]
             case "capture", _:
-                bits = _DATA_BITS.get(self._instruction, 1)
-                word = self._idcode if self._instruction == TapRegister.IDCODE else 0
-                known = self._instruction not in (TapRegister.DTMCS, TapRegister.DMI)
-                self._shifted = _bits(word, bits) if known else [None] * bits
+                is_identity = self._instruction == TapRegister.IDCODE
+                self._shifted = _bits(self._idcode, 32) if is_identity else [0]
             case "shift", _:
                 self._shifted = [*self._shifted[1:], tdi]
             case "update", "ir":

@@ -5,7 +5,7 @@ same on numpy columns, independently of the gates.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -50,14 +50,8 @@ def _shuffle_selectors(insn: Insn, word: U32) -> U32:
     selector = immediate("uimm6", word)
     if insn.op == "pv.shufflei":
         assert insn.entry is not None
-        lanes = [selector & 3, selector >> 2 & 3, selector >> 4 & 3, np.full_like(word, insn.entry)]
-    else:
-        lanes = [selector & 1, selector >> 1 & 1]
-    width = 32 // len(lanes)
-    total = np.zeros_like(word)
-    for lane, value in enumerate(lanes):
-        total |= value << np.uint32(lane * width)
-    return total
+        return selector & 3 | (selector >> 2 & 3) << 8 | (selector >> 4 & 3) << 16 | np.uint32(insn.entry << 24)
+    return selector & 1 | (selector >> 1 & 1) << 16
 
 
 def _second(insn: Insn, src: Sources) -> U32:
@@ -205,17 +199,14 @@ def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """Return the outputs of the ALU for ``insn``: branch condition, incremented base, address, or value of rd."""
     # bases and addresses come from `sum`, before the result multiplexer
-    if insn.is_branch:
-        assert effects.taken is not None
+    if effects.taken is not None and insn.is_branch:
         return {"comparison": effects.taken.astype(np.uint32)}
     if insn.is_mac_load or insn.writes_base:
         total = operands["op_a"] + operands["op_b"]
         return {"result": total if effects.base is None else effects.base, "sum": total}
-    if insn.is_load or insn.is_store:
-        assert effects.address is not None
+    if effects.address is not None:
         return {"result": effects.address, "sum": effects.address}
-    assert effects.rd is not None
-    return {"result": effects.rd}
+    return value_of_rd(insn, effects, operands)
 
 
 def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
@@ -245,15 +236,19 @@ def product_expectation(insn: Insn, effects: Effects, operands: OperandColumns) 
 def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     """Return the outputs of a unit that computes both dot products and products of words."""
     if insn.is_pair:
-        assert effects.rd is not None
-        assert effects.rd2 is not None
-        return {"first": effects.rd, "second": effects.rd2}
+        return _both_sums(effects)
     words = product_expectation(insn, effects, operands)
     if insn.requantises:
         words["second"] = words["result"]
     if insn.multiplies_late:
         return late_product(insn, words, operands)
     return {"first": words["result"]} if insn.uses_dotp else words
+
+
+def _both_sums(effects: Effects) -> dict[str, U32]:
+    assert effects.rd is not None
+    assert effects.rd2 is not None
+    return {"first": effects.rd, "second": effects.rd2}
 
 
 def late_product(insn: Insn, words: dict[str, U32], operands: OperandColumns) -> dict[str, U32]:
@@ -270,10 +265,8 @@ def operation_result(
     with ``late`` products have separate outputs, from which WB writes.
     """
     if insn.is_pair:
-        assert effects.rd is not None
-        assert effects.rd2 is not None
         base = {} if effects.base is None or not insn.writes_base else {"result": effects.base}
-        return {"first": effects.rd, "second": effects.rd2, **base}
+        return _both_sums(effects) | base
     sums = {"first": np.zeros_like(operands["op_a"])} if pairs else {}
     if insn.is_branch or insn.is_load or insn.is_store:
         words = alu_expectation(insn, effects, operands)
@@ -322,19 +315,18 @@ def row_vectors(
         counts.append(len(src.word))
         stimuli.append({**control, **operands})
         results.append(expectation(insn, execute(insn, src), operands))
-    order = list(range(sum(counts)))
-    rng.shuffle(order)
+    order = rng.sample(range(sum(counts)), sum(counts))
 
-    def column(parts: Iterator[npt.ArrayLike]) -> npt.NDArray[np.int64]:
-        columns = (
-            np.broadcast_to(np.asarray(part).astype(np.int64), count) for part, count in zip(parts, counts, strict=True)
-        )
-        return np.concatenate([*columns])[order]
+    def column(parts: Iterable[npt.ArrayLike]) -> npt.NDArray[np.int64]:
+        pairs = zip(parts, counts, strict=True)
+        return np.concatenate([np.broadcast_to(np.asarray(part).astype(np.int64), count) for part, count in pairs])[
+            order
+        ]
 
     outputs = sorted({name for part in results for name in part})
     return RowVectors(
         insns=tuple(insns),
-        row=column(iter(range(len(insns)))),
+        row=column(range(len(insns))),
         stimulus={port: column(part[port] for part in stimuli) for port in stimuli[0] if port in inputs},
         expected={name: column(part.get(name, 0) for part in results) for name in outputs},
         checked={name: column(name in part for part in results).astype(bool) for name in outputs},
@@ -345,22 +337,18 @@ def with_latency(vectors: RowVectors, rng: Random) -> RowVectors:
     """Return the vectors for a unit that samples factors and control word with ``enable``, one cycle before ``rd``."""
     # some cycles are idle: factors and control word of another vector without `enable` must change nothing
     count = len(vectors.row)
-    sampled: list[int] = []
-    shown: list[int] = []
-    enable: list[int] = []
+    rows: list[tuple[int, int, int]] = []  # vector sampled, vector whose result appears, enable
     for vector in range(count):
+        rows.append((vector, max(vector - 1, 0), 1))
         # the last result appears one cycle later
-        idle = int(rng.random() < 0.25 or vector == count - 1)
-        sampled += [vector] + [rng.randrange(count)] * idle
-        shown += [max(vector - 1, 0)] + [vector] * idle
-        enable += [1] + [0] * idle
-    accumulator = vectors.stimulus["rd"][shown]
+        if rng.random() < 0.25 or vector == count - 1:
+            rows.append((rng.randrange(count), vector, 0))
+    sampled, shown, enable = np.array(rows).T
     stimulus = {name: column[sampled] for name, column in vectors.stimulus.items()}
-    first = np.arange(len(shown)) == 0
     return RowVectors(
         insns=vectors.insns,
         row=vectors.row[shown],
-        stimulus=stimulus | {"rd": accumulator, "enable": np.array(enable)},
+        stimulus=stimulus | {"rd": vectors.stimulus["rd"][shown], "enable": enable},
         expected={name: column[shown] for name, column in vectors.expected.items()},
-        checked={name: column[shown] & ~first for name, column in vectors.checked.items()},
+        checked={name: column[shown] & (np.arange(len(shown)) > 0) for name, column in vectors.checked.items()},
     )
