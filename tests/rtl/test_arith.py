@@ -1,4 +1,4 @@
-"""Adders, and hand-computed results and cycles of the multiplier and the divider; their benches run the rest.
+"""Adders; multipliers and dividers have benches.
 
 The ALU of configurations that no bench has is compared with the golden models: nothing that one needs is missing.
 """
@@ -16,9 +16,7 @@ from xpulpnn.arith.prefix_adder import PrefixAdder
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
-from xpulpnn.core.div import Divider, div_control
-from xpulpnn.core.mult import Mult, mult_control
-from xpulpnn.isa.table import Insn, enabled, find
+from xpulpnn.isa.table import Insn, enabled
 from xpulpnn_sim.benches.vectors.operands import sources
 from xpulpnn_sim.benches.vectors.rows import alu_expectation, operands_of
 from xpulpnn_sim.reference.golden.execute import execute
@@ -75,44 +73,6 @@ def test_late_words_enter_late() -> None:
     # six words take three levels, which leaves one more for the seventh
     assert levels([*words[:6], (3, words[6])]) == [4, 4]
     assert levels([(9, words[0]), (2, words[1])]) == [2, 9]
-
-
-MINUS = -1 & 0xFFFF_FFFF
-"""Minus one; a little below it are other small negative numbers."""
-
-
-@pytest.mark.parametrize(
-    ("mnemonic", "a", "b", "shift", "result", "cycles"),
-    [
-        # the rounded sum wraps before it is shifted
-        ("p.mulsNR", 0x8000, 0x8000, 31, MINUS, 1),
-        ("mulhu", 1 << 31, 6, 0, 3, 5),
-        ("divu", 100, 0, 0, MINUS, 35),
-        ("div", MINUS - 99, 0, 0, MINUS, 35),
-        ("rem", MINUS - 99, 0, 0, MINUS - 99, 35),
-        ("div", 0x8000_0000, MINUS, 0, 0x8000_0000, 34),
-        ("rem", 0x8000_0000, MINUS, 0, 0, 34),
-        ("divu", MINUS, 0x8000_0000, 0, 1, 3),
-        ("rem", MINUS - 6, 2, 0, MINUS, 33),
-    ],
-)
-def test_hand_values(mnemonic: str, a: int, b: int, shift: int, result: int, cycles: int) -> None:
-    insn = find(mnemonic)
-    control = mult_control(insn)
-    dut, control = (Divider(), div_control(insn)) if control is None else (Mult("booth"), control)
-
-    async def testbench(ctx) -> None:
-        values = {"ctrl": control, "op_a": a, "op_b": b, "start": 1} | ({"shamt": shift} if shift else {})
-        for port, value in values.items():
-            ctx.set(getattr(dut, port), value)
-        done = []
-        for _ in range(cycles):
-            done.append(ctx.get(dut.done))
-            output = ctx.get(dut.result)
-            await ctx.tick()
-        assert (done, output) == ([0] * (cycles - 1) + [1], result)
-
-    simulate(dut, testbench, clocked=True)
 
 
 VECTORS = 2

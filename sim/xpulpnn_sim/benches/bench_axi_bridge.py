@@ -117,7 +117,6 @@ class BridgeChecker(Agent):
         self._under_way = 0
 
     def sample(self) -> None:
-        """Compare the channels with the prediction, before the manager samples."""
         for channel, names in self._names.items():
             valid = sample(self._axi[f"{channel}valid"])
             shown = tuple(sample(self._axi[name]) for name in names) if valid else None

@@ -41,8 +41,6 @@ again:
 
 
 class _ClusterEnv(AgentGroup):
-    """The cluster with its memories, protocol checkers and host."""
-
     def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
         self.dut, self.rng = dut, rng
         self.config = configuration()

@@ -40,7 +40,6 @@ class Registers(WordMemory):
         return offset in self._bits or offset in (Control.CONFIG, Control.DEBUG_STATUS)
 
     def outputs(self) -> dict[str, int]:
-        """Return the expected values of the ports that output registers."""
         boot = {f"boot_addresses__{core}": self[offset] for core, offset in enumerate(self.boot)}
         return boot | {
             "eoc": self[Control.EOC],

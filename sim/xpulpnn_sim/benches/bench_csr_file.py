@@ -37,8 +37,6 @@ CsrCycle = dict[str, Any]
 
 
 class CsrModel:
-    """Registers of a hart in the simulator, with the ports of the CSR file."""
-
     def __init__(self, groups: frozenset[CsrGroup]) -> None:
         self._groups = groups
         self._file = SimulatedCsrs(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
@@ -116,7 +114,6 @@ def _registers() -> list[Csr]:
 
 
 def idle_cycle(rng: Random) -> CsrCycle:
-    """Return random inputs of a cycle without an access."""
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return {
         "csr__addr": rng.choice(CSRS).address,

@@ -86,7 +86,6 @@ async def latencies_of_what_waits(dut: Dut) -> None:
 
 
 async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
-    """Store words from all cores, then load a register by all cores and by the shared view."""
     cores = env.cores
     await env.step({core: store(store_to, words[core % len(words)]) for core in cores})
     shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)

@@ -53,7 +53,6 @@ class Pipeline:
         self.corrections = 0  # redirects of fetching by the unit
 
     def show_stages(self, if_pc: int, in_id: InId | None, in_ex: LoopStep | None, *, ex_leaves: bool) -> None:
-        """Drive the contents of the stages for a cycle in which no instruction leaves ID."""
         rng = self.rng
         shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
         action = in_ex.action if in_ex is not None and ex_leaves else LoopAction(LoopEffect.PLAIN)
@@ -101,7 +100,6 @@ class Pipeline:
             self.board.equal(sample(self.dut.if_start), start, f"if_start at {if_pc:#x} {where}")
 
     def _check(self, if_pc: int, looped: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
-        """Check the outputs in the middle of the cycle; the instruction ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:

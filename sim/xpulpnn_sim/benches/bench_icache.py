@@ -48,7 +48,6 @@ async def counters(dut: Dut, first: int) -> Counts:
 
 
 async def _flush(dut: Dut, code: ChangingCode, rng: Random, fetchers: Sequence[Fetcher]) -> None:
-    """Change the code and flush all caches, repeatedly."""
     while True:
         await ClockCycles(dut.clk, rng.choice((1, 300, 600)))
         code.generation += 1

@@ -27,8 +27,6 @@ _CYCLE_LIMIT = 64
 
 @dataclass(slots=True)
 class LsuAccess:
-    """One load or store: inputs of the unit and expected results."""
-
     insn: Insn
     ports: dict[str, int]
     address: int
@@ -62,7 +60,6 @@ def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int
 
 
 def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
-    """Return accesses by all loads and stores in random order."""
     count = bench_data()["vectors_per_row"]
     rows = controlled_rows()
     accesses = [access for insn, control in rows for access in accesses_of_row(insn, control, count, window, rng)]

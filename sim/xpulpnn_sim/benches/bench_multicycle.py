@@ -39,8 +39,6 @@ def random_gap(rng: Random, probability: float) -> int:
 
 
 class OperationDriver:
-    """Presents operations and takes their results."""
-
     def __init__(self, dut: Dut) -> None:
         self._dut = dut
         self._start, self._take = (getattr(dut, name) for name in bench_data()["handshake"])
@@ -89,7 +87,6 @@ def execution_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
 
 
 async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scoreboard) -> None:
-    """Execute operations one after the other, and compare results and cycles."""
     driver, config = OperationDriver(dut), configuration()
     columns = (column.tolist() for column in vectors.stimulus.values())
     operations = [dict(zip(vectors.stimulus, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -43,7 +43,6 @@ async def every_mutant(dut: Dut) -> None:
 
 
 async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
-    """Run each test in a new process until one fails."""
     for test in tests:
         forks: Forks[str] = Forks(1)
         if forks.start(test.name):

@@ -136,8 +136,6 @@ class MuxChecker(Agent):
 
 
 class MuxEnv:
-    """The unit with managers, memories and a checker of every cycle."""
-
     def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
         data, board = bench_data(), Scoreboard()
         names: list[str] = data["initiators"]
@@ -153,7 +151,6 @@ class MuxEnv:
         self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.checker])
 
     def check(self) -> None:
-        """Compare the accesses at every destination, and data and errors of every manager."""
         requests = [transfer for transfers in self.transfers for transfer in transfers]
         for block, (port, responder) in zip(_blocks(), self.ports.items(), strict=True):
             expected = [transfer.as_request for transfer in requests if transfer.address in block]

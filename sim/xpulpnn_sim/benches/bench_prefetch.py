@@ -91,7 +91,6 @@ _PORTS = "redirect target take valid pc word error idle instr__req instr__gnt in
 
 
 async def consume(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Redirect the unit and take its instructions at random, beginning with a redirect."""
     lost = True
     for _ in range(_CYCLES):
         redirect = lost or rng.random() < habits.redirect

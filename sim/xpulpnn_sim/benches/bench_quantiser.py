@@ -32,8 +32,6 @@ _CYCLE_LIMIT = 200
 
 @dataclass(slots=True)
 class _Operation:
-    """A pv.qnt: inputs of the unit, expected reads and result."""
-
     insn: Insn
     pixels: int
     middle: int

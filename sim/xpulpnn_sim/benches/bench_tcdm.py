@@ -46,8 +46,6 @@ def _traffic(config: ClusterConfig) -> list[Traffic]:
 
 
 class Master(ObiManager):
-    """A master at a port of the memory: makes given transfers, or random ones."""
-
     def __init__(self, dut: Dut, number: int, rng: Random) -> None:
         super().__init__(dut, f"ports__{number}", outstanding=2, rng=rng)
         self.traffic: Traffic | None = None

@@ -35,8 +35,6 @@ NOTIFICATIONS = [
 
 
 class ExpectedBus:
-    """Model of the memory at the system bus, with a log of the expected accesses."""
-
     def __init__(self) -> None:
         self.memory = WordMemory((FAILING,))
         self.log: list[Request] = []
@@ -58,8 +56,6 @@ class ExpectedBus:
 
 
 class DebugEnv:
-    """A debug module with debugger and system bus, and a model of the module."""
-
     def __init__(self, dut: Dut, rng: Random) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.count: int = bench_data()["harts"]
@@ -104,7 +100,6 @@ class DebugEnv:
         await self._settle(register)
 
     async def compare(self, *registers: int, where: str = "") -> None:
-        """Compare registers of the module with those of the model."""
         for register in registers:
             observed = await self.access(register)
             self.board.equal(hex(observed), hex(self.model.read(register)), f"{where}: register {register:#x}")
@@ -115,7 +110,6 @@ class DebugEnv:
         await self.write(DmReg.DMCONTROL, number << 16 | bits | Control.DMACTIVE)
 
     def compare_outputs(self, where: str) -> None:
-        """Compare the requests and resets to harts, and the state of the module."""
         dut, harts = self.dut, self.model.harts
         observed = [sample(port) for port in (dut.debug_req, dut.hart_reset, dut.ndmreset, dut.active)]
         requests = sum(hart.halt_request << place for place, hart in enumerate(harts))
@@ -175,7 +169,6 @@ class DebugEnv:
             await self.access(DmReg.COMMAND, command)
 
     async def expect_refusal(self, error: int, where: str) -> None:
-        """Write an illegal command, expect its error, and clear the error."""
         await self.write_command(TRANSFER_WRITE | 0x100A)
         await self.expect(error, where)
         await self.clear()
@@ -184,7 +177,6 @@ class DebugEnv:
         await self.access(DmReg.ABSTRACTCS, CLEAR)
 
     async def finish(self, hart: int) -> None:
-        """Report the transfer of a command as done, and the hart as halted again."""
         await self.notify(Place.GOING)
         await self.notify(Place.HALTED, hart)
 

@@ -134,8 +134,6 @@ class CommandManager(ObiManager):
 
 
 class _CommandChecker(Agent):
-    """Compares the command ports and the other outputs with the model in every cycle."""
-
     def __init__(
         self, dut: Dut, ports: Sequence[CommandManager], memories: Sequence[MemoryPort], model: PortsModel
     ) -> None:
@@ -225,7 +223,6 @@ class DmaEnv(AgentGroup):
         await self.managers[port].write(self.addresses[port] + Dma.COMMAND, *words)
 
     async def status(self, port: int = 0) -> tuple[int, int]:
-        """Return the identifiers in use and the allocated identifiers, as bit masks."""
         status = await self.managers[port].read(self.addresses[port] + Dma.STATUS)
         return status % (1 << _STATUS_IDS), status >> _STATUS_IDS
 
@@ -247,7 +244,6 @@ class DmaEnv(AgentGroup):
         await self.free(1 << number)
 
     async def nothing_near(self, port: int) -> None:
-        """Check that accesses one address bit away from the command registers fail."""
         for offset in near_offsets(Dma):
             for write in (0, 1):
                 access = await self.run(port, ObiTransfer(offset, write, value=WORD_MASK))

@@ -207,7 +207,6 @@ class RandomTraffic:
                 self._halting |= bit
 
     async def wake(self) -> None:
-        """Raise an event for every waiting core through the shared view."""
         masks = [isa.SHARED_CORE_BYTES * core + EventRegister.MASK for core in self._env.cores]
         for access in (*(store(mask, WORD_MASK) for mask in masks), store(isa.SHARED_SW_TRIGGERS, 0)):
             while self._env.model.shared_busy:

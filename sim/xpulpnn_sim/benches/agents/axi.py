@@ -103,7 +103,6 @@ class AxiChecker(Agent):
         self._waiting: dict[str, dict[str, int]] = {}
 
     def sample(self) -> None:
-        """Check all channels in this cycle; a reset withdraws all payloads."""
         if sample(self._rst):
             self._waiting = {}
             return

@@ -73,8 +73,6 @@ SLOW = ObiTiming(0.5, 1, 4)
 
 @dataclass(slots=True)
 class ObiTransfer:
-    """An access and its outcome."""
-
     address: int  # aligned byte address
     # request attributes
     write: int = 0
@@ -178,8 +176,6 @@ class ObiSubordinate(Agent):
 
 
 class ObiMemory(ObiSubordinate):
-    """Memory of words at an OBI port of the unit."""
-
     def __init__(
         self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random, *, outstanding: int = 1
     ) -> None:

@@ -58,7 +58,6 @@ class WishboneSubordinate(Agent):
                 self._driver.drive(dat_r=self._memory[address])
 
     def sample(self) -> None:
-        """Check the transfer, and access the memory if the transfer ends."""
         cycle, stb = self._cycle, sample(self._seen["stb"])
         self._cycle += 1
         assert sample(self._seen["cyc"]) == stb, "cyc without stb, or stb without cyc"

@@ -89,7 +89,6 @@ def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def product_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the instructions for a unit that computes both dot products and products of words."""
     products = [
         (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
         for name, operands, _ in controlled_rows(DotpCtrl, dotp_control)(config)

@@ -27,8 +27,6 @@ OperandColumns = dict[str, Any]  # arrays by port, of words unless a port is wid
 
 @dataclass(frozen=True, slots=True)
 class RowVectors:
-    """Executions of many instructions in one order, as columns."""
-
     insns: tuple[Insn, ...]
     row: npt.NDArray[np.int64]  # position in `insns` of every vector
     stimulus: dict[str, npt.NDArray[np.int64]]  # by port

@@ -148,7 +148,6 @@ _COMPUTING = frozenset({InsnClass.ALU, InsnClass.MULTIPLY, InsnClass.MULTIPLY_HI
 
 
 def computes(insn: Insn) -> bool:
-    """Return whether an instruction only computes a register from registers."""
     return insn.insn_class in _COMPUTING and not insn.uses_nnrf and insn.op != "auipc"
 
 

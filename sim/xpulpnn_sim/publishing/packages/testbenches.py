@@ -42,7 +42,6 @@ _BUSES = ("instr__", "data__")
 
 
 def core_testbench(design: Design) -> dict[str, str]:
-    """Return the files of the folder ``tb`` for the core, by name."""
     programs, name = core_programs(design.core), design.top
     words = [address << XLEN | word for program in programs for address, word in program.words.items() if word]
     expected = [word for program in programs for word in program.expected]
@@ -97,7 +96,6 @@ def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
 
 
 def _described(words: Sequence[int], texts: Sequence[str]) -> str:
-    """Return a text that lists the number, word and meaning of each result."""
     rows = enumerate(zip(words, texts, strict=True), start=1)
     return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
 
@@ -115,7 +113,6 @@ def _connection(port: Port) -> str:
 
 
 def unit_testbench(design: Design) -> dict[str, str]:
-    """Return the files of the folder ``tb`` for a unit, by name."""
     inputs = [port for port in design.ports if port.is_input and not port.is_clocking]
     outputs = [port for port in design.ports if not port.is_input]
     rows = unit_vectors(design.top, design.core, set(design.by_name))
@@ -163,7 +160,6 @@ _CLUSTER_INPUTS = ("cluster_id", "boot_addr", "fetch_enable", "events", "host") 
 
 
 def cluster_testbench(design: Design) -> dict[str, str]:
-    """Return the files of the folder ``tb`` for the cluster, by name."""
     config, rng = design.cluster, Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
     nets: dict[str, tuple[str, int]] = {}

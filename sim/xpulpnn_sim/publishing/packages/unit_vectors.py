@@ -62,7 +62,6 @@ def _operations(
 def _rows(
     config: CoreConfig, ports: set[str], rng: Random, *, rows: RowsOf, expectation: Expectation = value_of_rd
 ) -> Iterator[UnitVector]:
-    """Yield vectors of the operations of a unit that has no port ``done``."""
     for _, vector in _operations(_drawn(config, rows, 12, rng), config, ports, rng, expectation):
         yield vector
 

@@ -52,7 +52,6 @@ class _Side(NamedTuple):
 
 
 def word_count(command: int) -> int:
-    """Return the number of words of a command from its first word."""
     return _PLAIN_WORDS + sum(_LINE_WORDS for lines in (DmaCommand.EXTERNAL_2D, DmaCommand.TCDM_2D) if command & lines)
 
 

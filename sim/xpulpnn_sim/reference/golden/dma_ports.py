@@ -15,8 +15,6 @@ _ALLOCATED = 16  # lowest bit of the allocated identifiers in the status
 
 
 class Answer(NamedTuple):
-    """The response to an access of a command port."""
-
     data: int | None  # None: any
     failed: bool
 
@@ -128,7 +126,6 @@ class PortsModel:
             self._waiting.append(_Command(self._numbers[port], notified, self._begin(self._words)))
 
     def _count(self, number: int, change: int) -> None:
-        """Change the number of transfers that use an identifier."""
         self._in_use[number] += change
         bit = 1 << number
         self._active = self._active | bit if self._in_use[number] else self._active & ~bit
@@ -156,5 +153,4 @@ class PortsModel:
 
 
 def _is_word(request: Request) -> bool:
-    """Return whether a request writes a word of a command."""
     return bool(request.write) and request.address % BLOCK_BYTES == Dma.COMMAND

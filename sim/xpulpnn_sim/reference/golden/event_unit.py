@@ -46,8 +46,6 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class _Core:
-    """Registers of the event unit for a core."""
-
     mask: set[int] = field(default_factory=set[int])
     irq_mask: set[int] = field(default_factory=set[int])
     buffer: set[int] = field(default_factory=set[int])

@@ -16,7 +16,6 @@ from xpulpnn_sim.reference.golden.layers import AnyInt, Pads, Window, element_ra
 
 
 def signs(values: AnyInt) -> I64:
-    """Return +1 for positive numbers and -1 for all others."""
     return np.where(values > 0, 1, -1)
 
 
@@ -71,7 +70,6 @@ _Network = Any
 
 
 def run_reference(network: _Network, inputs: NDArray[Any]) -> list[I32]:
-    """Return the results of every layer for every image."""
     chunks = [results for _, results in _chunks(network, inputs)]
     return [np.concatenate([results[number] for results in chunks]) for number in range(len(network.stages))]
 
@@ -230,27 +228,17 @@ def _maxpool(stage: _Stage, maps: I32) -> I32:
     return np.maximum(greatest, 0) if stage.layer.relu else greatest
 
 
-def _relu(_: _Stage, maps: I32) -> I32:
-    return np.maximum(maps, 0)
-
-
-def _transpose(_: _Stage, maps: I32) -> I32:
-    """Return the maps unchanged: a transposition changes the layout in memory only."""
-    return maps
-
-
 COMPUTED: Mapping[str, Callable[..., I32]] = {
     "add": _add,
     "avgpool": _avgpool,
     "conv": _conv,
     "conv1d": _conv1d,
     "depthwise": _depthwise,
-    "linear": _linear,
-    "matmul": _linear,
+    **dict.fromkeys(("linear", "matmul"), _linear),
     "maxpool": _maxpool,
     "pointwise": _conv,
-    "relu": _relu,
-    "transpose": _transpose,
+    "relu": lambda _, maps: np.maximum(maps, 0),
+    "transpose": lambda _, maps: maps,  # changes the layout in memory only
 }
 
 

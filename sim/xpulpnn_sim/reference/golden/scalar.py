@@ -42,7 +42,6 @@ def _access(insn: Insn, src: Sources, size: int) -> Effects:
 
 
 def load(insn: Insn, src: Sources) -> Effects:
-    """Load an extended value into ``rd``."""
     size, extend = LOADS[insn.op]
     effects = _access(insn, src, size)
     effects.rd = extend(src.loaded)
@@ -50,7 +49,6 @@ def load(insn: Insn, src: Sources) -> Effects:
 
 
 def store(insn: Insn, src: Sources) -> Effects:
-    """Store the low bytes of rs2."""
     size, mask = STORES[insn.op]
     effects = _access(insn, src, size)
     effects.store = src.rs2 & np.uint32(mask)
@@ -169,7 +167,6 @@ def binary(insn: Insn, src: Sources) -> Effects:
 
 
 def unary(insn: Insn, src: Sources) -> Effects:
-    """Compute ``rd = op rs1``."""
     return Effects(rd=UNARY[insn.op](src.rs1))
 
 

@@ -89,8 +89,6 @@ class Request(NamedTuple):
 
 
 class _BankAccess(NamedTuple):
-    """The access of a bank in a cycle."""
-
     master: int
     bank: int
     row: int
@@ -98,8 +96,6 @@ class _BankAccess(NamedTuple):
 
 @dataclass(slots=True)
 class ArbiterModel:
-    """The arbiter of a memory bank."""
-
     kind: Arbiter
     inputs: int
     grants: int = 0

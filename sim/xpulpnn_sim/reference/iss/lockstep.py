@@ -87,7 +87,6 @@ class Lockstep:
         config: CoreConfig,
         *,
         hart_id: int = 0,
-        boot_address: int | None = None,
         memory: Memory | None = None,
         errors: Sequence[Window] = (),
         who: str = "",
@@ -95,8 +94,7 @@ class Lockstep:
         if memory is None:
             # accesses outside memory are detected by the design's memory
             memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors)
-        boot = executable.entry if boot_address is None else boot_address
-        self.iss = Iss.of(config, boot, hart_id=hart_id, memory=memory)
+        self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=memory)
         self.compared = 0
         self.harts = (self,)
         self._name_of = executable.symbol_at
